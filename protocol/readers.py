@@ -1,0 +1,172 @@
+"""Incremental readers: feed them any bytes, in any pieces, and get whole lines or whole frames back.
+
+Both take time linear in the bytes they are fed, also when fed one byte at a time, and bounded memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgpack  # type: ignore[import-untyped]
+
+from .frames import CANCELLED, DONE, FAILED, HEADER, MESSAGE_TAG, TOKEN_TAG, YIELD, Frame, Item, Message
+
+BLANKS: Final = b" \t\r"
+SIGNALS: Final = frozenset({DONE, YIELD, CANCELLED, FAILED})
+
+
+class Line(NamedTuple):
+    number: int
+    text: str
+
+
+class BadLine(NamedTuple):
+    """A line that cannot be a command but is owed a reply all the same."""
+
+    number: int
+    code: str
+    error: str
+
+
+class LineReader:
+    """Cuts bytes into lines, numbered from 1. Blank lines and comments are counted and dropped, whatever their length.
+
+    Of a line at most max_line + 1 bytes are kept: the one too many says that it is too long.
+    """
+
+    def __init__(self, max_line: int = 1 << 20) -> None:
+        self._max_line = max_line
+        self._number = 1
+        self._kept = bytearray()
+        self._words_beyond = False  # something other than blanks was met past what is kept
+
+    def feed(self, data: bytes) -> list[Line | BadLine]:
+        lines: list[Line | BadLine] = []
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._keep(data[start:end])
+            self._finish(lines, whole=True)
+            start = end + 1
+        self._keep(data[start:])
+        return lines
+
+    def close(self) -> list[Line | BadLine]:
+        """End of input: a last line that lacks its newline is refused, unless it is blank or a comment."""
+        lines: list[Line | BadLine] = []
+        self._finish(lines, whole=False)
+        return lines
+
+    def _keep(self, piece: bytes) -> None:
+        room = self._max_line + 1 - len(self._kept)
+        self._kept += piece[:room]
+        if len(piece) > room and piece[room:].strip(BLANKS):
+            self._words_beyond = True
+
+    def _finish(self, lines: list[Line | BadLine], *, whole: bool) -> None:
+        line, number = self._kept, self._number
+        blank = not (line.strip(BLANKS) or self._words_beyond)
+        self._kept = bytearray()
+        self._words_beyond = False
+        self._number += 1
+        if blank or line.startswith(b"#"):
+            return
+        if len(line) > self._max_line:
+            lines.append(BadLine(number, "line_too_long", f"line {number} is longer than {self._max_line} bytes"))
+        elif not whole:
+            lines.append(BadLine(number, "unfinished_line", f"line {number} ends without a newline"))
+        else:
+            lines.append(_decode(number, line.removesuffix(b"\r")))
+
+
+def _decode(number: int, line: bytearray) -> Line | BadLine:
+    try:
+        return Line(number, line.decode())
+    except UnicodeDecodeError as error:
+        wrong, column = line[error.start], error.start + 1
+        return BadLine(number, "bad_utf8", f"line {number}: byte {column} is 0x{wrong:02x}; expected UTF-8 text")
+
+
+class BrokenStream(ValueError):
+    """Bytes that are no frame stream. `items` holds what the same feed decoded before them, so that nothing is lost."""
+
+    def __init__(self, offset: int, error: str, items: tuple[Item, ...] = ()) -> None:
+        super().__init__(f"offset {offset}: {error}")
+        self.offset = offset
+        self.error = error
+        self.items = items
+
+
+class FrameReader:
+    """Cuts a tagged stream into frames and messages. Once broken it stays broken: nothing after can be trusted."""
+
+    def __init__(self, max_message: int = 1 << 26) -> None:
+        self._max_message = max_message
+        self._buffer = bytearray()
+        self._offset = 0  # where in the stream the buffer starts
+        self._needed = HEADER.size  # bytes of the next item, as far as they are known
+        self._broken: BrokenStream | None = None
+
+    def feed(self, data: bytes) -> list[Item]:
+        items: list[Item] = []
+        if not self._broken:
+            self._buffer += data
+            used = self._decode(items)
+            del self._buffer[:used]
+            self._offset += used
+        if self._broken:
+            raise BrokenStream(self._broken.offset, self._broken.error, tuple(items))
+        return items
+
+    def close(self) -> None:
+        """End of stream, which must fall between two items."""
+        self.feed(b"")
+        if self._buffer:
+            raise BrokenStream(self._offset, f"the stream ends {len(self._buffer)} bytes into an item")
+
+    def _decode(self, items: list[Item]) -> int:
+        buffer, used = self._buffer, 0
+        while len(buffer) - used >= self._needed:
+            tag, req_id, value = HEADER.unpack_from(buffer, used)
+            if error := _header_error(tag, req_id, value, self._max_message):
+                self._broken = BrokenStream(self._offset + used, error)
+                break
+            if tag == TOKEN_TAG:
+                items.append(Frame(req_id, value))
+                used += HEADER.size
+                continue
+            self._needed = HEADER.size + value + -value % 4
+            if len(buffer) - used < self._needed:
+                break
+            body = _body(bytes(buffer[used + HEADER.size : used + self._needed]), value)
+            if isinstance(body, str):
+                self._broken = BrokenStream(self._offset + used, body)
+                break
+            items.append(Message(req_id, body))
+            used += self._needed
+            self._needed = HEADER.size
+        return used
+
+
+def _header_error(tag: int, req_id: int, value: int, max_message: int) -> str | None:
+    if tag not in (TOKEN_TAG, MESSAGE_TAG):
+        return f"tag {tag}; expected {TOKEN_TAG} or {MESSAGE_TAG}"
+    if req_id < 0:
+        return f"request id {req_id}; expected 0 or more"
+    if tag == TOKEN_TAG and value < 0 and value not in SIGNALS:
+        return f"value {value}; expected a token or one of {', '.join(map(str, sorted(SIGNALS)))}"
+    if tag == MESSAGE_TAG and not 0 <= value <= max_message:
+        return f"a message of {value} bytes; expected 0 to {max_message}"
+    return None
+
+
+def _body(data: bytes, size: int) -> dict[str, Any] | str:
+    """A message's map, or what is wrong with it."""
+    if any(data[size:]):
+        return "a message is filled up with bytes other than zero"
+    try:
+        body = msgpack.unpackb(data[:size])
+    except ValueError as error:
+        return f"a message is no MessagePack: {error}"
+    if isinstance(body, dict) and all(isinstance(key, str) for key in body):
+        return body
+    return "a message is no map whose keys are strings"
