@@ -1,0 +1,11 @@
+"""Everything that computes.
+
+weights.py       find, fetch and open model files (plain Python; the clients' tokenizer uses it too)
+gguf_file.py     the gguf package's reader, bounded and quick
+model.py         ModelShape: what a supported model is, and the check that a file holds one
+rope.py          the rotation tables, made once at load
+reference.py     the NumPy reference of the ragged step: the definition of the model maths
+core.py          the Python face of the C++ core: load, repack, step
+cpu/             the C++ core; builds without Python
+bindings/        the only place that knows pybind11
+"""

@@ -1,0 +1,81 @@
+"""The C++ core (bindings/). Wrong arguments are ValueError; a step's rows need the attributes of a plan's Row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+class Shape:
+    """Sizes of a model of the llama family; `context` is the most positions of one slot."""
+
+    def __init__(
+        self,
+        *,
+        layers: int,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        head_size: int,
+        ffn: int,
+        vocab: int,
+        context: int,
+        rope_size: int,
+        rope_pairs: bool,
+        norm_epsilon: float,
+        tied: bool,
+    ) -> None: ...
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of 64 positions of cache, all layers."""
+
+class Core:
+    def __init__(
+        self,
+        shape: Shape,
+        cosine: npt.NDArray[np.float32],
+        sine: npt.NDArray[np.float32],
+        *,
+        slots: int,
+        pages: int,
+        threads: int,
+        isa: str,
+    ) -> None:
+        """cosine, sine: [context, rope_size / 2]. isa: auto, plain, avx2 or avx512."""
+
+    def load(self, name: str, type: str, rows: int, columns: int, data: npt.NDArray[np.uint8]) -> None:
+        """One tensor by its GGUF name, `data` being its bytes as in the file; repacked, not kept."""
+
+    def step(self, rows: Sequence[Any]) -> tuple[list[tuple[tuple[int, ...], npt.NDArray[np.float32] | None]], int]:
+        """Per row its predicted tokens and, where row.logits, logits [outputs, vocab]; then the weight bytes."""
+
+    def commit(self, slot: int, position: int) -> None: ...
+    @property
+    def isa(self) -> str: ...
+    @property
+    def weight_bytes(self) -> int:
+        """What a step that predicts something unpacks, whatever its rows."""
+
+    @property
+    def head_bytes(self) -> int:
+        """The part of it that is the vocabulary's, not read by a step that predicts nothing."""
+
+def instruction_sets() -> list[str]: ...
+def half_to_float(bits: int) -> float: ...
+def float_to_half(value: float) -> int: ...
+def uniform(seed: int, position: int) -> float: ...
+def sample(
+    logits: npt.NDArray[np.float32],
+    history: Sequence[int],
+    prompt: int,
+    *,
+    temp: float,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    rep_penalty: float = 1.0,
+    freq_penalty: float = 0.0,
+    pres_penalty: float = 0.0,
+    seed: int = 0,
+    isa: str = "auto",
+) -> int: ...

@@ -1,0 +1,6 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+void register_core(pybind11::module_& m);
+void register_probes(pybind11::module_& m);

@@ -1,0 +1,116 @@
+// Core: rows come as Python objects with the attributes of a plan's Row, are copied, and computed without the GIL.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "core.h"
+#include "register.h"
+
+namespace py = pybind11;
+using paceline::Core;
+
+namespace {
+
+using FloatTable = py::array_t<float, py::array::c_style | py::array::forcecast>;
+
+paceline::Sampling sampling_of(const py::object& source) {
+  paceline::Sampling s;
+  if (source.is_none()) return s;
+  s.temperature = source.attr("temp").cast<float>();
+  s.top_k = source.attr("top_k").cast<int>();
+  s.top_p = source.attr("top_p").cast<float>();
+  s.min_p = source.attr("min_p").cast<float>();
+  s.repetition = source.attr("rep_penalty").cast<float>();
+  s.frequency = source.attr("freq_penalty").cast<float>();
+  s.presence = source.attr("pres_penalty").cast<float>();
+  const py::object seed = source.attr("seed");
+  s.seed = seed.is_none() ? 0 : seed.cast<uint64_t>();
+  return s;
+}
+
+// Holds what the rows point into for as long as the step runs.
+struct Rows {
+  std::vector<paceline::Row> rows;
+  std::vector<py::buffer_info> tables;
+  std::vector<bool> wants_logits;
+  bool any_logits = false;
+
+  explicit Rows(const py::sequence& sources) {
+    for (const py::handle source : sources) {
+      paceline::Row row;
+      row.slot = source.attr("slot").cast<int>();
+      row.tokens = source.attr("tokens").cast<std::vector<int32_t>>();
+      row.position = source.attr("position").cast<int>();
+      row.outputs = source.attr("outputs").cast<int>();
+      row.prompt_tokens = source.attr("prompt_tokens").cast<int>();
+      row.sampling = sampling_of(source.attr("sampling"));
+      tables.push_back(py::buffer(source.attr("table")).request());
+      const py::buffer_info& table = tables.back();
+      if (table.ndim != 1 || table.itemsize != 4 || table.strides[0] != 4) throw std::invalid_argument("a row's table must be a contiguous array of int32");
+      row.table = static_cast<const int32_t*>(table.ptr);
+      row.table_size = static_cast<int>(table.size);
+      wants_logits.push_back(source.attr("logits").cast<bool>());
+      any_logits = any_logits || wants_logits.back();
+      rows.push_back(std::move(row));
+    }
+  }
+};
+
+py::tuple step(Core& core, const py::sequence& sources) {
+  const Rows rows(sources);
+  paceline::StepResult result;
+  {
+    py::gil_scoped_release release;
+    result = core.step(rows.rows, rows.any_logits);
+  }
+  py::list results;
+  size_t output = 0;
+  for (size_t r = 0; r < rows.rows.size(); ++r) {
+    const py::ssize_t outputs = rows.rows[r].outputs;
+    py::tuple tokens(outputs);
+    for (py::ssize_t i = 0; i < outputs; ++i) tokens[i] = result.tokens[output + i];
+    py::object logits = py::none();
+    if (rows.wants_logits[r]) {
+      py::array_t<float> copy({outputs, static_cast<py::ssize_t>(core.shape().vocab)});
+      for (py::ssize_t i = 0; i < outputs; ++i)
+        std::memcpy(copy.mutable_data(i, 0), result.logits + (output + i) * core.logits_stride(), sizeof(float) * core.shape().vocab);
+      logits = copy;
+    }
+    results.append(py::make_tuple(tokens, logits));
+    output += outputs;
+  }
+  return py::make_tuple(results, result.weight_bytes);
+}
+
+}  // namespace
+
+void register_core(py::module_& m) {
+  py::class_<paceline::Shape>(m, "Shape")
+      .def(py::init([](int layers, int width, int heads, int kv_heads, int head_size, int ffn, int vocab, int context, int rope_size, bool rope_pairs,
+                       float norm_epsilon, bool tied) {
+             return paceline::Shape{layers, width, heads, kv_heads, head_size, ffn, vocab, context, rope_size, rope_pairs, norm_epsilon, tied};
+           }),
+           py::kw_only(), py::arg("layers"), py::arg("width"), py::arg("heads"), py::arg("kv_heads"), py::arg("head_size"), py::arg("ffn"), py::arg("vocab"),
+           py::arg("context"), py::arg("rope_size"), py::arg("rope_pairs"), py::arg("norm_epsilon"), py::arg("tied"))
+      .def_property_readonly("page_bytes", &Core::page_bytes);
+
+  py::class_<Core>(m, "Core")
+      .def(py::init([](const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, int slots, int pages, int threads, const std::string& isa) {
+             const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
+             if (cosine.size() != size || sine.size() != size) throw std::invalid_argument("cosine and sine must be [context, rope_size / 2]");
+             return std::make_unique<Core>(shape, paceline::Options{slots, pages, threads, isa}, cosine.data(), sine.data());
+           }),
+           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::kw_only(), py::arg("slots"), py::arg("pages"), py::arg("threads"), py::arg("isa"))
+      .def("load",
+           [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data) {
+             const py::buffer_info info = data.request();
+             py::gil_scoped_release release;
+             core.load(name, type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize));
+           },
+           py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"))
+      .def("step", &step, py::arg("rows"))
+      .def("commit", &Core::commit, py::arg("slot"), py::arg("position"))
+      .def_property_readonly("isa", &Core::isa)
+      .def_property_readonly("weight_bytes", &Core::weight_bytes)
+      .def_property_readonly("head_bytes", &Core::head_bytes);
+}

@@ -1,0 +1,145 @@
+"""The face of everything that computes: opens a model file on a device and runs ragged steps.
+
+`open_core` gives an object with `step(rows)` and `commit(slot, position)` (see reference.py for the contract) and with
+what a daemon has to know: model, architecture, device, vocab, context, eos, page_bytes, pages.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from ._cpu import Core as NativeCore
+from ._cpu import Shape
+from .model import ModelShape
+from .reference import Reference
+from .rope import rope_table
+from .weights import Metadata, Tensor, open_model
+
+PAGE = 64  # positions to a page of the cache
+DEFAULT_CONTEXT = 4096
+
+Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None]
+
+
+class Stepper(Protocol):
+    """The ragged step of one implementation."""
+
+    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]: ...
+    def commit(self, slot: int, position: int) -> None: ...
+
+
+class Core:
+    """A model on a device: the shape of its cache and the ragged step.
+
+    `pages` pages of 64 positions are shared by `slots` slots. All computing is in `step`, which releases the GIL.
+    """
+
+    def __init__(self, metadata: Metadata, context: int, pages: int, page_bytes: int, device: str, stepper: Stepper):
+        self.model = metadata.name
+        self.path = str(metadata.path)
+        self.architecture = metadata.architecture
+        self.vocab = metadata.vocab
+        self.eos = metadata.eos
+        self.context = context
+        self.pages = pages
+        self.page_bytes = page_bytes
+        self.device = device
+        self.stepper = stepper
+
+    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
+        """Per row its predicted tokens and, where asked for, logits float32 [outputs, vocab]; then the weight bytes.
+
+        Raises ValueError for a row that breaks the contract; then nothing has changed.
+        """
+        return self.stepper.step(rows)
+
+    def commit(self, slot: int, position: int) -> None:
+        """Moves a slot to an absolute position: where it stands, anywhere its last step reached, or 0."""
+        self.stepper.commit(slot, position)
+
+
+class ReferenceStepper:
+    """The NumPy reference behind the interface of the cores; greedy only."""
+
+    def __init__(self, reference: Reference):
+        self.reference = reference
+        self.weight_bytes = sum(weights.nbytes for weights in reference.weights.values())
+
+    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
+        for row in rows:
+            if row.sampling is not None:
+                raise ValueError("the NumPy reference decodes greedily; sampling options are the C++ core's")
+        results = self.reference.step(rows)
+        outputs = [
+            (result.tokens, result.logits if row.logits else None) for row, result in zip(rows, results, strict=True)
+        ]
+        return list(outputs), self.weight_bytes
+
+    def commit(self, slot: int, position: int) -> None:
+        self.reference.commit(slot, position)
+
+
+def open_core(
+    path: Path,
+    *,
+    slots: int,
+    context: int | None = None,
+    cache_bytes: int | None = None,
+    threads: int | None = None,
+    isa: str = "auto",
+    kind: str = "cpu",
+    progress: bool = False,
+) -> Core:
+    """Loads a model: `kind` "cpu" is the C++ core, "reference" the NumPy one.
+
+    context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
+    by default what all slots need at full context. threads: by default the processors this process may use.
+    Raises ModelUnreadable for the file, ValueError for the other arguments.
+    """
+    metadata, tensors = open_model(path)
+    shape = ModelShape.from_metadata(metadata, tensors)
+    if context is not None and context > shape.context:
+        raise ValueError(f"a context of {context} is more than the model's {shape.context}")
+    context = context or min(shape.context, DEFAULT_CONTEXT)
+    native = native_shape(shape, context)
+    pages = slots * -(-context // PAGE) if cache_bytes is None else cache_bytes // native.page_bytes
+    if pages < 1:
+        raise ValueError(f"a cache of {cache_bytes} bytes holds no page of {native.page_bytes} bytes")
+    if kind == "reference":
+        stepper: Stepper = ReferenceStepper(Reference(shape, tensors))
+        return Core(metadata, context, pages, native.page_bytes, "numpy", stepper)
+    cosine, sine = rope_table(shape, context)
+    threads = threads or len(os.sched_getaffinity(0))
+    core = NativeCore(native, cosine, sine, slots=slots, pages=pages, threads=threads, isa=isa)
+    load(core, tensors, progress)
+    return Core(metadata, context, pages, native.page_bytes, f"cpu ({core.isa}, {threads} threads)", core)
+
+
+def native_shape(shape: ModelShape, context: int) -> Shape:
+    return Shape(
+        layers=shape.layers,
+        width=shape.width,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_size=shape.head_size,
+        ffn=shape.ffn,
+        vocab=shape.vocab,
+        context=context,
+        rope_size=shape.rope_size,
+        rope_pairs=shape.rope_layout == "pairs",
+        norm_epsilon=shape.norm_epsilon,
+        tied=shape.tied,
+    )
+
+
+def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
+    total = sum(tensor.data.nbytes for tensor in tensors)
+    with tqdm(total=total, unit="B", unit_scale=True, desc="loading", disable=not progress, leave=False) as bar:
+        for tensor in tensors:
+            core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.data)
+            bar.update(tensor.data.nbytes)

@@ -1,0 +1,126 @@
+// Sixteen rows x 32 inputs of 8-bit weight codes in registers, and their exact integer dot product with 32 activations.
+// Integer sums have no rounding, so each instruction set may order them as it likes.
+#pragma once
+
+#include "simd.h"
+#include "tile.h"
+
+namespace paceline::PACELINE_ISA {
+
+typedef int32_t __attribute__((may_alias)) FourCodes;  // four activations, broadcast as one word
+
+#if defined(__AVX512F__)
+
+struct Codes { __m512i v[8]; };
+
+inline Codes load_codes(const uint8_t* p) {
+  Codes c;
+  for (int j = 0; j < 8; ++j) c.v[j] = _mm512_loadu_si512(p + 64 * j);
+  return c;
+}
+inline Codes load_nibbles(const uint8_t* p) {
+  const __m512i low = _mm512_set1_epi8(15);
+  Codes c;
+  for (int j = 0; j < 4; ++j) {
+    const __m512i both = _mm512_loadu_si512(p + 64 * j);
+    c.v[j] = _mm512_and_si512(both, low);
+    c.v[4 + j] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+  }
+  return c;
+}
+inline void store_codes(uint8_t* p, const Codes& c) {
+  for (int j = 0; j < 8; ++j) _mm512_storeu_si512(p + 64 * j, c.v[j]);
+}
+// Sum of (code - bias) * x for each row. vpdpbusd does not saturate; codes are unsigned, the bias is taken off through sum(x).
+template <int bias>
+inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
+  static_assert(bias == 0 || bias == 128);
+  __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(-x.sum), 7);
+  __m512i odd = _mm512_setzero_si512();
+  const FourCodes* four = reinterpret_cast<const FourCodes*>(x.codes);
+  for (int j = 0; j < 8; j += 2) {
+    even = _mm512_dpbusd_epi32(even, c.v[j], _mm512_set1_epi32(four[j]));
+    odd = _mm512_dpbusd_epi32(odd, c.v[j + 1], _mm512_set1_epi32(four[j + 1]));
+  }
+  return {_mm512_add_epi32(even, odd)};
+}
+
+#elif defined(__AVX2__)
+
+struct Codes { __m256i v[16]; };
+
+inline Codes load_codes(const uint8_t* p) {
+  Codes c;
+  for (int j = 0; j < 16; ++j) c.v[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * j));
+  return c;
+}
+inline Codes load_nibbles(const uint8_t* p) {
+  const __m256i low = _mm256_set1_epi8(15);
+  Codes c;
+  for (int j = 0; j < 8; ++j) {
+    const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * j));
+    c.v[j] = _mm256_and_si256(both, low);
+    c.v[8 + j] = _mm256_and_si256(_mm256_srli_epi16(both, 4), low);
+  }
+  return c;
+}
+inline void store_codes(uint8_t* p, const Codes& c) {
+  for (int j = 0; j < 16; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32 * j), c.v[j]);
+}
+// vpmaddubsw saturates at 16 bits: nibbles stay far below, 8-bit codes go through the sign trick |w| * (x with w's sign),
+// at most 2 * 128 * 127 = 32512.
+template <int bias>
+inline __m256i products(__m256i codes, __m256i x) {
+  __m256i pairs;
+  if constexpr (bias == 0) {
+    pairs = _mm256_maddubs_epi16(codes, x);
+  } else {
+    const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
+    pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+  }
+  return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+template <int bias>
+inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
+  IntLanes sum = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  for (int j = 0; j < 8; ++j) {
+    const __m256i xs = _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(x.codes)[j]);
+    sum.lo = _mm256_add_epi32(sum.lo, products<bias>(c.v[2 * j], xs));
+    sum.hi = _mm256_add_epi32(sum.hi, products<bias>(c.v[2 * j + 1], xs));
+  }
+  return sum;
+}
+
+#else
+
+struct Codes { uint8_t v[512]; };
+
+inline Codes load_codes(const uint8_t* p) {
+  Codes c;
+  std::memcpy(c.v, p, 512);
+  return c;
+}
+inline Codes load_nibbles(const uint8_t* p) {
+  Codes c;
+  for (int i = 0; i < 256; ++i) {
+    c.v[i] = p[i] & 15;
+    c.v[256 + i] = p[i] >> 4;
+  }
+  return c;
+}
+inline void store_codes(uint8_t* p, const Codes& c) { std::memcpy(p, c.v, 512); }
+template <int bias>
+inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
+  IntLanes sum;
+  for (int r = 0; r < kTileRows; ++r) {
+    int32_t s = 0;
+    for (int j = 0; j < 8; ++j)
+      for (int i = 0; i < 4; ++i) s += (c.v[64 * j + 4 * r + i] - bias) * x.codes[4 * j + i];
+    sum.v[r] = s;
+  }
+  return sum;
+}
+
+#endif
+
+}  // namespace paceline::PACELINE_ISA

@@ -1,0 +1,18 @@
+// The kernels of one instruction set, as table.cpp collects them. Their contracts are in kernels.h.
+#pragma once
+
+#include "kernels.h"
+
+namespace paceline::PACELINE_ISA {
+
+void product(const Matrix&, int, const Activations&, int, Epilogue, float*, size_t, Scratch&);
+void gated_product(const Matrix&, const Matrix&, int, const Activations&, int, const Activations&, int, Scratch&);
+void rms_norm(const float*, const float*, float, int, float*);
+void quantize(const float*, int, int, int, int, const Activations&);
+void rotate(float*, int, int, int, bool, const float*, const float*);
+void write_cache(const CacheView&, int, int, const float*, const float*);
+void attend(const CacheView&, const int32_t*, int, const float* const*, const int*, float* const*, float*);
+int largest(const float*, int);
+void weigh(const float*, float, float, int, float*);
+
+}  // namespace paceline::PACELINE_ISA

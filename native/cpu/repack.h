@@ -1,0 +1,17 @@
+// From the blocks of a GGUF file to tiles (tile.h).
+#pragma once
+
+#include "tile.h"
+
+namespace paceline {
+
+// source [rows][columns / 32] blocks of ggml's layout (or [rows][columns] f32) -> row tile `tile` of `matrix`, at `out`.
+void repack_row_tile(const Matrix& matrix, const uint8_t* source, int tile, uint8_t* out);
+
+// Bytes of one row in the file. columns must be a multiple of 32 for the quantized formats.
+size_t source_row_bytes(Format format, int columns);
+
+// Row `row` as f32 -> out [columns]: the embedding of a token.
+void read_row(const Matrix& matrix, int row, float* out);
+
+}  // namespace paceline

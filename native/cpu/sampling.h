@@ -1,0 +1,50 @@
+// One token from one row of logits. Order: penalties, temperature, top-k, top-p, min-p, draw.
+//
+// The draw is a function of (seed, position) alone: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011) with the seed as key and the position of the new token as counter. Company, slot and history of
+// calls can't change it. Candidates are ordered by (logit descending, id ascending), so ties have one answer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels.h"
+
+namespace paceline {
+
+struct Sampling {
+  float temperature = 0.0f;  // 0: the largest logit
+  int top_k = 0;             // 0: all
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repetition = 1.0f;   // over prompt and output: logit > 0 ? logit / r : logit * r
+  float frequency = 0.0f;    // over output: logit - count * frequency
+  float presence = 0.0f;     // over output: logit - presence, once
+  uint64_t seed = 0;
+
+  bool penalizes() const { return repetition != 1.0f || frequency != 0.0f || presence != 0.0f; }
+};
+
+// Room for one thread's sampling over a vocabulary of `size`.
+class Sampler {
+ public:
+  // logits [size, padded to 16] are changed where penalties apply. history [length]: all ids before the new token, of which
+  // the first `prompt` are the prompt's. position = length, that of the new token.
+  int sample(const Kernels& kernels, const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt);
+
+ private:
+  void penalize(const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt);
+
+  template <class Iterator, class Before>
+  Iterator nucleus(Iterator begin, Iterator end, float share, const Before& before) const;
+
+  std::vector<float> weights_;
+  std::vector<int32_t> order_;
+  std::vector<int32_t> counts_;  // [size], all zero between calls: appearances in the output
+  std::vector<uint8_t> seen_;    // [size], all zero between calls
+};
+
+// Uniform in [0, 1), a multiple of 2^-32.
+double uniform(uint64_t seed, uint64_t position);
+
+}  // namespace paceline

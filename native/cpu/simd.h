@@ -1,0 +1,198 @@
+// Sixteen virtual lanes of float32, with one meaning on every instruction set.
+//
+// Kernels are written once against `Lanes` and compiled three times (PACELINE_ISA is plain, avx2 or avx512).
+// Each operation below is exactly rounded or exact, so the three builds give the same bits by construction:
+// AVX-512 holds the lanes in one register, AVX2 in two, plain C++ in an array. No other float type, no other
+// reduction than `fold` (lane i with i+8, then i+4, i+2, i+1), and no libm: `exponential` is our own.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "half.h"
+
+namespace paceline::PACELINE_ISA {
+
+constexpr int kLanes = 16;
+
+#if defined(__AVX512F__)
+
+struct Lanes { __m512 v; };
+struct IntLanes { __m512i v; };
+
+inline Lanes zero() { return {_mm512_setzero_ps()}; }
+inline Lanes broadcast(float x) { return {_mm512_set1_ps(x)}; }
+inline Lanes load(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline void store(float* p, Lanes a) { _mm512_storeu_ps(p, a.v); }
+inline Lanes load_half(const uint16_t* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}; }
+inline void store_half(uint16_t* p, Lanes a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline Lanes operator-(Lanes a, Lanes b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline Lanes operator*(Lanes a, Lanes b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline Lanes operator/(Lanes a, Lanes b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+inline Lanes larger(Lanes a, Lanes b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline Lanes smaller(Lanes a, Lanes b) { return {_mm512_min_ps(a.v, b.v)}; }
+inline Lanes magnitude(Lanes a) { return {_mm512_abs_ps(a.v)}; }
+inline IntLanes nearest(Lanes a) { return {_mm512_cvtps_epi32(a.v)}; }
+inline Lanes to_float(IntLanes a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline Lanes power_of_two(IntLanes n) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
+}
+inline void store_bytes(int8_t* p, IntLanes a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v)); }
+inline void store_ints(int32_t* p, IntLanes a) { _mm512_storeu_si512(p, a.v); }
+// Lanes [0, count) of a, the others replaced by `other`.
+inline Lanes keep(Lanes a, int count, Lanes other) {
+  const __mmask16 mask = count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << (count < 0 ? 0 : count)) - 1);
+  return {_mm512_mask_blend_ps(mask, other.v, a.v)};
+}
+
+#elif defined(__AVX2__)
+
+struct Lanes { __m256 lo, hi; };
+struct IntLanes { __m256i lo, hi; };
+
+inline Lanes zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+inline Lanes broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Lanes load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store(float* p, Lanes a) { _mm256_storeu_ps(p, a.lo); _mm256_storeu_ps(p + 8, a.hi); }
+inline Lanes load_half(const uint16_t* p) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+          _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
+}
+inline void store_half(uint16_t* p, Lanes a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+inline Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+inline Lanes operator*(Lanes a, Lanes b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+inline Lanes operator/(Lanes a, Lanes b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+inline Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)}; }
+inline Lanes larger(Lanes a, Lanes b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+inline Lanes smaller(Lanes a, Lanes b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+inline Lanes magnitude(Lanes a) {
+  const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  return {_mm256_and_ps(a.lo, mask), _mm256_and_ps(a.hi, mask)};
+}
+inline IntLanes nearest(Lanes a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
+inline Lanes to_float(IntLanes a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+inline Lanes power_of_two(IntLanes n) {
+  const __m256i bias = _mm256_set1_epi32(127);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n.lo, bias), 23)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n.hi, bias), 23))};
+}
+inline void store_ints(int32_t* p, IntLanes a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.hi);
+}
+inline void store_bytes(int8_t* p, IntLanes a) {
+  int32_t wide[kLanes];
+  store_ints(wide, a);
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(wide[i]);
+}
+inline Lanes keep(Lanes a, int count, Lanes other) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256 lo = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));
+  const __m256 hi = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count - 8), lane));
+  return {_mm256_blendv_ps(other.lo, a.lo, lo), _mm256_blendv_ps(other.hi, a.hi, hi)};
+}
+
+#else
+
+struct Lanes { float v[kLanes]; };
+struct IntLanes { int32_t v[kLanes]; };
+
+template <class F>
+inline Lanes each(F f) {
+  Lanes r;
+  for (int i = 0; i < kLanes; ++i) r.v[i] = f(i);
+  return r;
+}
+inline Lanes broadcast(float x) { return each([=](int) { return x; }); }
+inline Lanes zero() { return broadcast(0.0f); }
+inline Lanes load(const float* p) { return each([=](int i) { return p[i]; }); }
+inline void store(float* p, Lanes a) { std::memcpy(p, a.v, sizeof a.v); }
+inline Lanes load_half(const uint16_t* p) { return each([=](int i) { return half_to_float(p[i]); }); }
+inline void store_half(uint16_t* p, Lanes a) { for (int i = 0; i < kLanes; ++i) p[i] = float_to_half(a.v[i]); }
+inline Lanes operator+(Lanes a, Lanes b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }
+inline Lanes operator-(Lanes a, Lanes b) { return each([&](int i) { return a.v[i] - b.v[i]; }); }
+inline Lanes operator*(Lanes a, Lanes b) { return each([&](int i) { return a.v[i] * b.v[i]; }); }
+inline Lanes operator/(Lanes a, Lanes b) { return each([&](int i) { return a.v[i] / b.v[i]; }); }
+inline Lanes fma(Lanes a, Lanes b, Lanes c) { return each([&](int i) { return __builtin_fmaf(a.v[i], b.v[i], c.v[i]); }); }
+// As vmaxps and vminps: the second operand when either is not a number.
+inline Lanes larger(Lanes a, Lanes b) { return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
+inline Lanes smaller(Lanes a, Lanes b) { return each([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
+inline Lanes magnitude(Lanes a) { return each([&](int i) { return __builtin_fabsf(a.v[i]); }); }
+inline IntLanes nearest(Lanes a) {
+  // Adding 1.5 * 2^23 leaves the nearest-even integer in the low bits; exact for |a| < 2^22, which callers keep to.
+  IntLanes r;
+  for (int i = 0; i < kLanes; ++i) {
+    const float shifted = a.v[i] + 12582912.0f;
+    r.v[i] = static_cast<int32_t>(shifted - 12582912.0f);
+  }
+  return r;
+}
+inline Lanes to_float(IntLanes a) { return each([&](int i) { return static_cast<float>(a.v[i]); }); }
+inline Lanes power_of_two(IntLanes n) {
+  return each([&](int i) {
+    const uint32_t bits = static_cast<uint32_t>(n.v[i] + 127) << 23;
+    float f;
+    std::memcpy(&f, &bits, 4);
+    return f;
+  });
+}
+inline void store_ints(int32_t* p, IntLanes a) { std::memcpy(p, a.v, sizeof a.v); }
+inline void store_bytes(int8_t* p, IntLanes a) { for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(a.v[i]); }
+inline Lanes keep(Lanes a, int count, Lanes other) { return each([&](int i) { return i < count ? a.v[i] : other.v[i]; }); }
+
+#endif
+
+// The one reduction order: lane i with i+8, then i+4, i+2, i+1.
+inline float fold_sum(Lanes a) {
+  float v[kLanes];
+  store(v, a);
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) v[i] = v[i] + v[i + width];
+  return v[0];
+}
+
+inline float fold_larger(Lanes a) {
+  float v[kLanes];
+  store(v, a);
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) v[i] = v[i] > v[i + width] ? v[i] : v[i + width];
+  return v[0];
+}
+
+// e^x for x in [-87, 88], clamped outside: x = n ln 2 + r with |r| <= ln2/2, Taylor series to degree 7 (error below 1 ulp).
+inline Lanes exponential(Lanes x) {
+  x = smaller(larger(x, broadcast(-87.0f)), broadcast(88.0f));
+  const IntLanes n = nearest(x * broadcast(1.44269504f));
+  const Lanes nf = to_float(n);
+  Lanes r = fma(nf, broadcast(-0.693359375f), x);       // ln 2 in two parts, so that r is exact to the last bit
+  r = fma(nf, broadcast(2.12194440e-4f), r);
+  Lanes p = broadcast(1.0f / 5040.0f);
+  p = fma(p, r, broadcast(1.0f / 720.0f));
+  p = fma(p, r, broadcast(1.0f / 120.0f));
+  p = fma(p, r, broadcast(1.0f / 24.0f));
+  p = fma(p, r, broadcast(1.0f / 6.0f));
+  p = fma(p, r, broadcast(0.5f));
+  p = fma(p, r, broadcast(1.0f));
+  p = fma(p, r, broadcast(1.0f));
+  return p * power_of_two(n);
+}
+
+inline float exponential(float x) {
+  float v[kLanes];
+  store(v, exponential(broadcast(x)));
+  return v[0];
+}
+
+}  // namespace paceline::PACELINE_ISA

@@ -1,0 +1,14 @@
+// The table of kernels of one instruction set.
+#include "operations.h"
+
+#define PACELINE_TEXT2(x) #x
+#define PACELINE_TEXT(x) PACELINE_TEXT2(x)
+
+namespace paceline::PACELINE_ISA {
+
+const Kernels& kernels() {
+  static constexpr Kernels table = {PACELINE_TEXT(PACELINE_ISA), product, gated_product, rms_norm, quantize, rotate, write_cache, attend, largest, weigh};
+  return table;
+}
+
+}  // namespace paceline::PACELINE_ISA

@@ -1,0 +1,42 @@
+"""The gguf package's reader, made quick and safe for files that are damaged.
+
+`gguf.GGUFReader` takes every piece of the header through `_get`. Here each such read is checked against the end of the
+file, where NumPy would give a shorter slice and the reader would go on with it, perhaps for ever; and it slices a plain
+array: a slice of a memmap costs ten times as much, and a header has a quarter of a million of them.
+"""
+
+from typing import Any, Literal
+
+import gguf
+import numpy as np
+import numpy.typing as npt
+
+
+class Truncated(Exception):
+    """A read past the end of the file."""
+
+
+class GGUFFile(gguf.GGUFReader):
+    """Raises Truncated, or what the package raises for a malformed file (see DAMAGE)."""
+
+    _plain: npt.NDArray[np.uint8] | None = None
+
+    def _get(
+        self,
+        offset: int,
+        dtype: npt.DTypeLike,
+        count: int = 1,
+        override_order: Literal["I", "S", "<"] | None = None,
+    ) -> npt.NDArray[Any]:
+        if self._plain is None:
+            self._plain = self.data.view(np.ndarray)  # uint8 [size], memory-mapped
+        kind = np.dtype(dtype)
+        end = int(offset) + kind.itemsize * int(count)
+        if end > len(self._plain):
+            raise Truncated(f"it ends at byte {len(self._plain)}, expected at least {end}")
+        piece = self._plain[int(offset) : end].view(kind)
+        order = override_order or self.byte_order
+        return piece if order == "I" else piece.view(kind.newbyteorder(order))
+
+
+DAMAGE = (Truncated, ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError)

@@ -1,0 +1,168 @@
+"""What a supported model is, and the check that a file holds one.
+
+Everything here is strict: a key that would change the maths and a tensor that no formula uses are refused by name,
+because a model run with a bias left out or an unscaled rotation still produces fluent, wrong text.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal, Self
+
+from .weights import Metadata, ModelUnreadable, Tensor
+
+RopeLayout = Literal["pairs", "halves"]
+
+# "pairs" turns the values 2i and 2i + 1 of a head together, "halves" turns i and i + rope_size / 2.
+ROPE_LAYOUTS: Mapping[str, RopeLayout] = {"llama": "pairs"}
+MATRIX_TYPES = ("F32", "Q8_0", "Q4_1")
+VECTOR_TYPES = ("F32",)
+
+# Keys that change the maths, with the value that leaves it alone.
+UNUSED_KEYS: Mapping[str, Any] = {
+    "attention.causal": True,
+    "attention.clamp_kqv": 0.0,
+    "attention.max_alibi_bias": 0.0,
+    "attention.scale": 0.0,
+    "attention.sliding_window": 0,
+    "attention.temperature_length": 0,
+    "embedding_scale": 1.0,
+    "expert_count": 0,
+    "logit_scale": 1.0,
+    "residual_scale": 1.0,
+    "rope.scale_linear": 1.0,
+    "rope.scaling.factor": 1.0,
+    "rope.scaling.type": "none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout."""
+
+    architecture: str
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    ffn: int
+    vocab: int
+    context: int
+    rope_base: float
+    rope_size: int
+    rope_layout: RopeLayout
+    norm_epsilon: float
+    tied: bool
+
+    @classmethod
+    def from_metadata(cls, metadata: Metadata, tensors: Sequence[Tensor]) -> Self:
+        """Reads the shape and checks the tensors against it; raises ModelUnreadable naming what is wrong."""
+        try:
+            shape = cls._read(metadata, tied=all(tensor.name != "output.weight" for tensor in tensors))
+            shape._check_sizes()
+            shape._check_tensors(tensors)
+        except ValueError as problem:
+            raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
+        return shape
+
+    @classmethod
+    def _read(cls, metadata: Metadata, tied: bool) -> Self:
+        architecture = metadata.architecture
+        if architecture not in ROPE_LAYOUTS:
+            raise ValueError(f"its architecture is {architecture!r}, supported: {', '.join(ROPE_LAYOUTS)}")
+        keys = Keys(architecture, metadata.values)
+        for name, harmless in UNUSED_KEYS.items():
+            if metadata.values.get(f"{architecture}.{name}", harmless) != harmless:
+                raise ValueError(f"the key '{architecture}.{name}' is not supported (only {harmless!r})")
+        layout = metadata.values.get("paceline.rope_layout", ROPE_LAYOUTS[architecture])
+        if layout not in ("pairs", "halves"):
+            raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")
+        width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
+        head_size = keys.size("attention.key_length", width // heads)
+        if keys.size("attention.value_length", head_size) != head_size:
+            raise ValueError(f"the key '{architecture}.attention.value_length' is not the key length, {head_size}")
+        return cls(
+            architecture=architecture,
+            layers=keys.size("block_count"),
+            width=width,
+            heads=heads,
+            kv_heads=keys.size("attention.head_count_kv", heads),
+            head_size=head_size,
+            ffn=keys.size("feed_forward_length"),
+            vocab=metadata.vocab,
+            context=keys.size("context_length"),
+            rope_base=keys.positive("rope.freq_base", 10000.0),
+            rope_size=keys.size("rope.dimension_count", head_size),
+            rope_layout=layout,
+            norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
+            tied=tied,
+        )
+
+    def _check_sizes(self) -> None:
+        if self.vocab < 1:
+            raise ValueError("it has no vocabulary (neither a vocab_size nor tokenizer.ggml.tokens)")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"its {self.heads} heads are no multiple of its {self.kv_heads} key/value heads")
+        if self.rope_size % 2 or self.rope_size > self.head_size:
+            raise ValueError(f"its rope size {self.rope_size} is odd or above its head size {self.head_size}")
+
+    def _check_tensors(self, tensors: Sequence[Tensor]) -> None:
+        found = {tensor.name: tensor for tensor in tensors}
+        for name, rows, columns in self.expected_tensors():
+            tensor = found.pop(name, None)
+            if tensor is None:
+                raise ValueError(f"the tensor {name!r} [{rows}, {columns}] is missing")
+            if (tensor.rows, tensor.columns) != (rows, columns):
+                raise ValueError(
+                    f"the tensor {name!r} is [{tensor.rows}, {tensor.columns}], expected [{rows}, {columns}]"
+                )
+            supported = VECTOR_TYPES if name.endswith("_norm.weight") else MATRIX_TYPES
+            if tensor.type not in supported:
+                raise ValueError(f"the tensor {name!r} is {tensor.type}, supported: {', '.join(supported)}")
+        if found:
+            raise ValueError(f"the tensor {min(found)!r} is not part of a supported {self.architecture} model")
+
+    def expected_tensors(self) -> Iterator[tuple[str, int, int]]:
+        """Every tensor that a model of this shape has: name, rows, columns."""
+        attention, cache = self.heads * self.head_size, self.kv_heads * self.head_size
+        yield "token_embd.weight", self.vocab, self.width
+        for layer in range(self.layers):
+            yield f"blk.{layer}.attn_norm.weight", 1, self.width
+            yield f"blk.{layer}.attn_q.weight", attention, self.width
+            yield f"blk.{layer}.attn_k.weight", cache, self.width
+            yield f"blk.{layer}.attn_v.weight", cache, self.width
+            yield f"blk.{layer}.attn_output.weight", self.width, attention
+            yield f"blk.{layer}.ffn_norm.weight", 1, self.width
+            yield f"blk.{layer}.ffn_gate.weight", self.ffn, self.width
+            yield f"blk.{layer}.ffn_up.weight", self.ffn, self.width
+            yield f"blk.{layer}.ffn_down.weight", self.width, self.ffn
+        yield "output_norm.weight", 1, self.width
+        if not self.tied:
+            yield "output.weight", self.vocab, self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The numbers under one architecture's prefix."""
+
+    architecture: str
+    values: Mapping[str, Any]
+
+    def size(self, name: str, default: int | None = None) -> int:
+        value = self._value(name, default)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a whole number above 0")
+        return value
+
+    def positive(self, name: str, default: float | None = None) -> float:
+        value = self._value(name, default)
+        if type(value) is not float or not isfinite(value) or value <= 0:
+            raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a number above 0")
+        return value
+
+    def _value(self, name: str, default: float | None) -> Any:
+        value = self.values.get(f"{self.architecture}.{name}", default)
+        if value is None:
+            raise ValueError(f"the key '{self.architecture}.{name}' is missing")
+        return value

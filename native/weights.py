@@ -1,0 +1,137 @@
+"""Model files: find one, read its metadata, open its tensors. Plain Python; the clients' tokenizer uses it too."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .demo_model import DEMO, ModelUnavailable, fetch
+from .gguf_file import DAMAGE, GGUFFile, Truncated
+
+__all__ = [
+    "Metadata",
+    "ModelUnavailable",
+    "ModelUnreadable",
+    "Tensor",
+    "find_model",
+    "open_model",
+    "read_metadata",
+]
+
+END_KEYS = ("eos", "eot", "eom")
+
+
+class ModelUnreadable(Exception):
+    """The file is no model that can be used; the message is one sentence. The process ends with exit code 66."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a model file says about itself; `values` holds every key as plain Python (str, int, float, bool, list)."""
+
+    path: Path
+    architecture: str
+    name: str
+    context: int
+    vocab: int
+    eos: tuple[int, ...]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor as it lies in the file, memory-mapped and not yet read; a 1-d tensor has one row."""
+
+    name: str
+    type: str
+    rows: int
+    columns: int
+    data: npt.NDArray[np.uint8]  # [rows, bytes of one row]
+
+
+def find_model(name_or_path: str | None) -> Path:
+    """The path of a model file: the one named, or the demo model, which is fetched the first time."""
+    if name_or_path is None:
+        return fetch(DEMO)
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        raise _unreadable(path, "it is a folder, expected a GGUF file")
+    if not path.exists():
+        raise _unreadable(path, "there is no such file")
+    return path
+
+
+def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
+    """The metadata and the tensors of a file, in one reading of its header; raises ModelUnreadable."""
+    reader = _open(path)
+    try:
+        values = {key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")}
+        return _metadata(path, values), [_tensor(tensor) for tensor in reader.tensors]
+    except DAMAGE as problem:
+        raise _unreadable(path, _reason(problem)) from None
+
+
+def read_metadata(path: Path) -> Metadata:
+    return open_model(path)[0]
+
+
+def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
+    architecture = values.get("general.architecture")
+    if not isinstance(architecture, str):
+        raise _unreadable(path, "the key 'general.architecture' is missing or no text")
+    tokens = values.get("tokenizer.ggml.tokens", [])
+    vocab = _count(path, values, f"{architecture}.vocab_size", len(tokens) if isinstance(tokens, list) else 0)
+    named = [_count(path, values, f"tokenizer.ggml.{key}_token_id", -1) for key in END_KEYS]
+    return Metadata(
+        path=path,
+        architecture=architecture,
+        name=str(values.get("general.name", path.stem)),
+        context=_count(path, values, f"{architecture}.context_length", 0),
+        vocab=vocab,
+        eos=tuple(dict.fromkeys(token for token in named if 0 <= token < vocab)),
+        values=values,
+    )
+
+
+def _tensor(tensor: Any) -> Tensor:
+    if not all(tensor.shape):
+        raise ValueError(f"the tensor {tensor.name!r} has the impossible dimensions {tensor.shape.tolist()}")
+    columns = int(tensor.shape[0])
+    rows = int(tensor.n_elements) // columns
+    raw = tensor.data.reshape(rows, -1).view(np.uint8)
+    return Tensor(tensor.name, tensor.tensor_type.name, rows, columns, raw)
+
+
+def _open(path: Path) -> GGUFFile:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+        if magic != b"GGUF":
+            raise _unreadable(
+                path, "it is no GGUF file (its first four bytes are not 'GGUF')" if magic else "it is empty"
+            )
+        return GGUFFile(path)
+    except OSError as problem:
+        raise _unreadable(path, problem.strerror or str(problem)) from None
+    except DAMAGE as problem:
+        raise _unreadable(path, _reason(problem)) from None
+
+
+def _reason(problem: BaseException) -> str:
+    """What a reader said, on one line."""
+    text = " ".join(str(problem).split()) or type(problem).__name__
+    return f"it is truncated: {text}" if isinstance(problem, Truncated) else f"it is damaged ({text})"
+
+
+def _count(path: Path, values: Mapping[str, Any], key: str, default: int) -> int:
+    value = values.get(key, default)
+    if type(value) is not int:
+        raise _unreadable(path, f"the key {key!r} is {value!r}, expected a whole number")
+    return value
+
+
+def _unreadable(path: Path, reason: str) -> ModelUnreadable:
+    return ModelUnreadable(f"cannot read the model {path}: {reason}")

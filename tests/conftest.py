@@ -1,0 +1,34 @@
+"""Models that many tests read: tiny seeded ones written on demand, and the demo model."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from paceline.native.weights import find_model
+
+ROOT = Path(__file__).parent.parent
+TinyModel = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
+    """tiny_model(seed=1, kv_heads=1, type="Q8_0", tied=True, …): the options of make_tiny_model.py; written once."""
+    folder = tmp_path_factory.mktemp("tiny-models")
+
+    def written(seed: int = 1, tied: bool = False, **options: object) -> Path:
+        words = [f"--seed={seed}", "--tied" if tied else "--untied"]
+        words += [f"--{name.replace('_', '-')}={value}" for name, value in sorted(options.items())]
+        path = folder / ("".join(words).lstrip("-") + ".gguf")
+        if not path.exists():
+            script = ROOT / "scripts" / "make_tiny_model.py"
+            subprocess.run([sys.executable, str(script), f"--out={path}", *words], check=True)
+        return path
+
+    return written
+
+
+@pytest.fixture(scope="session")
+def demo_model() -> Path:
+    return find_model(None)

@@ -1,0 +1,147 @@
+"""ModelShape: what is read, and what is refused by name."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paceline.native.model import ModelShape
+from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
+
+Opened = tuple[Metadata, list[Tensor]]
+
+
+def opened(path: Path) -> Opened:
+    return open_model(path)
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_model) -> Opened:
+    return opened(tiny_model(seed=1, layers=2, heads=4, kv_heads=2))
+
+
+def refusal(tiny: Opened, tensors: list[Tensor] | None = None, **changes: Any) -> str:
+    """What is said about the tiny model with some keys changed; None removes a key, __ stands for a dot."""
+    metadata, found = tiny
+    keys = {f"llama.{name.replace('__', '.')}": value for name, value in changes.items()}
+    values = {key: value for key, value in {**metadata.values, **keys}.items() if value is not None}
+    with pytest.raises(ModelUnreadable) as caught:
+        ModelShape.from_metadata(replace(metadata, values=values), found if tensors is None else tensors)
+    assert str(caught.value).startswith(f"cannot use the model {metadata.path}: ")
+    return str(caught.value)
+
+
+def test_the_shape_of_the_demo_model(demo_model: Path) -> None:
+    shape = ModelShape.from_metadata(*opened(demo_model))
+    assert shape == ModelShape(
+        architecture="llama",
+        layers=30,
+        width=576,
+        heads=9,
+        kv_heads=3,
+        head_size=64,
+        ffn=1536,
+        vocab=49152,
+        context=8192,
+        rope_base=100000.0,
+        rope_size=64,
+        rope_layout="pairs",
+        norm_epsilon=pytest.approx(1e-5),
+        tied=True,
+    )
+
+
+def test_the_options_of_a_tiny_model_arrive(tiny_model) -> None:
+    path = tiny_model(
+        seed=2, width=72, heads=6, kv_heads=3, head_size=24, ffn=100, vocab=131, context=99, rope_size=8, rope_base=5e5
+    )
+    shape = ModelShape.from_metadata(*opened(path))
+    sizes = (shape.width, shape.heads, shape.kv_heads, shape.head_size, shape.ffn, shape.vocab, shape.context)
+    assert sizes == (72, 6, 3, 24, 100, 131, 99)
+    assert (shape.rope_size, shape.rope_base, shape.tied) == (8, 5e5, False)
+
+
+def test_a_file_can_ask_for_the_other_rope_layout(tiny_model, tiny: Opened) -> None:
+    assert ModelShape.from_metadata(*opened(tiny_model(rope_layout="halves"))).rope_layout == "halves"
+    metadata, tensors = tiny
+    wrong = replace(metadata, values={**metadata.values, "paceline.rope_layout": "thirds"})
+    with pytest.raises(ModelUnreadable, match="'thirds', expected 'pairs' or 'halves'"):
+        ModelShape.from_metadata(wrong, tensors)
+
+
+def test_optional_keys_have_their_defaults(tiny: Opened) -> None:
+    metadata, tensors = tiny
+    dropped = {"llama.rope.freq_base", "llama.rope.dimension_count", "llama.attention.key_length"}
+    values = {key: value for key, value in metadata.values.items() if key not in dropped}
+    shape = ModelShape.from_metadata(replace(metadata, values=values), tensors)
+    assert (shape.rope_base, shape.rope_size, shape.head_size) == (10000.0, 16, 16)
+
+
+def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> None:
+    metadata, tensors = tiny
+    with pytest.raises(ModelUnreadable, match="its architecture is 'mamba', supported: llama"):
+        ModelShape.from_metadata(replace(metadata, architecture="mamba"), tensors)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"block_count": None}, "the key 'llama.block_count' is missing"),
+        ({"block_count": 0}, "the key 'llama.block_count' is 0, expected a whole number above 0"),
+        ({"block_count": 3}, "the tensor 'blk.2.attn_norm.weight' [1, 64] is missing"),
+        ({"block_count": 2**31}, "the tensor 'blk.2.attn_norm.weight' [1, 64] is missing"),
+        ({"embedding_length": 1.5}, "the key 'llama.embedding_length' is 1.5"),
+        ({"embedding_length": [64, 64]}, "the key 'llama.embedding_length' is [64, 64]"),
+        ({"embedding_length": 128}, "'token_embd.weight' is [128, 64], expected [128, 128]"),
+        ({"attention__head_count": True}, "'llama.attention.head_count' is True"),
+        ({"attention__head_count_kv": 3}, "its 4 heads are no multiple of its 3 key/value heads"),
+        ({"attention__head_count_kv": 0}, "'llama.attention.head_count_kv' is 0"),
+        ({"attention__head_count_kv": None}, "'blk.0.attn_k.weight' is [32, 64], expected [64, 64]"),
+        ({"attention__key_length": 32}, "'blk.0.attn_q.weight' is [64, 64], expected [128, 64]"),
+        ({"attention__value_length": 8}, "'llama.attention.value_length' is not the key length, 16"),
+        ({"attention__layer_norm_rms_epsilon": None}, "'llama.attention.layer_norm_rms_epsilon' is missing"),
+        ({"attention__layer_norm_rms_epsilon": 0.0}, "is 0.0, expected a number above 0"),
+        ({"rope__freq_base": float("nan")}, "is nan, expected a number above 0"),
+        ({"rope__freq_base": 10000}, "is 10000, expected a number above 0"),
+        ({"rope__dimension_count": 15}, "its rope size 15 is odd or above its head size 16"),
+        ({"rope__dimension_count": 18}, "its rope size 18 is odd or above its head size 16"),
+        ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.type' is not supported (only 'none')"),
+        ({"rope__scaling__factor": 4.0}, "'llama.rope.scaling.factor' is not supported"),
+        ({"expert_count": 8}, "'llama.expert_count' is not supported (only 0)"),
+        ({"attention__sliding_window": 4096}, "'llama.attention.sliding_window' is not supported"),
+    ],
+)
+def test_a_wrong_key_is_named(tiny: Opened, change: dict[str, Any], reason: str) -> None:
+    assert reason in refusal(tiny, **change)
+
+
+def test_a_model_without_vocabulary_is_refused(tiny: Opened) -> None:
+    with pytest.raises(ModelUnreadable, match="no vocabulary"):
+        ModelShape.from_metadata(replace(tiny[0], vocab=0), tiny[1])
+
+
+def test_every_tensor_is_expected_by_name(tiny: Opened) -> None:
+    tensors = tiny[1]
+    assert ModelShape.from_metadata(*tiny).tied is False
+    for left_out in tensors:
+        rest = [tensor for tensor in tensors if tensor is not left_out]
+        if left_out.name == "output.weight":
+            assert ModelShape.from_metadata(tiny[0], rest).tied is True
+        else:
+            assert f"the tensor {left_out.name!r} [" in refusal(tiny, rest)
+
+
+@pytest.mark.parametrize("name", ["blk.0.attn_q.bias", "rope_freqs.weight", "blk.1.ffn_gate_inp.weight"])
+def test_a_tensor_that_no_formula_uses_is_refused(tiny: Opened, name: str) -> None:
+    extra = replace(tiny[1][1], name=name)
+    assert f"the tensor {name!r} is not part of a supported llama model" in refusal(tiny, [*tiny[1], extra])
+
+
+def test_an_unsupported_tensor_type_is_named(tiny: Opened) -> None:
+    def retyped(name: str, kind: str) -> list[Tensor]:
+        return [replace(tensor, type=kind) if tensor.name == name else tensor for tensor in tiny[1]]
+
+    reason = refusal(tiny, retyped("blk.1.ffn_up.weight", "Q6_K"))
+    assert reason.endswith("the tensor 'blk.1.ffn_up.weight' is Q6_K, supported: F32, Q8_0, Q4_1")
+    reason = refusal(tiny, retyped("blk.1.ffn_norm.weight", "Q8_0"))
+    assert reason.endswith("the tensor 'blk.1.ffn_norm.weight' is Q8_0, supported: F32")
