@@ -139,7 +139,9 @@ def native_shape(shape: ModelShape, context: int) -> Shape:
 
 def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
     total = sum(tensor.data.nbytes for tensor in tensors)
-    with tqdm(total=total, unit="B", unit_scale=True, desc="loading", disable=not progress, leave=False) as bar:
+    with tqdm(
+        total=total, unit="B", unit_scale=True, desc="loading", disable=None if progress else True, leave=False
+    ) as bar:
         for tensor in tensors:
             core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.data)
             bar.update(tensor.data.nbytes)

@@ -1,0 +1,69 @@
+"""A model's chat template: messages in, the prompt text that the model was trained on out.
+
+Templates come with model files, from anybody, so they run in jinja2's sandbox. The environment (trimmed blocks, the
+extra names) is the one that template writers test with."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from ..native.weights import ModelUnreadable, read_metadata
+
+Message = Mapping[str, Any]
+
+
+class ChatRefused(Exception):
+    """The template does not accept these messages, or is broken; the message is one sentence."""
+
+
+class ChatTemplate:
+    def __init__(self, source: str, bos: str = "", eos: str = "", now: Callable[[], datetime] = datetime.now) -> None:
+        """Raises ValueError if `source` is no template. `now` is for templates that name today's date."""
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = _tojson
+        environment.globals["raise_exception"] = _raise_exception
+        environment.globals["strftime_now"] = lambda form: now().strftime(form)
+        environment.globals |= {"bos_token": bos, "eos_token": eos}
+        try:
+            self._template = environment.from_string(source)
+        except jinja2.TemplateError as problem:
+            raise ValueError(f"its chat template is broken: {problem}") from None
+
+    @classmethod
+    def from_gguf(cls, path: str | Path) -> Self:
+        """Reads just the file's metadata; raises ModelUnreadable, also for a model without a template."""
+        values = read_metadata(Path(path)).values
+        source = values.get("tokenizer.chat_template")
+        if not source:
+            raise ModelUnreadable(f"{path} has no chat template, expected the key 'tokenizer.chat_template'")
+        tokens = values.get("tokenizer.ggml.tokens", [])
+        numbers = [values.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")]
+        try:
+            bos, eos = ("" if number is None else tokens[number] for number in numbers)
+            return cls(source, bos, eos)
+        except (ValueError, IndexError) as problem:
+            raise ModelUnreadable(f"cannot use the chat template of {path}: {problem}") from None
+
+    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True, **names: Any) -> str:
+        """The prompt text; `names` are what else the template may know (tools, enable_thinking …). Raises
+        ChatRefused."""
+        known = {"tools": None, "documents": None} | names
+        try:
+            return self._template.render(messages=messages, add_generation_prompt=add_generation_prompt, **known)
+        except Exception as problem:  # a template is foreign code: anything may come out of it
+            raise ChatRefused(f"the chat template does not accept these messages: {problem}") from None
+
+
+def _tojson(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)

@@ -1,0 +1,58 @@
+"""Token ids back to text. Each id of a byte-level vocabulary is some bytes, and an answer's text is the UTF-8 of them
+all.
+
+A character may be spread over several ids, so a stream of ids goes through a Detokenizer, which holds back a
+character until its last byte is there."""
+
+import codecs
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+
+class Detokenizer:
+    """Turns ids into text one at a time; what push and flush return, joined, is what decode returns."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token: int) -> str:
+        """The text that this id completes: perhaps none, never a part of a character."""
+        return self._utf8.decode(_piece(self._pieces, token))
+
+    def flush(self) -> str:
+        """What is left at the end: a character that was begun and never finished shows as U+FFFD."""
+        return self._utf8.decode(b"", final=True)
+
+
+def decode(pieces: Sequence[bytes], ids: Iterable[int]) -> str:
+    """The text of `ids`; bytes that are no UTF-8 show as U+FFFD."""
+    return b"".join(_piece(pieces, token) for token in ids).decode("utf-8", "replace")
+
+
+def byte_pieces(tokens: Sequence[str], marks: Collection[int]) -> list[bytes]:
+    """Each token's bytes. A vocabulary writes every byte as one printable character; the tokens in `marks` are
+    written as they are."""
+    byte_of = {ord(character): byte for byte, character in _alphabet()}
+    pieces = []
+    for number, token in enumerate(tokens):
+        codes = [byte_of.get(ord(character), -1) for character in token]
+        pieces.append(token.encode("utf-8", "replace") if number in marks or -1 in codes else bytes(codes))
+    return pieces
+
+
+def _piece(pieces: Sequence[bytes], token: int) -> bytes:
+    if not 0 <= token < len(pieces):
+        raise ValueError(f"{token} is no token id, expected 0 to {len(pieces) - 1}")
+    return pieces[token]
+
+
+def _alphabet() -> Iterator[tuple[int, str]]:
+    """GPT-2's spelling of the 256 bytes: a printable Latin-1 character stands for itself, the others follow from
+    U+0100 on."""
+    spare = 0x100
+    for byte in range(256):
+        if 0x21 <= byte <= 0x7E or 0xA1 <= byte <= 0xAC or byte >= 0xAE:
+            yield byte, chr(byte)
+        else:
+            yield byte, chr(spare)
+            spare += 1

@@ -1,0 +1,54 @@
+"""`paceline encode`: text to token ids, the way START wants them."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+
+def add_encode_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "text", nargs="+", metavar="TEXT", help="joined by blanks; a single - reads standard input whole"
+    )
+    parser.add_argument("--model", metavar="M", help="a GGUF file (default: the demo model, fetched once)")
+    parser.add_argument(
+        "--chat", action="store_true", help="put TEXT into the model's chat template, as the user's turn"
+    )
+    parser.add_argument("--system", metavar="S", help="with --chat: the system message")
+    parser.add_argument("--plain", action="store_true", help="control tokens spelled out in TEXT are plain text")
+
+
+def encode(arguments: Namespace) -> int:
+    """Exit code: 0, or 2 for text that cannot be encoded. Raises ModelUnreadable, ModelUnavailable."""
+    if arguments.system is not None and not arguments.chat:
+        return _refuse("--system goes with --chat")
+    if arguments.plain and arguments.chat:
+        return _refuse("--plain does not go with --chat: a chat template is made of control tokens")
+    try:
+        text = _text(arguments.text)
+    except UnicodeDecodeError as problem:
+        return _refuse(f"the text is not UTF-8: {problem}")
+    from ..native.weights import find_model
+    from .tokenizer import Tokenizer
+
+    model = find_model(arguments.model)
+    if arguments.chat:
+        from .chat import ChatRefused, ChatTemplate
+
+        messages = [{"role": "system", "content": arguments.system}] if arguments.system is not None else []
+        try:
+            text = ChatTemplate.from_gguf(model).render([*messages, {"role": "user", "content": text}])
+        except ChatRefused as problem:
+            return _refuse(str(problem))
+    ids = Tokenizer.from_gguf(model).encode(text, special=not arguments.plain)
+    print(",".join(map(str, ids)))
+    return 0
+
+
+def _text(words: list[str]) -> str:
+    """The text that is meant, decoded strictly: what the shell gave us as bytes may be no UTF-8."""
+    data = sys.stdin.buffer.read() if words == ["-"] else " ".join(words).encode("utf-8", "surrogateescape")
+    return data.decode("utf-8")
+
+
+def _refuse(reason: str) -> int:
+    print(f"paceline encode: {reason}", file=sys.stderr)
+    return 2

@@ -1,0 +1,87 @@
+"""`paceline frames`: reads a frame stream on stdin and prints it for people."""
+
+import os
+import select
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ..protocol import BrokenStream, FrameReader, encode_text
+from .decoded import decoded
+from .frames_view import Decoder, TextView
+
+PIECE: Final = 1 << 16
+IDLE_SECONDS: Final = 0.1
+
+
+class IdDecoder:
+    """For streams without a tokenizer (--engine null): the ids themselves."""
+
+    def push(self, token: int) -> str:
+        return f"{token} "
+
+    def flush(self) -> str:
+        return ""
+
+
+def frames(arguments: Namespace) -> int:
+    """Exit code: 0, or 1 for a stream that is cut off or no frame stream."""
+    _second_interrupt_counts()
+    reader = FrameReader()
+    view = TextView(lambda path: open_model(arguments.model or path)) if arguments.text else None
+    problem: BrokenStream | None = None
+    try:
+        for data in _pieces(lambda: bool(view and view.waiting)):
+            if view and not data:
+                _write(view.idle())
+            for item in decoded(reader, data):
+                _write(view.show(item) if view else encode_text([item]))
+            sys.stdout.buffer.flush()
+        reader.close()
+    except BrokenStream as broken:
+        problem = broken
+    finally:
+        if view:
+            _write(view.close())
+        sys.stdout.buffer.flush()
+    if problem:
+        print(f"paceline frames: the frame stream is broken at {problem}", file=sys.stderr)
+    return 1 if problem else 0
+
+
+def open_model(path: str | None) -> Callable[[], Decoder]:
+    """What makes a decoder per request. A model that cannot be read is said once, and ids are shown."""
+    if not path:
+        return IdDecoder
+    from ..native.weights import ModelUnreadable
+    from .tokenizer import Tokenizer
+
+    try:
+        return Tokenizer.from_gguf(path).detokenizer
+    except ModelUnreadable as problem:
+        print(f"paceline frames: {problem}; token ids follow instead", file=sys.stderr)
+        return IdDecoder
+
+
+def _pieces(waiting: Callable[[], bool]) -> Iterator[bytes]:
+    """What comes on stdin, as it comes; an empty piece when `waiting` and nothing came for a moment."""
+    stdin = sys.stdin.fileno()
+    while True:
+        if waiting() and not select.select([stdin], [], [], IDLE_SECONDS)[0]:
+            yield b""
+        elif data := os.read(stdin, PIECE):
+            yield data
+        else:
+            return
+
+
+def _second_interrupt_counts() -> None:
+    """The first Ctrl-C goes to the whole pipeline: the daemon ends its requests, and those last frames are worth
+    reading."""
+    signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, signal.default_int_handler))
+
+
+def _write(text: str | bytes) -> None:
+    sys.stdout.buffer.write(text.encode("utf-8", "replace") if isinstance(text, str) else text)

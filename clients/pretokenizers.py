@@ -1,0 +1,39 @@
+"""How byte-level BPE cuts text into words before it merges: one entry per `tokenizer.ggml.pre` value.
+
+Merges never cross a cut, so a wrong cut gives wrong tokens without any error. The names are llama.cpp's; what each
+one does is what the model's own tokenizer.json says. "gpt-2" is the regex inside ByteLevel itself; "smollm" cuts
+every digit out first."""
+
+from typing import Any, Final
+
+from tokenizers import Regex
+from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence, Split
+
+_CONTRACTIONS: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_WORDS: Final = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+_SIGNS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
+_BLANKS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def _modern(digits: str) -> str:
+    """The family that cl100k began: they differ in how many digits stay together."""
+    return "|".join((_CONTRACTIONS, _WORDS, digits, _SIGNS, _BLANKS))
+
+
+_SPLITS: Final = {
+    "llama-bpe": _modern(r"\p{N}{1,3}"),
+    "qwen2": _modern(r"\p{N}"),
+}
+SUPPORTED: Final = ("default", "gpt-2", *_SPLITS, "smollm")
+
+
+def pretokenizer(name: str) -> Any:
+    """The pre-tokenizer called `name`; raises KeyError for one that is not in SUPPORTED."""
+    match name:
+        case "default" | "gpt-2":
+            return ByteLevel(add_prefix_space=False)
+        case "smollm":
+            return Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+        case _:
+            split = Split(Regex(_SPLITS[name]), behavior="isolated")
+            return Sequence([split, ByteLevel(add_prefix_space=False, use_regex=False)])

@@ -1,0 +1,93 @@
+"""A fixed transcript on the demo model: tokens per second, step times, what the daemon adds to them, and one signature.
+
+    python scripts/bench.py [--threads N] [--isa ISA] [--json FILE]
+
+Sixteen requests of different lengths, greedy and seeded, through a real daemon. The signature is a SHA-256 over every
+request's frames and logits, in the order of the request ids: it changes only when the engine's output does, so a commit
+that changes it says so ("Bench: <signature>").
+"""
+
+import argparse
+import hashlib
+import json
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+from paceline.clients.client import Client
+from paceline.clients.tokenizer import Tokenizer
+from paceline.native.weights import find_model
+
+REQUESTS = 16
+TOTAL = 96
+TEXT = (
+    "A paceline is a line of riders who take fair turns at the front while everyone else moves in the draft. "
+    "The rider at the head does the work of parting the air; the others save a third of their strength and wait. "
+) * 6
+
+
+def run(client: Client, ids: list[int]) -> str:
+    """Runs the transcript; the signature."""
+    streams = []
+    for n in range(REQUESTS):
+        options: dict[str, Any] = {"temp": 0.8, "top_p": 0.95, "seed": n} if n % 3 == 2 else {}
+        prompt = ids[n : n + 8 + (37 * n) % 240]
+        streams.append(client.start(prompt, TOTAL, 8 + n, req_id=n + 1, hash=1, ignore_eos=1, **options))
+    digest = hashlib.sha256()
+    for stream in streams:
+        frames = list(stream.frames())
+        digest.update(b"".join(struct.pack("<2i", frame.req_id, frame.value) for frame in frames))
+        digest.update((stream.end or {})["logits_sha256"].encode())
+    return digest.hexdigest()[:16]
+
+
+def overhead(client: Client, ids: list[int]) -> dict[str, float]:
+    """Milliseconds per step at 16 rows: the whole step as the clock on the wall has it, the native part, the rest."""
+    streams = [client.start(ids[n : n + 16], 400, ignore_eos=1) for n in range(REQUESTS)]
+    while client.command("STATS")["requests"]["prefill"]:
+        time.sleep(0.01)
+    before, begun = client.command("STATS"), time.perf_counter()
+    time.sleep(1.0)
+    after, ended = client.command("STATS"), time.perf_counter()
+    for stream in streams:
+        stream.cancel()
+    steps = after["steps"] - before["steps"]
+    native = sum(sign * stats["steps"] * stats["step_ms"]["mean"] for sign, stats in ((1, after), (-1, before))) / steps
+    wall = (ended - begun) * 1e3 / steps
+    return {"wall_ms": round(wall, 3), "native_ms": round(native, 3), "daemon_ms": round(wall - native, 3)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--isa", default="auto")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    model = find_model(None)
+    ids = Tokenizer.from_gguf(model).encode(TEXT)
+    flags = [f"--target-cache-slots={REQUESTS}", "--max-ctx=1024", "--auto", f"--isa={arguments.isa}"]
+    flags += [f"--threads={arguments.threads}"] if arguments.threads else []
+    with Client.spawn([*flags, str(model)]) as client:
+        device = client.ready["device"]
+        begun = time.perf_counter()
+        signature = run(client, ids)
+        seconds = time.perf_counter() - begun
+        stats = client.command("STATS")
+        added = overhead(client, ids)
+    record = {
+        "device": device,
+        "tokens_per_second": round(stats["tokens_out"] / seconds, 1),
+        "step_ms": stats["step_ms"],
+        "at_16_rows": added,
+        "signature": signature,
+    }
+    print(f"{device}\n{record['tokens_per_second']} tokens/s, step {stats['step_ms']} ms")
+    print(f"16 rows: {added['wall_ms']} ms a step, {added['native_ms']} native, {added['daemon_ms']} the daemon's")
+    print(f"Bench: {signature}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

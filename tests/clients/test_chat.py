@@ -1,0 +1,66 @@
+"""Chat templates against the golden conversations, and the environment that templates may count on."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paceline.clients.chat import ChatRefused, ChatTemplate
+from paceline.native.weights import ModelUnreadable
+
+GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
+HELLO = [{"role": "user", "content": "Hello!"}]
+
+
+@pytest.fixture(scope="module")
+def demo(demo_model: Path) -> ChatTemplate:
+    return ChatTemplate.from_gguf(demo_model)
+
+
+@pytest.mark.parametrize("case", GOLDEN["conversations"])
+def test_the_golden_conversations(demo: ChatTemplate, case: dict[str, Any]) -> None:
+    assert demo.render(case["messages"]) == case["prompt"]
+    assert demo.render(case["messages"], add_generation_prompt=False) == case["closed"]
+
+
+def test_blocks_are_trimmed() -> None:
+    source = "{% for m in messages %}\n    {% if true %}\n{{ m.content }}\n    {% endif %}\n{% endfor %}\nend"
+    assert ChatTemplate(source).render(HELLO) == "Hello!\nend"
+
+
+def test_the_names_that_templates_use() -> None:
+    def now() -> datetime:
+        return datetime(2024, 11, 21)
+
+    source = "{{ bos_token }}{{ strftime_now('%d %b %Y') }}{{ {'a': '<é>'} | tojson }}"
+    source += "{{ tools is none }}{{ mood }}{{ eos_token }}"
+    assert ChatTemplate(source, "<s>", "</s>", now).render(HELLO, mood="!") == '<s>21 Nov 2024{"a": "<é>"}True!</s>'
+    loop = "{% for n in range(9) %}{% if n == 2 %}{% break %}{% endif %}{{ n }}{% endfor %}"
+    assert ChatTemplate(loop).render(HELLO) == "01"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
+        ("{{ messages[0].content.nothing.more }}", "nothing"),
+        ("{{ messages[7].content }}", "no element 7|has no"),
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("{{ messages.append(1) }}", "not safely callable|unsafe"),
+    ],
+)
+def test_a_template_may_refuse_and_may_not_break_out(source: str, reason: str) -> None:
+    with pytest.raises(ChatRefused, match=f"^the chat template does not accept these messages: .*({reason})"):
+        ChatTemplate(source).render(HELLO)
+
+
+def test_a_broken_template_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^its chat template is broken: "):
+        ChatTemplate("{% for %}")
+
+
+def test_a_model_without_a_template_is_named(bare_model: Path) -> None:
+    with pytest.raises(ModelUnreadable, match=r"bare\.gguf has no chat template, expected the key"):
+        ChatTemplate.from_gguf(bare_model)

@@ -1,0 +1,278 @@
+"""The client against a peer that the test plays itself, over two pipes: whatever a daemon could send, in any order."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import BufferedReader
+from threading import Thread
+from typing import Any
+
+import pytest
+from paceline.clients.client import Client
+from paceline.clients.errors import DaemonGone, Refused, RequestFailed
+from paceline.clients.stream import Stream
+from paceline.protocol import CANCELLED, DONE, FAILED, YIELD, Frame, Item, Message, encode_tagged
+
+
+class Peer:
+    """A daemon's two ends; `later` runs a client's call while the test answers it."""
+
+    def __init__(self) -> None:
+        commands_read, commands_write = os.pipe()
+        frames_read, frames_write = os.pipe()
+        self._commands = os.fdopen(commands_read, "rb")
+        self._frames = os.fdopen(frames_write, "wb", buffering=0)
+        self._frames_read: BufferedReader = os.fdopen(frames_read, "rb")
+        self.seen: list[Item | DaemonGone] = []
+        self.client = Client(os.fdopen(commands_write, "wb"), self._frames_read, watch=self.seen.append)
+        self._pool = ThreadPoolExecutor()
+
+    def send(self, *items: Item) -> None:
+        self._frames.write(encode_tagged(items))
+
+    def send_bytes(self, data: bytes) -> None:
+        self._frames.write(data)
+
+    def line(self) -> str:
+        return self._commands.readline().decode()
+
+    def later(self, call: Callable[..., Any], *args: Any, **options: Any) -> Future[Any]:
+        return self._pool.submit(call, *args, **options)
+
+    def started(self, number: int, *ids: int, total: int = 8, **options: Any) -> Stream:
+        """A stream whose START was line `number` and accepted."""
+        call = self.later(self.client.start, list(ids) or [1], total, **options)
+        req_id = int(self.line().split()[1])
+        self.send(Message(req_id, {"re": number, "ok": True, "slot": 0, "epoch": 1, "state": "prefill"}))
+        stream: Stream = call.result(5)
+        return stream
+
+    def hang_up(self) -> None:
+        self._frames.close()
+
+    def close(self) -> None:
+        self.hang_up()
+        self.client.close()
+        self._commands.close()
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    peer = Peer()
+    yield peer
+    peer.close()
+
+
+def end(req_id: int, reason: str, **more: Any) -> Message:
+    return Message(req_id, {"event": "end", "req": req_id, "reason": reason, "tokens": 2, **more})
+
+
+def test_ready_waits_for_its_event(peer: Peer) -> None:
+    waiting = peer.later(lambda: peer.client.ready)
+    peer.send(Message(0, {"event": "ready", "vocab": 7}))
+    assert waiting.result(5)["vocab"] == 7 == peer.client.ready["vocab"]
+
+
+def test_start_is_one_line_with_every_option(peer: Peer) -> None:
+    stream = peer.started(1, 3, 1, 2, total=9, quantum=4, slot=2, temp=0.5, seed=7, stop=[5, 6], hash=True)
+    assert (stream.req_id, stream.reply["slot"]) == (1, 0)
+    call = peer.later(peer.client.start, [3, 1, 2], 9, 4, slot=2, req_id=44, temp=0.5, seed=7, stop=[5, 6], hash=True)
+    words = peer.line().split()
+    assert words[:2] == ["REQ", "44"]
+    assert {"START", "SLOT", "ids:3,1,2", "9", "4", "temp=0.5", "seed=7", "stop=5,6", "hash=1"} <= set(words)
+    peer.send(Message(44, {"re": 2, "ok": True}))
+    assert call.result(5).req_id == 44
+
+
+def test_what_no_line_can_say_is_refused_before_it_is_sent(peer: Peer) -> None:
+    for ids, options, kind in (([1], {"total": 0}, ValueError), ([], {"total": 1}, ValueError)):
+        with pytest.raises(kind):
+            peer.client.start(ids, **options)
+    with pytest.raises(TypeError, match="warmth"):
+        peer.client.start([1], 1, warmth=2)
+    for line in ("", "  ", "# note", "PING\nPING"):
+        with pytest.raises(ValueError, match="would get no reply of its own"):
+            peer.client.command(line)
+    assert peer.started(1).req_id == 4  # the three above gave their ids back, nothing was sent
+
+
+def test_replies_are_matched_by_the_order_of_lines(peer: Peer) -> None:
+    first = peer.later(peer.client.command, "PING a")
+    assert peer.line() == "PING a\n"
+    second = peer.later(peer.client.command, "FETCH")
+    assert peer.line() == "FETCH\n"
+    peer.send(Message(0, {"re": 1, "ok": True, "word": "a"}))
+    peer.send(Message(0, {"re": 2, "ok": False, "code": "bad_command", "error": "FETCH: …"}))
+    assert first.result(5)["word"] == "a"
+    with pytest.raises(Refused) as refused:
+        second.result(5)
+    assert (refused.value.code, refused.value.error) == ("bad_command", "FETCH: …")
+
+
+def test_tokens_reach_their_streams(peer: Peer) -> None:
+    one, two = peer.started(1), peer.started(2)
+    peer.send(Frame(1, 10), Frame(2, 20), Frame(1, YIELD), Message(2, {"event": "logprobs", "top": []}), Frame(2, 21))
+    peer.send(end(2, "length"), Frame(2, DONE), Frame(1, 11), end(1, "eos", stop_token=2), Frame(1, DONE))
+    assert (list(one), list(two)) == ([10, 11], [20, 21])
+    assert one.end is not None and two.end is not None
+    assert (one.end["stop_token"], two.end["reason"], two.events) == (2, "length", [{"event": "logprobs", "top": []}])
+    assert (list(one), one.turn()) == ([], [])
+
+
+def test_a_watcher_sees_everything_in_order(peer: Peer) -> None:
+    one, two = peer.started(1), peer.started(2)
+    items: list[Item] = [Frame(2, 20), Frame(1, 10), Message(0, {"event": "drained"}), Frame(5, 1), Frame(1, 11)]
+    peer.send(*items, end(2, "eos"), Frame(2, DONE))
+    assert (list(two), next(iter(one))) == ([20], 10)
+    assert peer.seen[2:] == [*items, end(2, "eos"), Frame(2, DONE)]
+    peer.hang_up()
+    peer.client.close()
+    assert isinstance(peer.seen[-1], DaemonGone)
+
+
+def test_turns_and_frames_show_a_yield(peer: Peer) -> None:
+    stream = peer.started(1)
+    peer.send(Frame(1, 10), Frame(1, 11), Frame(1, YIELD))
+    assert (stream.turn(), stream.end) == ([10, 11], None)
+    call = peer.later(stream.proceed, 3)
+    assert peer.line() == "REQ 1 CONTINUE 3\n"
+    peer.send(Message(1, {"re": 2, "ok": True, "granted": 3}))
+    assert call.result(5)["granted"] == 3
+    peer.send(Frame(1, 12), Frame(1, YIELD), end(1, "cancelled"), Frame(1, CANCELLED))
+    assert list(stream.frames()) == [Frame(1, 12), Frame(1, YIELD), Frame(1, CANCELLED)]
+
+
+def test_a_failed_request_is_no_short_answer(peer: Peer) -> None:
+    stream, tokens = peer.started(1), []
+    peer.send(Frame(1, 10), end(1, "failed", code="engine", error="row 0: nan"), Frame(1, FAILED))
+    with pytest.raises(RequestFailed, match="engine: row 0: nan"):
+        for token in stream:
+            tokens.append(token)
+    assert tokens == [10]
+    assert stream.end is not None and stream.end["reason"] == "failed"
+    assert list(stream) == []
+
+
+def test_cancel_tells_whether_the_request_was_live(peer: Peer) -> None:
+    stream = peer.started(1)
+    call = peer.later(stream.cancel)
+    assert peer.line() == "CANCEL 1\n"
+    peer.send(Message(0, {"re": 2, "ok": True, "state": "decode"}))
+    assert call.result(5) is True
+    for code, expected in (("not_active", False), ("stale", Refused)):
+        call = peer.later(stream.cancel)
+        peer.line()
+        peer.send(Message(0, {"re": 3 if expected is False else 4, "ok": False, "code": code, "error": "…"}))
+        if expected is False:
+            assert call.result(5) is False
+        else:
+            with pytest.raises(Refused, match="stale"):
+                call.result(5)
+
+
+def test_a_refused_start_leaves_its_id_free(peer: Peer) -> None:
+    call = peer.later(peer.client.start, [1], 4, req_id=9)
+    peer.line()
+    peer.send(Message(9, {"re": 1, "ok": False, "code": "queue_full", "error": "…"}))
+    with pytest.raises(Refused, match="queue_full"):
+        call.result(5)
+    live = peer.started(2, req_id=9)
+    with pytest.raises(Refused, match="duplicate_request: REQ 9"):
+        peer.client.start([1], 4, req_id=9)
+    peer.send(end(9, "length"), Frame(9, DONE))
+    assert list(live) == []
+    assert peer.started(3, req_id=9).req_id == 9
+
+
+def test_an_id_that_is_taken_is_passed_over(peer: Peer) -> None:
+    assert [peer.started(1, req_id=2).req_id, peer.started(2).req_id, peer.started(3).req_id] == [2, 1, 3]
+
+
+def test_events_are_those_of_no_stream(peer: Peer) -> None:
+    stream = peer.started(1)
+    peer.send(Message(0, {"event": "admitted", "req": 1}), Frame(77, 5), Message(0, {"event": "drained"}))
+    assert next(peer.client.events()) == {"event": "drained"}
+    peer.send(Frame(1, 3))
+    assert next(iter(stream)) == 3
+    assert stream.events == [{"event": "admitted", "req": 1}]
+
+
+def test_a_hang_up_fails_every_waiter_and_every_later_call(peer: Peer) -> None:
+    streams = [peer.started(1), peer.started(2)]
+    peer.send(Frame(1, 10))
+    calls = [peer.later(peer.client.command, "WAIT"), peer.later(list, streams[1])]
+    calls += [peer.later(lambda: peer.client.ready), peer.later(list, peer.client.events())]
+    assert peer.line() == "WAIT\n"
+    peer.hang_up()
+    for call in calls:
+        with pytest.raises(DaemonGone, match="its frame stream has ended; the daemon has gone"):
+            call.result(5)
+    tokens = iter(streams[0])
+    assert next(tokens) == 10
+    for _ in range(2):
+        with pytest.raises(DaemonGone):
+            next(iter(streams[0]))
+    with pytest.raises(DaemonGone):
+        peer.client.command("PING")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\1\2\3\4" * 3, "its frame stream is broken: offset"),
+        (encode_tagged([Message(0, {"re": 5, "ok": True})]), "a reply to line 5 came, expected one to 1"),
+        (encode_tagged([Frame(1, 2)])[:-1], "its frame stream is broken: offset"),
+        (encode_tagged([Message(0, {"event": "ready"}), Message(0, {"event": "ready"})]), "is broken"),
+    ],
+)
+def test_a_stream_that_makes_no_sense_is_the_end(peer: Peer, data: bytes, said: str) -> None:
+    call = peer.later(peer.client.command, "PING")
+    peer.line()
+    peer.send(Message(0, {"event": "drained"}))
+    peer.send_bytes(data)
+    if len(data) % 4:
+        peer.hang_up()
+    with pytest.raises(DaemonGone, match=said):
+        call.result(5)
+    assert next(peer.client.events()) == {"event": "drained"}
+
+
+def test_a_slow_peer_does_not_stop_a_writer_that_is_read(peer: Peer) -> None:
+    """Both pipes full: the client still takes frames while its own line is stuck, so the peer can get to reading it."""
+    stream = peer.started(1)
+    long = peer.later(peer.client.command, "PING " + "x" * 300_000)
+    flood = Thread(target=peer.send, args=[Frame(1, 7)] * 50_000)
+    flood.start()
+    flood.join(10)
+    assert not flood.is_alive()
+    assert len(peer.line()) == 300_006
+    peer.send(Message(1, {"re": 2, "ok": True}), end(1, "length"), Frame(1, DONE))
+    assert long.result(5)["ok"]
+    assert sum(stream) == 350_000
+
+
+def test_a_reply_may_be_too_late(peer: Peer) -> None:
+    with pytest.raises(TimeoutError):
+        peer.client.command("WAIT", timeout=0.05)
+    call = peer.later(peer.client.command, "PING")
+    assert [peer.line(), peer.line()] == ["WAIT\n", "PING\n"]
+    peer.send(Message(0, {"re": 1, "ok": True}), Message(0, {"re": 2, "ok": True, "word": None}))
+    assert call.result(5)["re"] == 2
+
+
+def test_close_ends_the_input_and_the_events(peer: Peer) -> None:
+    events = peer.later(list, peer.client.events())
+
+    def serve_to_the_end() -> None:
+        peer.line()
+        peer.hang_up()
+
+    peer.later(serve_to_the_end)
+    begin = time.monotonic()
+    assert peer.client.close() is None
+    assert events.result(5) == []
+    assert time.monotonic() - begin < 5
+    with pytest.raises(DaemonGone):
+        peer.client.command("PING")

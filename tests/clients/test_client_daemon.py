@@ -1,0 +1,157 @@
+"""The client with a real daemon process, on the null engine."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+from paceline.clients.client import Client
+from paceline.clients.errors import DaemonGone, Refused, RequestFailed
+from paceline.clients.stream import Stream
+
+NULL = ["--engine", "null"]
+
+
+def in_threads(calls: Sequence[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_a_request_from_start_to_end() -> None:
+    with Client.spawn(NULL) as client:
+        assert (client.ready["model"], client.ready["vocab"]) == ("null", 32000)
+        stream = client.start([1, 2, 3], total=16, hash=True)
+        tokens = list(stream)
+        assert stream.end is not None
+        assert (len(tokens), stream.end["reason"], stream.end["tokens"]) == (16, "length", 16)
+        assert len(stream.end["logits_sha256"]) == 64
+        again = client.start([1, 2, 3], total=16, quantum=5, slot=(stream.reply["slot"] + 1) % 4)
+        assert client.command("PING hello")["pong"] == "hello"
+        assert len(again.turn()) == 5
+        again.proceed(1)
+        assert again.turn() == tokens[5:6]
+        again.proceed(99)
+        assert list(again) == tokens[6:]
+        assert client.close() == 0
+
+
+def test_a_thread_for_each_stream_and_a_drain() -> None:
+    alone: dict[int, list[int]] = {}
+    together: dict[int, list[int]] = {}
+    with Client.spawn([*NULL, "--max-batch", "3"]) as client:
+        for prompt in range(6):
+            alone[prompt] = list(client.start([prompt, 7], total=40))
+        for _ in range(3):
+            streams = {prompt: client.start([prompt, 7], total=40, quantum=4) for prompt in range(6)}
+
+            def collect(prompt: int, stream: Stream) -> None:
+                together[prompt] = list(stream)
+
+            client.command("SCHED_DRAIN")
+            in_threads([lambda item=item: collect(*item) for item in streams.items()])  # type: ignore[misc]
+            assert together == alone
+            together.clear()
+        events = client.events()
+        assert [next(events)["event"] for _ in range(3)] == ["drained"] * 3
+
+
+def test_many_threads_send_commands_at_once() -> None:
+    with Client.spawn([*NULL, "--queue", "200"]) as client:
+
+        def work(name: int) -> None:
+            for turn in range(20):
+                assert client.command(f"PING w{name}.{turn}")["pong"] == f"w{name}.{turn}"
+                assert len(list(client.start([name + 1], total=5))) == 5
+
+        in_threads([lambda name=name: work(name) for name in range(8)])  # type: ignore[misc]
+
+
+def test_a_cancelled_request_stops() -> None:
+    with Client.spawn([*NULL, "--fault", "slow:5"]) as client:
+        stream = client.start([1], total=4000)
+        tokens = iter(stream)
+        assert next(tokens) >= 0
+        assert stream.cancel() is True
+        assert len(list(tokens)) < 1000
+        assert stream.end is not None and stream.end["reason"] == "cancelled"
+        assert stream.cancel() is False
+
+
+def test_refusals_and_failures_are_errors() -> None:
+    with Client.spawn([*NULL, "--fault", "row:1@1", "--max-ctx", "64"]) as client:
+        with pytest.raises(Refused) as refused:
+            client.start([1] * 60, total=10)
+        assert refused.value.code == "context_overflow"
+        with pytest.raises(Refused, match="no_such_slot"):
+            client.start([1], total=10, slot=9)
+        good, bad = client.start([1], total=10, slot=0), client.start([1], total=10, slot=1)
+        with pytest.raises(RequestFailed):
+            list(bad)
+        assert len(list(good)) == 10
+
+
+def test_a_killed_daemon_fails_every_waiter_at_once() -> None:
+    """A parked request, a reply that is held back, and the events: all wait for something that never comes."""
+    problems: list[DaemonGone] = []
+    with Client.spawn(NULL) as client:
+        stream = client.start([1], total=8, quantum=2)
+        assert len(stream.turn()) == 2
+        busy = client.start([2], total=4000, quantum=1)
+
+        def fails(call: Callable[[], object]) -> None:
+            try:
+                call()
+            except DaemonGone as problem:
+                problems.append(problem)
+
+        waiting = [lambda: list(stream), lambda: list(busy), lambda: list(client.events())]
+        assert client.process
+        pid, begin = client.process.pid, time.monotonic()
+        threading.Timer(0.3, lambda: os.kill(pid, signal.SIGKILL)).start()
+        in_threads([lambda call=call: fails(call) for call in waiting])  # type: ignore[misc]
+        assert time.monotonic() - begin < 5
+        assert [str(problem) for problem in problems] == [
+            "its frame stream has ended; the daemon ended with exit code -9"
+        ] * 3
+
+
+def test_the_last_words_of_a_daemon_are_told() -> None:
+    lines: list[str] = []
+    with Client.spawn(["/nowhere/model.gguf"], log=lines.append) as client:
+        with pytest.raises(DaemonGone, match=r"exit code 66\n.*/nowhere/model\.gguf"):
+            _ = client.ready
+        assert client.close() == 66
+    assert any("/nowhere/model.gguf" in line for line in lines)
+
+
+def test_close_lets_granted_work_finish_and_cancels_the_rest() -> None:
+    client = Client.spawn(NULL)
+    granted, parked = client.start([1], total=300), client.start([2], total=10, quantum=3)
+    assert client.close() == 0
+    assert (len(list(granted)), len(list(parked))) == (300, 3)
+    assert granted.end is not None and parked.end is not None
+    assert (granted.end["reason"], parked.end["reason"]) == ("length", "cancelled")
+
+
+def test_close_does_not_wait_for_ever() -> None:
+    client = Client.spawn([*NULL, "--fault", "slow:20"])
+    stream = client.start([1], total=4000)
+    begin = time.monotonic()
+    assert client.close(timeout=0.2) == 0
+    assert time.monotonic() - begin < 5
+    assert len(list(stream)) < 1000
+    assert stream.end is not None and stream.end["reason"] == "cancelled"
+
+
+def test_an_exception_ends_the_daemon_without_waiting() -> None:
+    begin = time.monotonic()
+    with pytest.raises(KeyError), Client.spawn([*NULL, "--fault", "slow:20"]) as client:
+        client.start([1], total=4000)
+        raise KeyError
+    assert time.monotonic() - begin < 5

@@ -1,0 +1,170 @@
+"""The first promise, on real cores: whatever the schedule, a request's logits have the SHA-256 of its run alone.
+
+A schedule draws arrival times, chunk sizes, quanta, slots, batch caps, cancels of others, hand-made steps and the mix of
+greedy and seeded requests; it runs through the session on one of several cores (instruction sets, numbers of threads).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from driver import Driver, events_of, signals_of, tokens_of
+from paceline.daemon.engine import NativeEngine
+from paceline.daemon.limits import Limits, pages_for
+from paceline.native import _cpu
+from paceline.native.core import open_core
+from paceline.protocol import CANCELLED
+
+SLOTS = 6
+OPTIONS = (
+    "",
+    "temp=0.8 seed=3",
+    "temp=1.1 top_p=0.9 seed=4",
+    "temp=0.7 top_k=40 min_p=0.05 rep_penalty=1.3 seed=5",
+    "freq_penalty=0.4 pres_penalty=0.3",
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    prompt: str
+    total: int
+    options: str
+
+    def start(self, req_id: int, quantum: int, slot: str = "") -> str:
+        return f"REQ {req_id}{slot} START {self.prompt} {self.total} {quantum} hash=1 ignore_eos=1 {self.options}"
+
+
+class Bench:
+    """Cores of one model, opened once, and what each job gives alone."""
+
+    def __init__(self, path: Path, context: int, lengths: tuple[int, ...], totals: tuple[int, ...], plain: bool) -> None:
+        self.path, self.context = path, context
+        fastest = _cpu.instruction_sets()[-1]
+        self.kinds = [(fastest, 2), (fastest, 1), (fastest, 3), *((isa, 2) for isa in _cpu.instruction_sets()[1:-1])]
+        if plain:
+            self.kinds.append(("plain", 2))
+        chance = random.Random(0)
+        vocab = self.core(*self.kinds[0]).info.vocab
+        self.jobs = [
+            Job("ids:" + ",".join(str(chance.randrange(vocab)) for _ in range(length)), chance.choice(totals), option)
+            for length in lengths
+            for option in chance.sample(OPTIONS, 2)
+        ]
+        self._solo: dict[Job, tuple[list[int], str]] = {}
+
+    @cache  # noqa: B019 (a bench lives as long as its module)
+    def core(self, isa: str, threads: int) -> NativeEngine:
+        core = open_core(self.path, slots=SLOTS, context=self.context, threads=threads, isa=isa)
+        return NativeEngine(core, self.path)
+
+    def alone(self, job: Job) -> tuple[list[int], str]:
+        if job not in self._solo:
+            driver = Driver(self.limits(slots=1), self.core(*self.kinds[0]))
+            driver.send(job.start(1, job.total))
+            driver.end()
+            self._solo[job] = tokens_of(driver.items, 1), events_of(driver.items, "end")[0]["logits_sha256"]
+        return self._solo[job]
+
+    def limits(self, slots: int, **rest: int) -> Limits:
+        rest.setdefault("max_batch", slots)
+        return Limits(slots=slots, context=self.context, pages=slots * pages_for(self.context), **rest)
+
+
+def run_schedule(bench: Bench, seed: int) -> None:
+    chance = random.Random(seed)
+    slots = chance.randint(1, SLOTS)
+    limits = bench.limits(
+        slots,
+        max_batch=chance.randint(1, slots),
+        step_tokens=chance.choice([1, 5, 16, 17, 64, 200]),
+        prefill_tokens=chance.choice([3, 64, 100, 512, 2000]),
+    )
+    isa, threads = chance.choice(bench.kinds)
+    driver = Driver(limits, bench.core(isa, threads))
+    jobs = {req_id: chance.choice(bench.jobs) for req_id in range(1, chance.randint(2, 7) + 1)}
+    waiting = list(jobs)
+    cancelled = set()
+    for _ in range(30):
+        for _ in range(chance.randint(0, 6)):
+            driver.step()
+        live = list(driver.session.live)
+        match chance.choice(["start", "start", "start", "continue", "step", "target", "probe", "cancel", "drain", "auto"]):
+            case "start" if waiting:
+                req_id = waiting.pop()
+                driver.send(jobs[req_id].start(req_id, chance.choice([1, 2, 3, 8, 64])))
+            case "continue" if live:
+                driver.send(f"REQ {chance.choice(live)} CONTINUE {chance.randint(1, 9)}")
+            case "step":
+                driver.send("SCHED_STEP")
+            case "target":
+                driver.ask(f"SCHED_BATCH_TARGET_STEP {chance.randint(1, SLOTS)}")
+            case "probe":
+                assert driver.ask("SCHED_BATCH_PROBE")["mismatches"] == 0
+            case "cancel" if live and len(cancelled) < 2:
+                cancelled.add(victim := chance.choice(live))
+                driver.send(f"CANCEL {victim}")
+            case "drain" if chance.random() < 0.3:
+                driver.send(f"SCHED_BATCH_DRAIN {chance.randint(1, SLOTS)}")
+            case "auto" if chance.random() < 0.3:
+                driver.send(f"SCHED_AUTO {chance.choice(['on', 'off'])}")
+    for req_id in waiting:
+        driver.send(jobs[req_id].start(req_id, 4))
+    driver.send("SCHED_DRAIN")
+    driver.end()
+    ends = {end["req"]: end for end in events_of(driver.items, "end")}
+    assert set(ends) == set(jobs)
+    for req_id, job in jobs.items():
+        tokens, digest = bench.alone(job)
+        found = tokens_of(driver.items, req_id)
+        if signals_of(driver.items, req_id)[-1] == CANCELLED:
+            assert found == tokens[: len(found)], f"request {req_id} of schedule {seed} on {isa}, {threads} threads"
+        else:
+            assert (found, ends[req_id]["logits_sha256"]) == (tokens, digest), (
+                f"request {req_id} of schedule {seed} on {isa}, {threads} threads"
+            )
+
+
+@pytest.fixture(scope="module", params=["Q4_1", "Q8_0", "F32"])
+def tiny(request: pytest.FixtureRequest, tiny_model) -> Iterator[Bench]:
+    shape = {"width": 96, "heads": 6, "kv_heads": 2, "head_size": 32, "ffn": 608, "vocab": 300}
+    path = tiny_model(type=request.param, **shape)
+    yield Bench(path, 768, (1, 3, 16, 17, 64, 65, 130, 513, 600), (1, 4, 17, 40), plain=True)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_schedule_gives_the_bits_of_a_run_alone(tiny: Bench, seed: int) -> None:
+    run_schedule(tiny, seed)
+
+
+@pytest.fixture(scope="module")
+def smol(demo_model: Path) -> Bench:
+    return Bench(demo_model, 1536, (1, 5, 15, 33, 64, 200, 520, 900, 1300), (1, 6, 20), plain=False)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1004))
+def test_any_schedule_on_the_demo_model(smol: Bench, seed: int) -> None:
+    run_schedule(smol, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1004, 1048))
+def test_more_schedules_on_the_demo_model(smol: Bench, seed: int) -> None:
+    run_schedule(smol, seed)
+
+
+@pytest.mark.slow
+def test_plain_cpp_on_the_demo_model(smol: Bench) -> None:
+    """One run on the plain path, which takes tens of milliseconds a token."""
+    core = smol.core("plain", 2)
+    for job in [job for job in smol.jobs if job.prompt.count(",") < 200]:
+        driver = Driver(smol.limits(2), core)
+        driver.send(job.start(1, 3))
+        driver.send("SCHED_AUTO on")
+        driver.end()
+        assert events_of(driver.items, "end")[0]["logits_sha256"] == smol.alone(job)[1]
