@@ -1,7 +1,7 @@
 """The first promise, on real cores: whatever the schedule, a request's logits have the SHA-256 of its run alone.
 
-A schedule draws arrival times, chunk sizes, quanta, slots, batch caps, cancels of others, hand-made steps and the mix of
-greedy and seeded requests; it runs through the session on one of several cores (instruction sets, numbers of threads).
+A schedule draws arrival times, chunk sizes, quanta, slots, batch caps, cancels of others, hand-made steps and the mix
+of greedy and seeded requests; it runs through the session on one of several cores (instruction sets, numbers of threads).
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Job:
 class Bench:
     """Cores of one model, opened once, and what each job gives alone."""
 
-    def __init__(self, path: Path, context: int, lengths: tuple[int, ...], totals: tuple[int, ...], plain: bool) -> None:
+    def __init__(
+        self, path: Path, context: int, lengths: tuple[int, ...], totals: tuple[int, ...], plain: bool
+    ) -> None:
         self.path, self.context = path, context
         fastest = _cpu.instruction_sets()[-1]
         self.kinds = [(fastest, 2), (fastest, 1), (fastest, 3), *((isa, 2) for isa in _cpu.instruction_sets()[1:-1])]
@@ -94,7 +96,9 @@ def run_schedule(bench: Bench, seed: int) -> None:
         for _ in range(chance.randint(0, 6)):
             driver.step()
         live = list(driver.session.live)
-        match chance.choice(["start", "start", "start", "continue", "step", "target", "probe", "cancel", "drain", "auto"]):
+        match chance.choice(
+            ["start", "start", "start", "continue", "step", "target", "probe", "cancel", "drain", "auto"]
+        ):
             case "start" if waiting:
                 req_id = waiting.pop()
                 driver.send(jobs[req_id].start(req_id, chance.choice([1, 2, 3, 8, 64])))

@@ -1,0 +1,179 @@
+"""The command line: flags in, a frozen Config out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .faults import FORMS, Faults, read_faults
+
+DESCRIPTION = (
+    "Decode many requests at once over one set of weights: commands on stdin, frames on stdout, the log on stderr."
+)
+
+EPILOG = f"""\
+a first try:
+  printf 'REQ 1 START ids:1,2,3 8\\n' | paceline daemon --engine null --stream text
+
+exit codes:
+  0 done   2 usage   66 model unreadable or unsupported   69 demo model cannot be fetched   70 internal   74 output
+
+faults (--fault, separated by commas; any engine; for tests and for people who write clients):
+  {FORMS.replace(chr(10), chr(10) + "  ")}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What was asked for; None leaves it to the engine or to the terminal."""
+
+    model: str | None = None
+    engine: str = "cpu"
+    slots: int = 4
+    max_ctx: int | None = None
+    max_batch: int | None = None
+    step_tokens: int = 64
+    prefill_tokens: int = 512
+    queue: int = 64
+    cache_bytes: int | None = None
+    auto: bool = False
+    threads: int | None = None
+    isa: str = "auto"
+    device: str = "cpu"
+    stream: str | None = None
+    stream_fd: int = 1
+    max_line: int = 1 << 20
+    fault: Faults | None = None
+
+
+def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "model", nargs="?", metavar="MODEL.gguf", help="the model; without it the demo model, fetched the first time"
+    )
+
+    room = parser.add_argument_group("room")
+    room.add_argument(
+        "--target-cache-slots",
+        "--cache-slots",
+        "--slots",
+        dest="slots",
+        type=_at_least(1),
+        default=4,
+        metavar="N",
+        help="requests that hold their place in the cache at once (default 4)",
+    )
+    room.add_argument(
+        "--max-ctx",
+        type=_at_least(2),
+        metavar="N",
+        help="most tokens of one request, prompt and output (default: the model's, at most 4096)",
+    )
+    room.add_argument(
+        "--queue", type=_at_least(0), default=64, metavar="N", help="requests that may wait for a slot (default 64)"
+    )
+    room.add_argument(
+        "--cache-bytes",
+        type=_at_least(1),
+        metavar="N",
+        help="size of the whole cache (default: what all slots need at full context)",
+    )
+    room.add_argument(
+        "--max-line", type=_at_least(1), default=1 << 20, metavar="BYTES", help="longest line on stdin (default 1 MiB)"
+    )
+
+    turns = parser.add_argument_group("turns")
+    turns.add_argument(
+        "--max-batch", type=_at_least(1), metavar="N", help="most requests in one step (default: as many as slots)"
+    )
+    turns.add_argument(
+        "--step-tokens",
+        type=_at_least(1),
+        default=64,
+        metavar="N",
+        help="most tokens of a step in which somebody decodes (default 64)",
+    )
+    turns.add_argument(
+        "--prefill-tokens",
+        type=_at_least(1),
+        default=512,
+        metavar="N",
+        help="most tokens of a step in which nobody does (default 512)",
+    )
+    turns.add_argument("--auto", action="store_true", help="regrant always: no request ever parks")
+
+    stream = parser.add_argument_group("stream")
+    stream.add_argument(
+        "--stream",
+        type=_stream,
+        metavar="FORM",
+        help="tagged: binary frames (default); text: a line for each (default on a terminal)",
+    )
+    stream.add_argument(
+        "--stream-tagged", dest="stream", action="store_const", const="tagged", help="the same as --stream tagged"
+    )
+    stream.add_argument(
+        "--stream-fd",
+        type=_stream_fd,
+        default=1,
+        metavar="FD",
+        help="write frames to this inherited descriptor instead of stdout",
+    )
+
+    engine = parser.add_argument_group("engine")
+    engine.add_argument(
+        "--engine",
+        choices=("cpu", "reference", "null"),
+        default="cpu",
+        help="reference: slow, by definition right; null: no weights, made-up tokens",
+    )
+    engine.add_argument("--device", choices=("cpu",), default="cpu", help="where the engine computes")
+    engine.add_argument(
+        "--threads", type=_at_least(1), metavar="N", help="threads of the engine (default: as many as cores)"
+    )
+    engine.add_argument(
+        "--isa",
+        choices=("auto", "avx512", "avx2", "plain"),
+        default="auto",
+        help="instructions to compute with; all give the same bits",
+    )
+    engine.add_argument("--fault", type=_faults, metavar="SPEC", help="break on purpose: see below")
+
+
+def read_config(arguments: argparse.Namespace) -> Config:
+    names = Config.__dataclass_fields__
+    return Config(**{name: value for name, value in vars(arguments).items() if name in names})
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def read(word: str) -> int:
+        if not word.isascii() or not word.isdecimal() or int(word) < least:
+            raise argparse.ArgumentTypeError(f"{word!r}: expected a whole number from {least} on")
+        return int(word)
+
+    return read
+
+
+def _stream(word: str) -> str:
+    if word == "bare":
+        raise argparse.ArgumentTypeError("'bare' is not supported yet: expected tagged or text")
+    if word not in ("tagged", "text"):
+        raise argparse.ArgumentTypeError(f"{word!r}: expected tagged or text")
+    return word
+
+
+def _stream_fd(word: str) -> int:
+    descriptor = _at_least(1)(word)
+    if descriptor == 2:
+        raise argparse.ArgumentTypeError("2 is the log: expected 1, or an inherited descriptor from 3 on")
+    return descriptor
+
+
+def _faults(word: str) -> Faults:
+    try:
+        return read_faults(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

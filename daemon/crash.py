@@ -1,0 +1,56 @@
+"""What is told on stderr when something happens that should not: enough to do it again."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections import deque
+from collections.abc import Iterator
+
+from ..protocol import BadLine
+from .inbox import AnyLine
+from .replies import list_slots
+from .session import Session
+
+KEPT = 64
+_WIDTH = 200
+_IDS = re.compile(r"ids:[0-9,]*", re.IGNORECASE)
+
+
+class CommandLog:
+    """The last commands, without their prompts."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=KEPT)
+
+    def note(self, line: AnyLine) -> None:
+        if isinstance(line, BadLine):
+            self._lines.append(f"{line.number}: ({line.code})")
+            return
+        text = _IDS.sub(_count, line.text)
+        if len(text) > _WIDTH:
+            text = f"{text[:_WIDTH]}… ({len(text)} characters)"
+        self._lines.append(f"{line.number}: {text.encode('unicode_escape').decode()}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+
+def report(error: BaseException, commands: CommandLog, session: Session) -> str:
+    """The trace, the last commands, the slots."""
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    slots = list_slots(session.lifecycle.admission.slots, session.live, session.info.page_bytes)["slots"]
+    lines = [
+        "paceline: an unexpected error; every live request fails. Please report what follows.",
+        trace,
+        f"last commands (at most {KEPT}):",
+        *(f"  {command}" for command in commands),
+        "slots:",
+        *("  " + " ".join(f"{name}={value}" for name, value in slot.items()) for slot in slots),
+    ]
+    return "\n".join(lines)
+
+
+def _count(match: re.Match[str]) -> str:
+    ids = match[0][len("ids:") :]
+    return f"ids:<{ids.count(',') + 1 if ids else 0} tokens>"

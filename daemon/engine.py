@@ -1,0 +1,151 @@
+"""The engine that runs the plans: what it must be able to do, how one is opened, how a plan is carried out.
+
+The state of a slot moves by commit alone. So a batch that throws is simply tried again row by row, and only a row
+that throws alone has failed. The native side is imported when a model is wanted, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from .config import Config
+from .limits import Limits, pages_for
+from .null_engine import NullEngine
+from .plan import EngineInfo, Plan, Row, RowFailure, RowResult, StepResult
+
+DEFAULT_CONTEXT = 4096
+
+
+class DeviceLost(Exception):
+    """Nothing can be computed any more; every request fails."""
+
+
+class CannotOpen(Exception):
+    """No engine; `code` is the exit code that the contract has for it."""
+
+    def __init__(self, code: int, error: str) -> None:
+        super().__init__(error)
+        self.code = code
+
+
+class Engine(Protocol):
+    @property
+    def info(self) -> EngineInfo: ...
+
+    def commit(self, slot: int, position: int) -> None: ...
+
+    def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
+        """A result for each row, and how many bytes of weights were read for them all."""
+        ...
+
+
+class NativeEngine:
+    def __init__(self, core: Any, path: Path) -> None:
+        self._core = core
+        self.commit: Callable[[int, int], None] = core.commit
+        self.info = EngineInfo(
+            model=core.model,
+            path=str(path),
+            architecture=core.architecture,
+            device=core.device,
+            vocab=core.vocab,
+            context=core.context,
+            eos=tuple(core.eos),
+            page_bytes=core.page_bytes,
+        )
+
+    def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
+        results, weight_bytes = self._core.step(rows)
+        outcomes = [RowResult(tokens, None if logits is None else logits.tobytes()) for tokens, logits in results]
+        return outcomes, weight_bytes
+
+
+def open_engine(config: Config) -> tuple[Engine, Limits]:
+    """The engine, and the limits that follow from it and the flags."""
+    if config.engine == "null":
+        return _open_null(config)
+
+    from ..native.core import open_core
+    from ..native.weights import ModelUnavailable, ModelUnreadable, find_model
+
+    try:
+        path = find_model(config.model)
+        core = open_core(
+            path,
+            slots=config.slots,
+            context=config.max_ctx,
+            cache_bytes=config.cache_bytes,
+            threads=config.threads,
+            isa=config.isa,
+            kind=config.engine,
+            progress=True,
+        )
+    except ModelUnreadable as error:
+        raise CannotOpen(66, str(error)) from error
+    except ModelUnavailable as error:
+        raise CannotOpen(69, str(error)) from error
+    except ValueError as error:  # a flag that this machine cannot follow
+        raise CannotOpen(2, str(error)) from error
+    except MemoryError as error:
+        raise CannotOpen(
+            70, f"no memory for the weights and the cache ({error}): fewer slots, or less context"
+        ) from error
+    return NativeEngine(core, path), _limits(config, core.context, core.pages)
+
+
+def _open_null(config: Config) -> tuple[Engine, Limits]:
+    context = config.max_ctx or DEFAULT_CONTEXT
+    engine = NullEngine(config.slots, context)
+    page_bytes = engine.info.page_bytes
+    pages = config.slots * pages_for(context) if config.cache_bytes is None else config.cache_bytes // page_bytes
+    if pages < 1:
+        raise CannotOpen(2, f"a cache of {config.cache_bytes} bytes holds no page of {page_bytes} bytes")
+    return engine, _limits(config, context, pages)
+
+
+def _limits(config: Config, context: int, pages: int) -> Limits:
+    return Limits(
+        slots=config.slots,
+        max_batch=min(config.max_batch or config.slots, config.slots),
+        queue=config.queue,
+        context=context,
+        pages=pages,
+        step_tokens=config.step_tokens,
+        prefill_tokens=config.prefill_tokens,
+        auto=config.auto,
+    )
+
+
+def execute(engine: Engine, plan: Plan, clock: Callable[[], float]) -> list[StepResult]:
+    for slot, position in plan.commits:
+        engine.commit(slot, position)
+    return [_run(engine, rows, clock) for rows in plan.batches]
+
+
+def _run(engine: Engine, rows: Sequence[Row], clock: Callable[[], float]) -> StepResult:
+    begun = clock()
+    outcomes: list[RowResult | RowFailure] = []
+    try:
+        results, weight_bytes = engine.step(rows)
+        outcomes += results
+    except DeviceLost:
+        raise
+    except Exception:
+        weight_bytes = 0
+        for row in rows:
+            outcome, read = _run_alone(engine, row)
+            outcomes.append(outcome)
+            weight_bytes += read
+    return StepResult(outcomes, weight_bytes, clock() - begun)
+
+
+def _run_alone(engine: Engine, row: Row) -> tuple[RowResult | RowFailure, int]:
+    try:
+        results, weight_bytes = engine.step((row,))
+        return results[0], weight_bytes
+    except DeviceLost:
+        raise
+    except Exception as error:
+        return RowFailure(f"{type(error).__name__}: {error}"), 0

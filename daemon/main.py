@@ -1,0 +1,110 @@
+"""The daemon process, from its flags to its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import time
+import traceback
+from importlib.metadata import PackageNotFoundError, version
+
+from ..protocol import encode_tagged, encode_text
+from . import replies, stdio
+from .config import Config, add_daemon_arguments, read_config
+from .crash import CommandLog, report
+from .engine import CannotOpen, DeviceLost, Engine, open_engine
+from .faulty import Faulty
+from .inbox import Inbox, News
+from .limits import Limits
+from .loop import Loop
+from .outbox import Outbox
+from .session import Session
+
+OK, USAGE, INTERNAL, OUTPUT = 0, 2, 70, 74
+FLUSH_SECONDS = 5.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="paceline daemon", allow_abbrev=False)
+    add_daemon_arguments(parser)
+    return run(read_config(parser.parse_args(argv)))
+
+
+def run(config: Config) -> int:
+    try:
+        descriptor = stdio.claim_output(config.stream_fd)
+    except OSError as error:
+        stdio.log(f"paceline: descriptor {config.stream_fd} cannot carry the stream: {error.strerror}")
+        return OUTPUT if config.stream_fd == 1 else USAGE
+    inbox = Inbox()
+    watch = stdio.SignalWatch(inbox)
+    stdio.start_reader(inbox, config.max_line)
+    try:
+        engine, limits = open_engine(config)
+    except CannotOpen as error:
+        stdio.log(f"paceline: {error}")
+        return error.code
+    except Exception:
+        stdio.log(f"paceline: the engine cannot be opened\n{traceback.format_exc().rstrip()}")
+        return INTERNAL
+    text = config.stream == "text" or (config.stream is None and os.isatty(descriptor))
+    outbox = Outbox(encode_text if text else encode_tagged, lambda: inbox.put(News.WAKE))
+    watch.starting = False
+    stdio.start_writer(outbox, inbox, descriptor)
+    code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox)
+    return _flush(inbox, outbox, code)
+
+
+def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox) -> int:
+    session = Session(engine.info, limits, lambda: secrets.randbits(53))
+    commands = CommandLog()
+    outbox.put([replies.ready(engine.info, limits, _version())])
+    try:
+        Loop(session, engine, inbox, outbox, time.monotonic, commands).run()
+        return OK
+    except DeviceLost as error:
+        stdio.log(f"paceline: the device is lost: {error}")
+        _fail(session, outbox, f"the device is lost: {error}", "device_lost")
+    except Exception as error:
+        stdio.log(report(error, commands, session))
+        _fail(session, outbox, f"internal error: {type(error).__name__}: {error}", "internal")
+    return INTERNAL
+
+
+def _fail(session: Session, outbox: Outbox, error: str, code: str) -> None:
+    """Whoever can still be told is told."""
+    try:
+        outbox.put(session.fail_all(error, time.monotonic(), code))
+    except Exception:
+        stdio.log(f"paceline: and the requests cannot be ended\n{traceback.format_exc().rstrip()}")
+
+
+def _flush(inbox: Inbox, outbox: Outbox, code: int) -> int:
+    """Waits as long as the reader lives, but after a signal not long. Returns the exit code."""
+    outbox.close()
+    deadline: float | None = None
+    while outbox.size and inbox.gone is None:
+        if inbox.stop is not None and deadline is None:
+            deadline = time.monotonic() + FLUSH_SECONDS
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            stdio.log(f"paceline: the reader took nothing for {FLUSH_SECONDS:g} s: {outbox.size} bytes are lost")
+            return OUTPUT
+        inbox.poll(wait=True, timeout=left)
+    if inbox.gone is not None and inbox.gone.error is not None:
+        stdio.log(f"paceline: the stream cannot be written: {inbox.gone.error.strerror}")
+        return code or OUTPUT
+    return code
+
+
+def _version() -> str:
+    try:
+        return version("paceline")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

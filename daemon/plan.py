@@ -1,0 +1,84 @@
+"""What travels between the session and the engine: the rows to run now, and what came of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from ..protocol import Sampling
+
+PAGE = 64
+"""Positions in one page of cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What an engine says of itself. `context` is the most positions that one slot can hold."""
+
+    model: str
+    path: str | None
+    architecture: str
+    device: str
+    vocab: int
+    context: int
+    eos: tuple[int, ...]
+    page_bytes: int
+
+
+class Row(NamedTuple):
+    """One slot's share of a step: `tokens` are fed from `position` on; the last `outputs` give a prediction each.
+
+    `sampling` None is greedy without penalties; its seed is always a number here. The first `prompt_tokens` positions
+    are the prompt's (penalties ask). `table` holds the slot's page ids. `logits` asks for the output logits as bytes.
+    """
+
+    req_id: int
+    slot: int
+    epoch: int
+    tokens: Sequence[int]
+    position: int
+    outputs: int
+    sampling: Sampling | None
+    prompt_tokens: int
+    table: array[int]
+    logits: bool
+
+
+class PlanKind(Enum):
+    STEP = "step"
+    TARGET = "target"
+    PROBE = "probe"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Commits, each (slot, position), are applied first; then the batches run, in order.
+
+    STEP and TARGET have one batch. PROBE has the whole batch and then each of its rows alone.
+    """
+
+    kind: PlanKind
+    commits: tuple[tuple[int, int], ...]
+    batches: tuple[tuple[Row, ...], ...]
+
+
+class RowResult(NamedTuple):
+    """`tokens` has one prediction for every output of the row."""
+
+    tokens: tuple[int, ...]
+    logits: bytes | None
+
+
+class RowFailure(NamedTuple):
+    error: str
+
+
+class StepResult(NamedTuple):
+    """What one batch gave, row by row in its order."""
+
+    rows: list[RowResult | RowFailure]
+    weight_bytes: int
+    seconds: float

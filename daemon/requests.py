@@ -1,0 +1,118 @@
+"""One live request: what was asked for, and how far it has come.
+
+Between steps its state is (position, pending): `position` tokens are in the cache, `pending` is the last token
+emitted, not yet in the cache. While the prompt is being fed there is no pending token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from ..protocol import Options, Sampling, Start
+from .limits import pages_for
+from .plan import Row
+
+
+class State(Enum):
+    QUEUED = "queued"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    PARKED = "parked"
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    req_id: int
+    prompt: tuple[int, ...]
+    total: int
+    quantum: int
+    sampling: Sampling | None
+    seed: int | None
+    ends: Mapping[int, str]  # token -> reason: the ids that end this request
+    digest: hashlib._Hash | None
+    arrived: float
+
+    state: State = State.QUEUED
+    slot: int | None = None
+    epoch: int | None = None
+    table: array[int] = field(default_factory=lambda: array("i"))
+    position: int = 0
+    pending: int | None = None
+    emitted: int = 0
+    grant: int = 0  # tokens that it may emit before it parks
+    ended: str | None = None  # the reason, once it is no longer live
+
+    rank: int = 0  # the scheduler's: place in the line
+    turn: int = 0  # the scheduler's: tokens left of this turn
+
+    admitted: float | None = None
+    started: float | None = None  # when its first step was planned
+    first_token: float | None = None
+    last_token: float | None = None
+    steps: int = 0
+    step_rows: int = 0  # rows of all those steps together
+
+    @property
+    def remaining(self) -> int:
+        return self.total - self.emitted
+
+    @property
+    def pages(self) -> int:
+        """Pages for its whole life: the last token is emitted, never fed."""
+        return pages_for(len(self.prompt) + self.total - 1)
+
+    def row(self, count: int, logits: bool = False) -> Row:
+        """Its row in a step that feeds it `count` tokens."""
+        assert self.slot is not None and self.epoch is not None
+        position = self.position
+        if self.pending is None:
+            end = position + count
+            tokens, outputs = self.prompt[position:end], int(end == len(self.prompt))
+        else:
+            tokens, outputs = (self.pending,), 1
+        return Row(
+            self.req_id,
+            self.slot,
+            self.epoch,
+            tokens,
+            position,
+            outputs,
+            self.sampling,
+            len(self.prompt),
+            self.table,
+            outputs > 0 and (logits or self.digest is not None),
+        )
+
+
+def new_request(
+    start: Start, prompt: tuple[int, ...], eos: tuple[int, ...], draw_seed: Callable[[], int], now: float
+) -> Request:
+    """The request that a START asks for. A seed is drawn only if chance has a say and none was given."""
+    options, sampling = start.options, start.options.sampling
+    quantum = min(start.quantum or start.total, start.total)
+    seed = draw_seed() if sampling.seed is None and sampling.temp > 0 else sampling.seed
+    return Request(
+        req_id=start.req_id,
+        prompt=prompt,
+        total=start.total,
+        quantum=quantum,
+        grant=quantum,
+        sampling=None if _plain_greedy(sampling) else replace(sampling, seed=seed or 0),
+        seed=seed,
+        ends=_ends(options, eos),
+        digest=hashlib.sha256() if options.hash else None,
+        arrived=now,
+    )
+
+
+def _plain_greedy(sampling: Sampling) -> bool:
+    return sampling.temp == 0 and (sampling.rep_penalty, sampling.freq_penalty, sampling.pres_penalty) == (1, 0, 0)
+
+
+def _ends(options: Options, eos: tuple[int, ...]) -> dict[int, str]:
+    ends = dict.fromkeys(options.stop, "stop")
+    return ends if options.ignore_eos else ends | dict.fromkeys(eos, "eos")

@@ -1,0 +1,148 @@
+"""Who is in the next step, and with how many tokens.
+
+A request is *due* while it prefills, or decodes and holds a grant. `enter` puts it in line, `leave` takes it out. A
+due request is in one of three places, and `step` moves them:
+
+  seated    in the next step
+  paused    lost its seat in mid-turn, keeps what is left of the turn, is seated again before anybody new
+  waiting   in line, in the order of coming
+
+Turns. A turn is the prefill, if there is one, and `quantum` emitted tokens. It begins with a seat. When it is over,
+the request goes to the tail of the line, and the free seats fill: from paused, then from the head of the line. While
+the due are no more than the seats, nobody is left in line and everyone is in every step: no special case.
+
+Hence the promise: *between two turns of one request, every request that was waiting has begun one*. It comes back at
+the tail, and only the head of the line begins turns. A prefill may be taken from the middle of the line (below), but
+a request prefills in its first turn alone, so nobody begins a second turn that way.
+
+The prefill's seat. While a prefill has no seat and no other prefill has one, the first of them takes a seat; if none
+is free, a decoding request is paused: the one that came last, by `rank`, its place in line. Whoever came first of
+the seated is never paused, so turns do end; a seat that becomes free goes to the paused that came first, so nobody
+is paused for ever.
+
+One seat in all is one for a decoding request and one for a prefill, and they alternate, step by step. Here too only
+the head of the line begins a turn as a decoding request, even if that leaves every step to the prefill for a while.
+
+Tokens. The decoding rows come first, one token each; then the prefills, in the order of their seats, share what is
+left of the step's budget: first come first served, but each gets at least one token. The budget is `step_tokens` if
+anybody decodes in this step, otherwise `prefill_tokens`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .requests import Request, State
+
+Share = tuple[Request, int]
+
+
+class Scheduler:
+    def __init__(self, step_tokens: int, prefill_tokens: int) -> None:
+        self._step_tokens = step_tokens
+        self._prefill_tokens = prefill_tokens
+        self.seated: list[Request] = []
+        self.paused: list[Request] = []
+        self.waiting: deque[Request] = deque()
+        self._rank = 0
+        self._prefill_next = False
+
+    @property
+    def idle(self) -> bool:
+        return not (self.seated or self.paused or self.waiting)
+
+    def enter(self, request: Request) -> None:
+        self._rank += 1
+        request.rank = self._rank
+        self.waiting.append(request)
+
+    def leave(self, request: Request) -> None:
+        for place in (self.seated, self.paused, self.waiting):
+            if request in place:
+                place.remove(request)
+                return
+        raise ValueError(f"request {request.req_id} is not due")
+
+    def step(self, seats: int) -> list[Share]:
+        """Each request of the next step with the number of tokens that it is fed."""
+        for request in [request for request in self.seated if request.turn <= 0]:
+            self.seated.remove(request)
+            self.enter(request)
+        if seats == 1:
+            return self._divide(self._share_one_seat())
+        if len(self.seated) != seats or self.paused or self.waiting:
+            self._fill(seats)
+        return self._divide(self.seated)
+
+    def _fill(self, seats: int) -> None:
+        self._seat_a_prefill()
+        while len(self.seated) > seats:
+            prefills = self._seated_prefills()
+            self._pause(prefills if len(prefills) > 1 else self._seated_decoders())
+        while len(self.seated) < seats and (self.paused or self.waiting):
+            if self.paused:
+                self._resume(self.paused)
+            else:
+                self._begin(self.waiting[0])
+
+    def _share_one_seat(self) -> list[Request]:
+        while len(self._seated_decoders()) > 1:
+            self._pause(self._seated_decoders())
+        while len(self._seated_prefills()) > 1:
+            self._pause(self._seated_prefills())
+        self._seat_a_prefill()
+        if not self._seated_decoders():
+            if paused := [request for request in self.paused if request.state is State.DECODE]:
+                self._resume(paused)
+            elif self.waiting and self.waiting[0].state is State.DECODE:
+                self._begin(self.waiting[0])
+        if len(self.seated) < 2:
+            return self.seated
+        self._prefill_next = not self._prefill_next
+        return self._seated_prefills() if self._prefill_next else self._seated_decoders()
+
+    def _seat_a_prefill(self) -> None:
+        if self._seated_prefills():
+            return
+        if paused := [request for request in self.paused if request.state is State.PREFILL]:
+            self._resume(paused)
+        elif prefill := next((request for request in self.waiting if request.state is State.PREFILL), None):
+            self._begin(prefill)
+
+    def _begin(self, request: Request) -> None:
+        self.waiting.remove(request)
+        self.seated.append(request)
+        request.turn = request.quantum
+
+    def _resume(self, paused: list[Request]) -> None:
+        request = min(paused, key=_rank)
+        self.paused.remove(request)
+        self.seated.append(request)
+
+    def _pause(self, seated: list[Request]) -> None:
+        request = max(seated, key=_rank)
+        self.seated.remove(request)
+        self.paused.append(request)
+
+    def _seated_prefills(self) -> list[Request]:
+        return [request for request in self.seated if request.state is State.PREFILL]
+
+    def _seated_decoders(self) -> list[Request]:
+        return [request for request in self.seated if request.state is State.DECODE]
+
+    def _divide(self, seated: list[Request]) -> list[Share]:
+        decoders = [(request, 1) for request in seated if request.state is State.DECODE]
+        if len(decoders) == len(seated):
+            return decoders
+        prefills = [request for request in seated if request.state is State.PREFILL]
+        left = self._step_tokens - len(decoders) if decoders else self._prefill_tokens
+        shares = decoders
+        for later, request in zip(reversed(range(len(prefills))), prefills, strict=True):
+            count = min(len(request.prompt) - request.position, max(1, left - later))
+            left -= count
+            shares.append((request, count))
+        return shares
+
+
+def _rank(request: Request) -> int:
+    return request.rank

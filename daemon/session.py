@@ -1,0 +1,224 @@
+"""The daemon without its pipes: commands in, replies and frames out, and the steps that an engine is to run between.
+
+Pure: no I/O, lock, thread or clock. Time enters as `now`, chance as a callable, and the caller runs the plans:
+
+    items = session.apply(command, line, now)     one reply, then what the command caused
+    plan = session.next_step(now)                 None: nothing is due
+    items = session.finish(plan, results, now)
+
+Each list of items enters the stream as a whole, so that an `end` event and its terminal stay together. A refused
+line changes nothing: whatever can refuse is checked before the first change. While `holding`, lines wait: a step asked
+for by hand has not run yet, or a WAIT is not over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..protocol import (
+    Auto,
+    BatchDrain,
+    BatchPeek,
+    BatchProbe,
+    Cancel,
+    Command,
+    Continue,
+    Help,
+    Item,
+    ListRequests,
+    ListTargetCacheSlots,
+    Ping,
+    Quit,
+    Refusal,
+    SchedDrain,
+    SchedStep,
+    Start,
+    Stats,
+    TargetStep,
+    TargetTail,
+    Wait,
+    help_text,
+)
+from . import replies
+from .lifecycle import Lifecycle
+from .limits import Limits
+from .plan import EngineInfo, Plan, PlanKind, Row, RowFailure, StepResult
+from .replies import Body
+from .targets import Target, choose, peek
+from .unsupported import refusal_of
+
+
+class Session:
+    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int]) -> None:
+        self.info = info
+        self.limits = limits
+        self.lifecycle = Lifecycle(info, limits, draw_seed)
+        self.counters = self.lifecycle.counters
+        self.live = self.lifecycle.live
+        self._target: Target | None = None
+        self._wait: tuple[int, int] | None = None  # (REQ tag, line)
+
+    @property
+    def holding(self) -> bool:
+        return self._target is not None or self._wait is not None
+
+    @property
+    def input_ended(self) -> bool:
+        return self.lifecycle.input_ended
+
+    @property
+    def done(self) -> bool:
+        return self.input_ended and not self.live and not self.holding
+
+    def apply(self, command: Command, line: int, now: float) -> list[Item]:
+        effects: list[Item] = []
+        try:
+            body = self._carry_out(command, line, now, effects)
+        except Refusal as refusal:
+            return self.refuse(line, command.req_id, refusal.code, refusal.error)
+        self.counters.lines += 1
+        if body is not None:
+            effects.insert(0, replies.accepted(command.req_id, line, body))
+        return effects + self._settle(now)
+
+    def refuse(self, line: int, req_id: int, code: str, error: str) -> list[Item]:
+        self.counters.lines += 1
+        self.counters.refusals[code] += 1
+        return [replies.refused(req_id, line, code, error)]
+
+    def next_step(self, now: float) -> Plan | None:
+        lifecycle = self.lifecycle
+        if self._target is None:
+            shares = lifecycle.scheduler.step(lifecycle.seats)
+            if not shares:
+                return None
+            for request, _ in shares:
+                if request.started is None:
+                    request.started = now
+        commits = tuple(lifecycle.commits.items())
+        lifecycle.commits.clear()
+        if self._target is not None:
+            return self._target.plan(commits)
+        return Plan(PlanKind.STEP, commits, (tuple([request.row(count) for request, count in shares]),))
+
+    def finish(self, plan: Plan, results: list[StepResult], now: float) -> list[Item]:
+        items: list[Item] = []
+        if plan.kind is not PlanKind.PROBE:
+            self._finish_step(plan.batches[0], results[0], now, items)
+        if plan.kind is not PlanKind.STEP and self._target is not None:
+            items.append(replies.accepted(self._target.req_id, self._target.line, self._target.body(results)))
+            self._target = None
+        return items + self._settle(now)
+
+    def end_of_input(self, now: float) -> list[Item]:
+        return self.lifecycle.end_input(now) + self._settle(now)
+
+    def shutdown(self, now: float) -> list[Item]:
+        """Every live request ends CANCELLED, no line is read any more."""
+        return self._give_up(self.lifecycle.end_all("cancelled", now), now)
+
+    def fail_all(self, error: str, now: float, code: str = "internal") -> list[Item]:
+        return self._give_up(self.lifecycle.end_all("failed", now, code=code, error=error), now)
+
+    def _carry_out(self, command: Command, line: int, now: float, effects: list[Item]) -> Body | None:
+        """The reply beyond `ok`, or None if it comes later; what follows it goes to `effects`."""
+        lifecycle = self.lifecycle
+        match command:
+            case Start():
+                return replies.started(lifecycle.start(command, now))
+            case Continue(count, slot, epoch, req_id=req_id):
+                return {"granted": lifecycle.grant(lifecycle.find(req_id, slot, epoch), count)}
+            case Cancel(target, slot):
+                request = lifecycle.find(target, slot)
+                effects += lifecycle.end(request, "cancelled", now)
+                return {"state": request.state.value}
+            case SchedStep():
+                granted = lifecycle.grant_next()
+                return {"req": granted and granted.req_id}
+            case SchedDrain() | BatchDrain():
+                return self._drain(command)
+            case Auto(on):
+                lifecycle.auto = on
+                if on:
+                    lifecycle.regrant_parked()
+                return {}
+            case BatchPeek(limit):
+                return peek(*choose(self.live.values(), self._most(limit), tail=False))
+            case BatchProbe(limit):
+                return self._aim(PlanKind.PROBE, limit, False, line, command.req_id)
+            case TargetStep(limit) | TargetTail(limit):
+                return self._aim(PlanKind.TARGET, limit, isinstance(command, TargetTail), line, command.req_id)
+            case Wait(None):
+                self._wait = (command.req_id, line)
+                return None
+            case ListRequests():
+                return replies.list_requests(self.live.values())
+            case ListTargetCacheSlots():
+                return replies.list_slots(lifecycle.admission.slots, self.live, self.info.page_bytes)
+            case Stats():
+                admission = lifecycle.admission
+                return replies.statistics(
+                    self.counters, self.live, admission.slots, admission.pages, self.info.page_bytes
+                )
+            case Help(topic):
+                return {"help": help_text(topic)}
+            case Ping(word):
+                return {"pong": word}
+            case Quit():
+                effects += lifecycle.end_input(now)
+                return {}
+            case _:
+                raise refusal_of(command)
+
+    def _drain(self, command: SchedDrain | BatchDrain) -> Body:
+        limit = command.limit if isinstance(command, BatchDrain) else None
+        self.lifecycle.drains.append((command.req_id, limit))
+        self.lifecycle.regrant_parked()
+        return {"live": len(self.live)}
+
+    def _most(self, limit: int | None) -> int:
+        return min(limit or self.limits.max_batch, self.limits.max_batch)
+
+    def _aim(self, kind: PlanKind, limit: int | None, tail: bool, line: int, req_id: int) -> Body | None:
+        taken, skipped = choose(self.live.values(), self._most(limit), tail)
+        target = Target(kind, taken, line, req_id)
+        if not taken:
+            return target.nothing()
+        if kind is PlanKind.TARGET and any(request.pending is not None for request in skipped):
+            self.lifecycle.rotate(taken)
+        self._target = target
+        return None
+
+    def _finish_step(self, rows: tuple[Row, ...], result: StepResult, now: float, items: list[Item]) -> None:
+        lifecycle, live = self.lifecycle, self.live
+        self.counters.count_step(rows, result.weight_bytes, result.seconds)
+        for row, outcome in zip(rows, result.rows, strict=True):
+            request = live.get(row.req_id)
+            if request is None or request.slot != row.slot or request.epoch != row.epoch:
+                self.counters.stale_results += 1
+                continue
+            if isinstance(outcome, RowFailure):
+                items += lifecycle.end(request, "failed", now, code="step_failed", error=outcome.error)
+                continue
+            request.position = lifecycle.commits[row.slot] = row.position + len(row.tokens)
+            request.steps += 1
+            request.step_rows += len(rows)
+            if row.outputs:
+                if request.digest is not None and outcome.logits is not None:
+                    request.digest.update(outcome.logits)
+                lifecycle.emit(request, outcome.tokens[0], now, items)
+
+    def _give_up(self, ends: list[Item], now: float) -> list[Item]:
+        self.lifecycle.input_ended = True
+        if self._target is not None:
+            ends.append(replies.accepted(self._target.req_id, self._target.line, self._target.nothing()))
+            self._target = None
+        return ends + self._settle(now)
+
+    def _settle(self, now: float) -> list[Item]:
+        items = self.lifecycle.settle(now)
+        if self._wait is not None and self.lifecycle.scheduler.idle:
+            req_id, line = self._wait
+            items.append(replies.accepted(req_id, line, {"step": self.counters.steps}))
+            self._wait = None
+        return items

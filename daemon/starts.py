@@ -1,0 +1,31 @@
+"""What a START must be in itself, whoever else is there."""
+
+from __future__ import annotations
+
+from ..protocol import PromptFile, Refusal, Start
+from .limits import Limits
+from .plan import EngineInfo
+from .unsupported import check_options
+
+
+def check_start(start: Start, info: EngineInfo, limits: Limits) -> tuple[int, ...]:
+    """The prompt's ids, if nothing is wrong."""
+    check_options(start.options)
+    if isinstance(start.prompt, PromptFile):
+        raise TypeError(f"the prompt {start.prompt.path} has not been read")
+    prompt = start.prompt.tokens
+    if not prompt:
+        raise Refusal("prompt_empty", "the prompt holds no token ids: expected one at least")
+    if min(prompt) < 0 or max(prompt) >= info.vocab:
+        index = next(index for index, token in enumerate(prompt) if not 0 <= token < info.vocab)
+        raise Refusal("prompt_bad_token", f"prompt token {index} is {prompt[index]}: expected 0 to {info.vocab - 1}")
+    for token in start.options.stop:
+        if token >= info.vocab:
+            raise Refusal("bad_argument", f"stop={token}: expected 0 to {info.vocab - 1}")
+    needed = len(prompt) + start.total
+    if needed > limits.context:
+        raise Refusal(
+            "context_overflow",
+            f"{len(prompt)} tokens of prompt and {start.total} to come make {needed}: the context is {limits.context}",
+        )
+    return prompt

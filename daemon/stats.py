@@ -1,0 +1,100 @@
+"""Counters since the start. Times are seconds here, milliseconds in the reply."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from .plan import Row
+
+
+class Spread:
+    """Least, mean and greatest of the values seen."""
+
+    __slots__ = ("count", "high", "low", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.low = 0.0
+        self.high = 0.0
+
+    def add(self, value: float) -> None:
+        if value < self.low or not self.count:
+            self.low = value
+        if value > self.high or not self.count:
+            self.high = value
+        self.count += 1
+        self.total += value
+
+    def milliseconds(self) -> dict[str, float | None]:
+        if not self.count:
+            return {"min": None, "mean": None, "max": None}
+        return {
+            "min": round(1e3 * self.low, 3),
+            "mean": round(1e3 * self.total / self.count, 3),
+            "max": round(1e3 * self.high, 3),
+        }
+
+
+class Counters:
+    def __init__(self) -> None:
+        self.lines = 0
+        self.refusals: Counter[str] = Counter()
+        self.ends: Counter[str] = Counter()  # by reason
+        self.accepted = 0
+        self.steps = 0
+        self.rows: Counter[int] = Counter()  # rows of a step -> number of such steps
+        self.weight_bytes = 0
+        self.tokens_in = 0
+        self.tokens_out = 0
+        self.prefill_seconds = 0.0
+        self.decode_seconds = 0.0
+        self.step_time = Spread()
+        self.ttft = Spread()
+        self.gap = Spread()  # between two tokens of one request
+        self.stale_results = 0
+
+    def count_step(self, rows: tuple[Row, ...], weight_bytes: int, seconds: float) -> None:
+        """A step's time is shared between prefill and decode as its tokens are."""
+        self.steps += 1
+        self.rows[len(rows)] += 1
+        self.weight_bytes += weight_bytes
+        self.step_time.add(seconds)
+        decoded = prefilled = 0
+        for row in rows:
+            if row.position < row.prompt_tokens:
+                prefilled += len(row.tokens)
+            else:
+                decoded += 1
+        self.tokens_in += prefilled
+        share = seconds / (decoded + prefilled)
+        self.prefill_seconds += share * prefilled
+        self.decode_seconds += share * decoded
+
+    def body(self) -> dict[str, Any]:
+        decoded = self.tokens_out - self.ttft.count  # a first token comes with the end of its prefill
+        return {
+            "lines": self.lines,
+            "steps": self.steps,
+            "rows_per_step": {str(rows): steps for rows, steps in sorted(self.rows.items())},
+            "weight_bytes": self.weight_bytes,
+            "tokens_in": self.tokens_in,
+            "tokens_out": self.tokens_out,
+            "prefill_tps": rate(self.tokens_in, self.prefill_seconds),
+            "decode_tps": rate(decoded, self.decode_seconds),
+            "step_ms": self.step_time.milliseconds(),
+            "ttft_ms": self.ttft.milliseconds(),
+            "token_ms": self.gap.milliseconds(),
+            "prefix_hits": 0,
+            "accepted": self.accepted,
+            "ended": self.ends["eos"] + self.ends["stop"] + self.ends["length"],
+            "cancels": self.ends["cancelled"],
+            "failures": self.ends["failed"],
+            "stale_results": self.stale_results,
+            "refusals": dict(sorted(self.refusals.items())),
+        }
+
+
+def rate(count: int, seconds: float) -> float | None:
+    return round(count / seconds, 3) if seconds > 0 else None

@@ -1,0 +1,138 @@
+"""The descriptors: whatever the daemon reads from and writes to outside of files. Threads here, and nowhere else.
+
+Descriptor 1 is claimed first of all: its copy carries the frames, and 1 itself becomes the log, so that a stray
+print of any library cannot corrupt the stream. Reader and writer move bytes between the descriptors and the boxes.
+Signals are watched by a thread of their own, which wakes at once even while a step keeps the main thread busy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from ..protocol import LineReader
+from .inbox import Gone, Inbox, News, Stop
+from .outbox import Outbox
+
+PIECE = 1 << 16
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def claim_output(stream_fd: int) -> int:
+    """The descriptor that frames go to. Raises OSError if there is none."""
+    _open_missing()
+    claimed = fcntl.fcntl(stream_fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    if fcntl.fcntl(claimed, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise OSError(errno.EBADF, "not open for writing")
+    os.dup2(2, 1)
+    return claimed
+
+
+def _open_missing() -> None:
+    """Nothing that is opened later may become descriptor 0 or 2 by chance."""
+    for descriptor in (0, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != descriptor:
+                os.dup2(null, descriptor)
+                os.close(null)
+
+
+def log(text: str) -> None:
+    """A line for people. Nobody may be there to read it."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode(errors="backslashreplace"))
+
+
+def start_reader(inbox: Inbox, max_line: int, descriptor: int = 0) -> None:
+    _start("reader", lambda: _read(inbox, max_line, descriptor))
+
+
+def start_writer(outbox: Outbox, inbox: Inbox, descriptor: int) -> None:
+    _start("writer", lambda: _write(outbox, inbox, descriptor))
+
+
+class SignalWatch:
+    """The first SIGTERM or SIGINT goes to the inbox, the second ends the process at once.
+
+    While `starting` there is nothing to finish yet: the first one ends the process, with exit code 0.
+    """
+
+    def __init__(self, inbox: Inbox) -> None:
+        self.starting = True
+        self._inbox = inbox
+        self._pipe, wakeup = os.pipe()
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        for signum in SIGNALS:
+            signal.signal(signum, self._handle)
+        _start("signals", self._watch)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if self.starting:
+            raise SystemExit(0)
+
+    def _watch(self) -> None:
+        self._inbox.put(Stop(os.read(self._pipe, 1)[0]))
+        os._exit(128 + os.read(self._pipe, 1)[0])
+
+
+def _start(name: str, run: Callable[[], None]) -> None:
+    threading.Thread(target=run, name=name, daemon=True).start()
+
+
+def _read(inbox: Inbox, max_line: int, descriptor: int) -> None:
+    reader = LineReader(max_line)
+    try:
+        while data := _read_piece(descriptor):
+            inbox.put_lines(reader.feed(data))
+    except OSError as error:
+        log(f"paceline: standard input cannot be read ({error.strerror}): taken as its end")
+    inbox.put_lines(reader.close())
+    inbox.put(News.END_OF_INPUT)
+
+
+def _read_piece(descriptor: int) -> bytes:
+    while True:
+        try:
+            return os.read(descriptor, PIECE)
+        except BlockingIOError:
+            _wait(descriptor, select.POLLIN)
+
+
+def _write(outbox: Outbox, inbox: Inbox, descriptor: int) -> None:
+    try:
+        while data := outbox.take():
+            rest = memoryview(data)
+            while rest:
+                count = _write_piece(descriptor, rest[:PIECE])
+                rest = rest[count:]
+                outbox.written(count)
+    except (BrokenPipeError, ConnectionError):
+        inbox.put(Gone(None))
+    except OSError as error:
+        inbox.put(Gone(error))
+
+
+def _write_piece(descriptor: int, piece: memoryview) -> int:
+    while True:
+        try:
+            return os.write(descriptor, piece)
+        except BlockingIOError:
+            _wait(descriptor, select.POLLOUT)
+
+
+def _wait(descriptor: int, event: int) -> None:
+    """For a descriptor that the parent left in non-blocking mode."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    poll.poll()

@@ -1,0 +1,31 @@
+"""Every value that an object holds, deeply, as plain data: two dumps are equal if nothing has changed."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from enum import Enum
+from typing import Any
+
+
+def dump(value: Any, left_out: frozenset[str] = frozenset()) -> Any:
+    if value is None or isinstance(value, int | float | str | bytes | Enum) or callable(value):
+        return value
+    if hasattr(value, "hexdigest"):
+        return value.hexdigest()
+    if isinstance(value, dict):
+        return [(dump(key), dump(item, left_out)) for key, item in value.items()]  # their order counts
+    if isinstance(value, list | tuple | deque | array | set | frozenset):
+        return [dump(item, left_out) for item in value]
+    names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    names += vars(value) if hasattr(value, "__dict__") else []
+    assert names, f"{value!r} cannot be dumped"
+    return [(name, dump(getattr(value, name), left_out)) for name in names if name not in left_out]
+
+
+LEFT_OUT = frozenset({"lines", "refusals", "fairness"})
+
+
+def state_of(session: object) -> Any:
+    """A session but for its counts of lines and refusals."""
+    return dump(session, LEFT_OUT)

@@ -1,0 +1,104 @@
+"""Inbox and outbox: bounded, in order, and never asleep when there is news."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+import pytest
+from paceline.daemon import outbox as outbox_module
+from paceline.daemon.inbox import Gone, Inbox, News, Stop
+from paceline.daemon.outbox import Outbox
+from paceline.protocol import BadLine, Frame, Item, Line
+
+
+def test_an_inbox_tells_all_that_has_come() -> None:
+    inbox = Inbox()
+    inbox.poll(wait=False)
+    assert (inbox.next_line(), inbox.ended, inbox.stop, inbox.gone) == (None, False, None, None)
+    inbox.put_lines([Line(1, "PING"), BadLine(2, "bad_utf8", "")])
+    inbox.put_lines([])
+    inbox.put(News.WAKE)
+    inbox.put(News.END_OF_INPUT)
+    inbox.put(Stop(15))
+    inbox.put(Gone(None))
+    inbox.poll(wait=True)
+    assert (inbox.ended, inbox.stop, inbox.gone) == (True, 15, Gone(None))
+    assert [inbox.next_line() for _ in range(3)] == [Line(1, "PING"), BadLine(2, "bad_utf8", ""), None]
+
+
+def test_waiting_has_an_end() -> None:
+    Inbox().poll(wait=True, timeout=0.01)
+
+
+def test_news_wake_a_loop_that_waits() -> None:
+    inbox = Inbox()
+    threading.Timer(0.02, lambda: inbox.put_lines([Line(1, "PING")])).start()
+    inbox.poll(wait=True, timeout=5.0)
+    assert inbox.next_line() == Line(1, "PING")
+
+
+def test_whoever_puts_lines_waits_for_room() -> None:
+    inbox = Inbox(room=1000)
+    put = []
+
+    def fill() -> None:
+        for number in range(1, 101):
+            inbox.put_lines([Line(number, "x" * 36)])  # 100 bytes with what a line costs
+            put.append(number)
+
+    thread = threading.Thread(target=fill, daemon=True)
+    thread.start()
+    time.sleep(0.1)
+    assert len(put) == 10
+    taken = []
+    while len(taken) < 100:
+        inbox.poll(wait=not inbox.lines, timeout=5.0)
+        line = inbox.next_line()
+        assert line is not None
+        taken.append(line.number)
+    thread.join(5.0)
+    assert taken == list(range(1, 101))
+
+
+def plain(items: Iterable[Item]) -> bytes:
+    return b"".join(b"x" * item[1] for item in items if isinstance(item, Frame))
+
+
+def test_an_outbox_keeps_the_order_and_counts_what_is_written() -> None:
+    outbox = Outbox(plain, lambda: None)
+    outbox.put([])
+    outbox.put([Frame(1, 3), Frame(1, 4)])
+    outbox.put([Frame(1, 5)])
+    assert outbox.size == 12
+    assert outbox.take() == b"x" * 12
+    assert outbox.size == 12
+    outbox.written(12)
+    assert outbox.size == 0
+    outbox.close()
+    assert outbox.take() == b""
+
+
+def test_it_wakes_at_its_limits_and_when_all_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_module, "STALLED", 10)
+    monkeypatch.setattr(outbox_module, "FULL", 100)
+    wakes: list[int] = []
+    outbox = Outbox(plain, lambda: wakes.append(outbox.size))
+    outbox.put([Frame(1, 120)])
+    assert (outbox.stalled, outbox.full) == (True, True)
+    for count in (10, 10, 60, 29, 1, 9):
+        outbox.written(count)
+    assert wakes == [100, 10]
+    assert (outbox.stalled, outbox.full) == (False, False)
+    outbox.close()
+    outbox.written(1)
+    assert wakes == [100, 10, 0]
+
+
+def test_a_writer_that_waits_wakes_for_items_and_for_the_end() -> None:
+    outbox = Outbox(plain, lambda: None)
+    threading.Timer(0.02, lambda: outbox.put([Frame(1, 2)])).start()
+    assert outbox.take() == b"xx"
+    threading.Timer(0.02, outbox.close).start()
+    assert outbox.take() == b""

@@ -1,0 +1,72 @@
+"""Flags in, Config out."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from paceline.daemon.config import Config, add_daemon_arguments, read_config
+from paceline.daemon.faults import Faults
+
+
+def parse(*words: str) -> Config:
+    parser = argparse.ArgumentParser()
+    add_daemon_arguments(parser)
+    return read_config(parser.parse_args(words))
+
+
+def test_without_flags_everything_has_its_default() -> None:
+    assert parse() == Config()
+
+
+def test_every_flag() -> None:
+    config = parse(
+        *("a.gguf", "--engine", "reference", "--slots", "8", "--max-ctx", "512", "--max-batch", "3", "--queue", "0"),
+        *("--step-tokens", "32", "--prefill-tokens", "256", "--cache-bytes", "123", "--auto", "--threads", "2"),
+        *("--isa", "plain", "--device", "cpu", "--stream", "text", "--stream-fd", "5", "--max-line", "99"),
+        *("--fault", "once@2"),
+    )
+    assert config == Config(
+        model="a.gguf",
+        engine="reference",
+        slots=8,
+        max_ctx=512,
+        max_batch=3,
+        step_tokens=32,
+        prefill_tokens=256,
+        queue=0,
+        cache_bytes=123,
+        auto=True,
+        threads=2,
+        isa="plain",
+        device="cpu",
+        stream="text",
+        stream_fd=5,
+        max_line=99,
+        fault=Faults(once=2),
+    )
+
+
+def test_the_originals_spellings() -> None:
+    for word in ("--target-cache-slots=6", "--cache-slots=6"):
+        assert parse(word, "--stream-tagged", "--max-ctx=128") == Config(slots=6, stream="tagged", max_ctx=128)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--slots x", "'x': expected a whole number from 1 on"),
+        ("--slots -3", "'-3': expected a whole number from 1 on"),
+        ("--queue ٣", "'٣': expected a whole number from 0 on"),
+        ("--stream sideways", "'sideways': expected tagged or text"),
+        ("--stream bare", "'bare' is not supported yet"),
+        ("--stream-fd 2", "2 is the log"),
+        ("--fault now", "'now' is no fault"),
+        ("--isa sse", "invalid choice: 'sse'"),
+    ],
+)
+def test_a_wrong_word_is_named(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(*words.split())
+    assert caught.value.code == 2
+    assert sentence in capsys.readouterr().err

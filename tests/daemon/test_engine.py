@@ -1,0 +1,179 @@
+"""Carrying out a plan: commits first, a batch that throws again row by row; faults on purpose; opening an engine."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from paceline.daemon.config import Config
+from paceline.daemon.engine import CannotOpen, DeviceLost, NativeEngine, execute, open_engine
+from paceline.daemon.faults import Faults, read_faults
+from paceline.daemon.faulty import Faulty, InjectedFault
+from paceline.daemon.null_engine import NullEngine
+from paceline.daemon.plan import Plan, PlanKind, Row, RowFailure, RowResult
+
+
+def row(slot: int) -> Row:
+    return Row(slot + 1, slot, 1, (5, 6), 0, 1, None, 2, array("i", [slot]), False)
+
+
+ROWS = (row(0), row(1), row(2))
+PLAN = Plan(PlanKind.STEP, ((0, 0), (2, 0)), (ROWS,))
+EXPECTED = NullEngine().step(ROWS)[0]
+
+
+class Recorder:
+    """Notes the calls; breaks when `broken` says so."""
+
+    def __init__(self, broken: set[int] | None = None, error: type[Exception] = RuntimeError) -> None:
+        self._inner = NullEngine()
+        self.info = self._inner.info
+        self.calls: list[object] = []
+        self._broken, self._error = broken or set(), error
+
+    def commit(self, slot: int, position: int) -> None:
+        self.calls.append(("commit", slot, position))
+
+    def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
+        slots = [row.slot for row in rows]
+        self.calls.append(slots)
+        if self._broken.intersection(slots):
+            raise self._error("broken")
+        return self._inner.step(rows)[0], 10
+
+
+def ticking() -> float:
+    return 0.0
+
+
+def test_commits_come_first_then_one_step() -> None:
+    engine = Recorder()
+    (result,) = execute(engine, PLAN, ticking)
+    assert engine.calls == [("commit", 0, 0), ("commit", 2, 0), [0, 1, 2]]
+    assert (result.rows, result.weight_bytes) == (EXPECTED, 10)
+
+
+def test_a_batch_that_throws_is_tried_row_by_row() -> None:
+    engine = Recorder({1})
+    (result,) = execute(engine, PLAN, ticking)
+    assert engine.calls[2:] == [[0, 1, 2], [0], [1], [2]]
+    assert result.rows == [EXPECTED[0], RowFailure("RuntimeError: broken"), EXPECTED[2]]
+    assert result.weight_bytes == 20
+
+
+def test_a_lost_device_is_not_tried_again() -> None:
+    engine = Recorder({1}, DeviceLost)
+    with pytest.raises(DeviceLost):
+        execute(engine, PLAN, ticking)
+    assert engine.calls[2:] == [[0, 1, 2]]
+
+
+def test_a_device_may_be_lost_in_the_second_try() -> None:
+    with pytest.raises(DeviceLost, match="injected in step 2"):
+        execute(Faulty(NullEngine(), read_faults("once@1,lost@2")), PLAN, ticking)
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("always", Faults(always=True)),
+        ("row:1@3,row:0@12", Faults(rows=((1, 3), (0, 12)))),
+        ("once@2,lost@9,crash@4,slow:2.5", Faults(once=2, lost=9, crash=4, slow=0.0025)),
+    ],
+)
+def test_faults_are_read(text: str, faults: Faults) -> None:
+    assert read_faults(text) == faults
+
+
+@pytest.mark.parametrize("text", ["", "never", "row:1", "row:x@1", "once@", "once@1,", "slow", "always@3", "slow:-1"])
+def test_what_is_no_fault_is_named(text: str) -> None:
+    word = next(word for word in reversed(text.split(",")) if word != "once@1")
+    with pytest.raises(ValueError, match=f"^'{word}' is no fault; expected row:SLOT@N"):
+        read_faults(text)
+
+
+def test_a_faulty_engine_breaks_as_it_is_told() -> None:
+    naps: list[float] = []
+    engine = Faulty(NullEngine(), read_faults("row:1@3,once@2,slow:5,lost@6,crash@5"), naps.append)
+    assert engine.info.model == "null"
+    assert engine.step(ROWS)[0] == EXPECTED
+    with pytest.raises(InjectedFault, match="in step 2"):
+        engine.step(ROWS)
+    with pytest.raises(InjectedFault, match="for slot 1 in step 3"):
+        engine.step(ROWS)
+    engine.commit(0, 0)
+    assert engine.step((ROWS[0],))[0] == EXPECTED[:1]
+    with pytest.raises(InjectedFault, match="crash before step 5"):
+        engine.commit(0, 0)
+    engine.step((ROWS[0],))
+    with pytest.raises(DeviceLost):
+        engine.step((ROWS[0],))
+    assert naps == [0.005] * 6
+    with pytest.raises(InjectedFault):
+        Faulty(NullEngine(), read_faults("always")).step(ROWS)
+
+
+def test_the_null_engine_opens_with_the_limits_that_were_asked_for() -> None:
+    engine, limits = open_engine(Config(engine="null", slots=3, max_ctx=100, max_batch=9, queue=2, auto=True))
+    assert (engine.info.model, engine.info.context) == ("null", 100)
+    assert (limits.slots, limits.max_batch, limits.context, limits.pages) == (3, 3, 100, 6)
+    assert (limits.queue, limits.auto) == (2, True)
+    _, limits = open_engine(Config(engine="null", cache_bytes=512 * 7 + 5))
+    assert (limits.pages, limits.context, limits.max_batch) == (7, 4096, 4)
+    with pytest.raises(CannotOpen, match="holds no page of 512 bytes") as caught:
+        open_engine(Config(engine="null", cache_bytes=511))
+    assert caught.value.code == 2
+
+
+class FakeNative:
+    """Stands in for the native side: what it is asked, and what it answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: str | None = None) -> None:
+        unreadable = type("ModelUnreadable", (Exception,), {})
+        unavailable = type("ModelUnavailable", (Exception,), {})
+        errors = {"unreadable": unreadable, "unavailable": unavailable, "value": ValueError, "memory": MemoryError}
+        self.asked: dict[str, object] = {}
+
+        def open_core(path: Path, **asked: object) -> object:
+            self.asked = {"path": path, **asked}
+            if error is not None:
+                raise errors[error]("because")
+            facts = {"model": "m", "architecture": "llama", "device": "cpu", "vocab": 9, "context": 77, "eos": [2]}
+            return SimpleNamespace(**facts, page_bytes=640, pages=5, commit=lambda slot, position: None)
+
+        core, weights = ModuleType("paceline.native.core"), ModuleType("paceline.native.weights")
+        core.__dict__.update(open_core=open_core)
+        found = {"find_model": lambda name: Path(name or "demo")}
+        weights.__dict__.update(ModelUnreadable=unreadable, ModelUnavailable=unavailable, **found)
+        monkeypatch.setitem(sys.modules, "paceline.native.core", core)
+        monkeypatch.setitem(sys.modules, "paceline.native.weights", weights)
+
+
+def test_a_model_opens_with_what_the_flags_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = FakeNative(monkeypatch)
+    engine, limits = open_engine(Config(model="x.gguf", slots=2, threads=3, isa="avx2", cache_bytes=4000))
+    assert native.asked == {
+        "path": Path("x.gguf"),
+        "slots": 2,
+        "context": None,
+        "cache_bytes": 4000,
+        "threads": 3,
+        "isa": "avx2",
+        "kind": "cpu",
+        "progress": True,
+    }
+    assert isinstance(engine, NativeEngine)
+    assert (engine.info.path, engine.info.eos, engine.info.page_bytes) == ("x.gguf", (2,), 640)
+    assert (limits.context, limits.pages, limits.max_batch) == (77, 5, 2)
+
+
+@pytest.mark.parametrize(("error", "code"), [("unreadable", 66), ("unavailable", 69), ("value", 2), ("memory", 70)])
+def test_why_a_model_does_not_open(monkeypatch: pytest.MonkeyPatch, error: str, code: int) -> None:
+    FakeNative(monkeypatch, error)
+    with pytest.raises(CannotOpen, match="because") as caught:
+        open_engine(Config())
+    assert caught.value.code == code

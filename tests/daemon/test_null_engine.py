@@ -1,0 +1,103 @@
+"""The null engine: any split gives the same tokens, and any lost, doubled or misplaced row is an error."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paceline.daemon.null_engine import VOCABULARY, NullEngine
+from paceline.daemon.plan import Row
+from paceline.protocol import Sampling
+
+PROMPT = tuple(range(100, 140))
+
+
+def row(tokens: tuple[int, ...], position: int, **named: Any) -> Row:
+    fields: dict[str, Any] = {
+        "req_id": 1,
+        "slot": 0,
+        "epoch": 1,
+        "outputs": 1,
+        "sampling": None,
+        "prompt_tokens": len(PROMPT),
+        "table": array("i", [0, 1]),
+        "logits": False,
+    }
+    return Row(tokens=tokens, position=position, **(fields | named))
+
+
+def test_a_step_alone_changes_nothing() -> None:
+    engine = NullEngine()
+    first = engine.step([row(PROMPT, 0, logits=True)])
+    assert first == engine.step([row(PROMPT, 0, logits=True)])
+    results, weight_bytes = first
+    assert 0 <= results[0].tokens[0] < VOCABULARY
+    assert results[0].logits is not None and len(results[0].logits) == 8
+    assert weight_bytes == 0
+
+
+@given(st.sets(st.integers(1, len(PROMPT) - 1)))
+def test_any_chunks_give_the_same_tokens(cuts: set[int]) -> None:
+    engine, whole = NullEngine(), NullEngine()
+    edges = [0, *sorted(cuts), len(PROMPT)]
+    for start, end in pairwise(edges):
+        engine.commit(0, start)
+        results, _ = engine.step([row(PROMPT[start:end], start, outputs=int(end == len(PROMPT)), logits=True)])
+    assert results == whole.step([row(PROMPT, 0, logits=True)])[0]
+
+
+def test_outputs_are_those_of_the_last_tokens() -> None:
+    engine = NullEngine()
+    (three,), _ = engine.step([row(PROMPT, 0, outputs=3, logits=True)])
+    for left_out in range(3):
+        end = len(PROMPT) - left_out
+        (one,), _ = engine.step([row(PROMPT[:end], 0)])
+        assert one.tokens[0] == three.tokens[2 - left_out]
+    assert three.logits is not None and len(three.logits) == 24
+    assert engine.step([row(PROMPT, 0, outputs=0)])[0][0].tokens == ()
+
+
+def test_a_commit_to_less_takes_back_the_rest() -> None:
+    engine = NullEngine()
+    engine.step([row(PROMPT, 0)])
+    engine.commit(0, 10)
+    engine.commit(0, 10)
+    rest, _ = engine.step([row(PROMPT[10:], 10)])
+    engine.commit(0, len(PROMPT))
+    engine.commit(0, 0)
+    assert engine.step([row(PROMPT, 0)])[0] == rest
+
+
+def test_chance_is_seed_and_position() -> None:
+    engine = NullEngine()
+
+    def token(**options: Any) -> int:
+        return engine.step([row(PROMPT, 0, sampling=Sampling(**options))])[0][0].tokens[0]
+
+    assert token(temp=1.0, seed=1) == token(temp=0.5, seed=1) != token(temp=1.0, seed=2)
+    assert token(seed=1, rep_penalty=1.1) == engine.step([row(PROMPT, 0)])[0][0].tokens[0]
+
+
+def test_misplaced_rows_are_errors() -> None:
+    engine = NullEngine()
+    with pytest.raises(ValueError, match="request 1 at position 3: slot 0 is at 0"):
+        engine.step([row(PROMPT, 3)])
+    with pytest.raises(ValueError, match="two rows of one slot"):
+        engine.step([row(PROMPT, 0), row(PROMPT, 0)])
+    with pytest.raises(ValueError, match="would fill 40 positions: its table has 0 pages"):
+        engine.step([row(PROMPT, 0, table=array("i"))])
+
+
+@pytest.mark.parametrize("position", [41, -1])
+def test_misplaced_commits_are_errors(position: int) -> None:
+    engine = NullEngine()
+    engine.step([row(PROMPT, 0)])
+    with pytest.raises(ValueError, match=f"to position {position}: it is at 0, and the last step went to 40"):
+        engine.commit(0, position)
+    engine.commit(0, 40)
+    with pytest.raises(ValueError, match="commit of slot 0 to position 39"):
+        engine.commit(0, 39)

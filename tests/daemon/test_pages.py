@@ -1,0 +1,68 @@
+"""The page pool: counts are right, misuse is an error, nothing is ever given twice."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paceline.daemon.limits import pages_for
+from paceline.daemon.pages import OutOfPages, PagePool
+
+
+def test_pages_for() -> None:
+    assert [pages_for(positions) for positions in (0, 1, 63, 64, 65, 128, 129)] == [0, 1, 1, 1, 2, 2, 3]
+
+
+def test_all_or_nothing() -> None:
+    pool = PagePool(4)
+    first = pool.allocate(3)
+    assert isinstance(first, array)
+    assert (pool.used, pool.free, len(pool)) == (3, 1, 4)
+    with pytest.raises(OutOfPages) as caught:
+        pool.allocate(3)
+    assert caught.value.missing == 2
+    assert pool.free == 1
+    assert set(first) | set(pool.allocate(1)) == {0, 1, 2, 3}
+
+
+def test_a_page_is_free_when_its_last_reference_goes() -> None:
+    pool = PagePool(2)
+    table = pool.allocate(2)
+    pool.retain(table[:1])
+    pool.release(table)
+    assert (pool.used, pool.counts[table[0]]) == (1, 1)
+    pool.release(table[:1])
+    assert pool.used == 0
+
+
+@pytest.mark.parametrize("misuse", [PagePool.release, PagePool.retain])
+@pytest.mark.parametrize(
+    ("page", "sentence"), [(1, "page 1 is free"), (2, "the pool has pages 0 to 1"), (-1, "page -1")]
+)
+def test_misuse_is_an_error(misuse: object, page: int, sentence: str) -> None:
+    pool = PagePool(2)
+    assert list(pool.allocate(1)) == [0]
+    with pytest.raises(ValueError, match=sentence):
+        misuse(pool, [page])  # type: ignore[operator]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["allocate", "retain", "release"]), st.integers(0, 9))))
+def test_counts_agree_with_the_tables(actions: list[tuple[str, int]]) -> None:
+    pool = PagePool(12)
+    tables: list[list[int]] = []
+    for action, number in actions:
+        if action == "allocate":
+            try:
+                tables.append(list(pool.allocate(number)))
+            except OutOfPages as error:
+                assert error.missing == number - pool.free > 0
+        elif tables and action == "retain":
+            tables.append(list(tables[number % len(tables)]))
+            pool.retain(tables[-1])
+        elif tables:
+            pool.release(tables.pop(number % len(tables)))
+        held = [page for table in tables for page in table]
+        assert [pool.counts[page] for page in range(12)] == [held.count(page) for page in range(12)]
+        assert pool.used == len(set(held))

@@ -1,0 +1,249 @@
+"""Turns: who is in a step, and the promise between two turns of one request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from fairness import Fairness
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paceline.daemon.requests import Request, State, new_request
+from paceline.daemon.scheduler import Scheduler
+from paceline.protocol import Ids, Start
+
+
+def request(req_id: int, prompt: int = 1, quantum: int = 2, state: State = State.DECODE) -> Request:
+    made = new_request(
+        Start(Ids(tuple(range(prompt))), 1000, quantum, req_id=req_id), tuple(range(prompt)), (), int, 0.0
+    )
+    made.state = state
+    return made
+
+
+def prefill(req_id: int, prompt: int = 100, quantum: int = 2) -> Request:
+    return request(req_id, prompt, quantum, State.PREFILL)
+
+
+def feed(shares: list[tuple[Request, int]]) -> None:
+    for one, count in shares:
+        if one.state is State.PREFILL:
+            one.position += count
+            if one.position < len(one.prompt):
+                continue
+            one.state = State.DECODE
+        one.turn -= 1
+
+
+@dataclass
+class Table:
+    """A scheduler with requests that do as they are told; what a session does, and no more."""
+
+    seats: int
+    scheduler: Scheduler = field(default_factory=lambda: Scheduler(step_tokens=64, prefill_tokens=512))
+
+    def add(self, *requests: Request) -> None:
+        for one in requests:
+            self.scheduler.enter(one)
+
+    def step(self) -> dict[int, int]:
+        shares = self.scheduler.step(self.seats)
+        feed(shares)
+        return {one.req_id: count for one, count in shares}
+
+    def steps(self, count: int) -> list[list[int]]:
+        return [sorted(self.step()) for _ in range(count)]
+
+
+def test_while_there_are_seats_everyone_is_in_every_step() -> None:
+    table = Table(seats=3)
+    table.add(request(1), request(2), request(3))
+    assert table.steps(5) == [[1, 2, 3]] * 5
+
+
+def test_turns_go_round_in_the_order_of_arrival() -> None:
+    table = Table(seats=2)
+    table.add(*map(request, (1, 2, 3, 4, 5)))
+    assert table.steps(10) == [[1, 2]] * 2 + [[3, 4]] * 2 + [[1, 5]] * 2 + [[2, 3]] * 2 + [[4, 5]] * 2
+
+
+def test_one_seat_goes_round_too() -> None:
+    table = Table(seats=1)
+    table.add(*map(request, (1, 2, 3)))
+    assert table.steps(6) == [[1], [1], [2], [2], [3], [3]]
+
+
+def test_a_prefill_that_waits_takes_a_seat_and_the_last_comer_goes_on_later() -> None:
+    table = Table(seats=2)
+    table.add(request(1, quantum=3), request(2, quantum=3))
+    table.step()
+    table.add(request(3), prefill(4, prompt=100))
+    assert table.step() == {1: 1, 4: 63}
+    assert table.scheduler.paused[0].req_id == 2
+    assert table.step() == {1: 1, 4: 37}  # its prompt ends, so does the turn of 1
+    assert table.steps(2) == [[2, 4], [2, 3]]  # 2 goes on, before 3 begins; 4's turn of two tokens is over
+    assert table.step() == {3: 1, 1: 1}
+
+
+def test_one_seat_alternates_between_a_prefill_and_a_decoding_request() -> None:
+    table = Table(seats=1)
+    table.add(request(1, quantum=9), prefill(2, prompt=1100))
+    assert [table.step() for _ in range(6)] == [{2: 512}, {1: 1}, {2: 512}, {1: 1}, {2: 76}, {1: 1}]
+    assert [one.req_id for one in table.scheduler.paused] == [2]
+
+
+def test_with_one_seat_only_the_head_of_the_line_begins_to_decode() -> None:
+    table = Table(seats=1)
+    table.add(prefill(1, prompt=1100), prefill(2, prompt=1100), request(3))
+    assert table.steps(2) == [[1], [1]]
+    assert not table.scheduler.paused
+    assert [one.req_id for one in table.scheduler.waiting] == [2, 3]
+
+
+def test_a_paused_prefill_goes_on_before_a_new_one_begins() -> None:
+    table = Table(seats=3)
+    table.add(prefill(1, 5000), prefill(2, 5000), prefill(3, 5000))
+    table.step()
+    table.seats = 1
+    table.step()
+    assert [one.req_id for one in table.scheduler.paused] == [3, 2]
+    table.add(prefill(4, 5000))
+    table.scheduler.leave(table.scheduler.seated[0])
+    assert table.steps(1) == [[2]]
+
+
+def test_fewer_seats_pause_the_last_comers_and_more_seats_resume_the_first() -> None:
+    table = Table(seats=4)
+    table.add(*(request(req_id, quantum=100) for req_id in (1, 2, 3, 4)))
+    table.step()
+    table.seats = 2
+    assert table.steps(1) == [[1, 2]]
+    table.add(request(5))
+    table.seats = 3
+    assert table.steps(1) == [[1, 2, 3]]
+    table.seats = 1
+    assert table.steps(1) == [[1]]
+
+
+def test_fewer_seats_keep_one_prefill() -> None:
+    table = Table(seats=4)
+    table.add(request(1, quantum=100), request(2, quantum=100), prefill(3, 9000), prefill(4, 9000))
+    table.step()
+    table.seats = 2
+    assert table.steps(1) == [[1, 3]]
+
+
+def test_prefills_share_the_budget_first_come_first_served_with_one_token_at_least() -> None:
+    table = Table(seats=4)
+    table.add(prefill(1, 1000), prefill(2, 10), prefill(3, 1000))
+    assert table.step() == {1: 510, 2: 1, 3: 1}
+    assert table.step() == {1: 490, 2: 9, 3: 13}
+    table.add(request(4))
+    assert table.step() == {1: 1, 2: 1, 4: 1, 3: 61}
+
+
+def test_a_prefill_gets_a_token_even_beyond_the_budget() -> None:
+    table = Table(4, Scheduler(step_tokens=2, prefill_tokens=2))
+    table.add(request(1), request(2), prefill(3), prefill(4))
+    assert table.step() == {1: 1, 2: 1, 3: 1, 4: 1}
+
+
+def test_leaving_is_possible_from_every_place_and_only_when_due() -> None:
+    scheduler = Scheduler(64, 512)
+    table = Table(2, scheduler)
+    requests = [request(req_id) for req_id in (1, 2, 3, 4)]
+    table.add(*requests)
+    table.step()
+    table.add(prefill(5))
+    table.step()
+    for place in (scheduler.paused, scheduler.waiting, scheduler.seated):
+        while place:
+            scheduler.leave(place[0])
+    assert scheduler.idle
+    with pytest.raises(ValueError, match="request 1 is not due"):
+        scheduler.leave(requests[0])
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("enter"), st.integers(1, 200), st.integers(1, 6)),
+        st.tuples(st.just("leave"), st.integers(0, 20), st.just(0)),
+        st.tuples(st.just("seats"), st.integers(1, 5), st.just(0)),
+        st.tuples(st.just("steps"), st.integers(1, 12), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(ACTIONS)
+def test_every_promise_at_every_step(actions: list[tuple[str, int, int]]) -> None:
+    table = Table(2, Scheduler(step_tokens=16, prefill_tokens=40))
+    scheduler = table.scheduler
+    watch = Watch(table)
+    req_id = 0
+    for action, number, quantum in actions:
+        due = [*scheduler.seated, *scheduler.paused, *scheduler.waiting]
+        if action == "enter":
+            req_id += 1
+            table.add(request(req_id, number, quantum, State.PREFILL))
+        elif action == "leave" and due:
+            scheduler.leave(due[number % len(due)])
+        elif action == "seats":
+            table.seats = number
+        elif action == "steps":
+            for _ in range(number):
+                watch.step()
+    watch.everyone_moves()
+
+
+class Watch:
+    """Steps a table and checks the essay's promises."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.fairness = Fairness()
+
+    def step(self) -> list[int]:
+        scheduler, seats = self.table.scheduler, self.table.seats
+        due = [*scheduler.seated, *scheduler.paused, *scheduler.waiting]
+        prefilling = any(one.state is State.PREFILL for one in due)
+        self.fairness.before(scheduler)
+        shares = scheduler.step(seats)
+        assert all(one.turn == one.quantum for one in self.fairness.after(scheduler))
+        seated = list(scheduler.seated)
+        rows = dict(shares)
+        assert len(rows) == len(shares)
+        if seats > 1:
+            assert set(rows) == set(seated)
+            assert len(seated) == min(seats, len(due))
+        else:
+            assert len(rows) == bool(due)
+            assert [one.state for one in seated].count(State.PREFILL) == prefilling
+            assert [one.state for one in seated].count(State.DECODE) <= 1
+        if prefilling:
+            assert any(one.state is State.PREFILL for one in seated)
+        self._check_tokens(rows)
+        feed(shares)
+        return [one.req_id for one in rows]
+
+    def _check_tokens(self, rows: dict[Request, int]) -> None:
+        decoders = [one for one in rows if one.state is State.DECODE]
+        prefills = [one for one in rows if one.state is State.PREFILL]
+        assert all(rows[one] == 1 for one in decoders)
+        assert all(1 <= rows[one] <= len(one.prompt) - one.position for one in prefills)
+        budget = 16 if decoders else 40
+        assert sum(rows.values()) <= max(budget, len(rows))
+        if any(rows[one] < len(one.prompt) - one.position for one in prefills):
+            assert sum(rows.values()) >= budget  # nothing of it is wasted
+
+    def everyone_moves(self) -> None:
+        """Nobody who is due is forgotten."""
+        scheduler = self.table.scheduler
+        due = {one.req_id for one in [*scheduler.seated, *scheduler.paused, *scheduler.waiting]}
+        seen: set[int] = set()
+        for _ in range(2000):
+            if seen >= due:
+                return
+            seen.update(self.step())
+        raise AssertionError(f"{due - seen} never had a step")

@@ -1,0 +1,100 @@
+"""Steps that throw, a device that is lost, the unexpected: what is harmed, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.protocol import DONE, FAILED, Message
+from process import Process
+from test_conversation import expected
+
+STARTS = [f"REQ {n} SLOT {n - 1} START ids:{n},5 {20 + n} 4" for n in (1, 2, 3)]
+
+
+def served(fault: str) -> tuple[Process, int, str]:
+    with Process("--fault", fault, "--auto") as daemon:
+        daemon.send(*STARTS)
+        code = daemon.finish()
+        return daemon, code, daemon.log()
+
+
+def whole(daemon: Process, *requests: int) -> None:
+    for req_id in requests:
+        assert daemon.tokens(req_id) == expected([req_id, 5], 20 + req_id)
+        assert daemon.terminals(req_id) == [DONE]
+
+
+def failed(daemon: Process, code: str, *requests: int) -> list[dict[str, Any]]:
+    ends = [daemon.end_of(req_id) for req_id in requests]
+    for req_id, end in zip(requests, ends, strict=True):
+        assert daemon.terminals(req_id) == [FAILED]
+        assert (end["reason"], end["code"]) == ("failed", code)
+        assert daemon.tokens(req_id) == expected([req_id, 5], 20 + req_id)[: end["tokens"]]
+    return ends
+
+
+def test_a_row_that_throws_fails_alone() -> None:
+    daemon, code, log = served("row:1@6")
+    assert (code, log) == (0, "")
+    (end,) = failed(daemon, "step_failed", 2)
+    assert "injected for slot 1" in end["error"]
+    assert end["tokens"] == 5
+    whole(daemon, 1, 3)
+
+
+def test_two_rows_that_throw() -> None:
+    daemon, code, _ = served("row:0@1,row:2@9")
+    assert code == 0
+    failed(daemon, "step_failed", 1, 3)
+    whole(daemon, 2)
+
+
+def test_a_step_that_throws_once_harms_nobody() -> None:
+    daemon, code, log = served("once@4")
+    assert (code, log) == (0, "")
+    whole(daemon, 1, 2, 3)
+
+
+def test_when_every_step_throws_everything_fails_and_the_daemon_goes_on() -> None:
+    with Process("--fault", "always") as daemon:
+        daemon.send(*STARTS, "WAIT", "REQ 1 START ids:1 5", "WAIT", "PING still", "STATS")
+        assert daemon.reply(7)["pong"] == "still"
+        assert daemon.reply(8)["failures"] == 4
+        assert daemon.reply(8)["slots"]["used"] == 0
+        assert daemon.finish() == 0
+        failed(daemon, "step_failed", 2, 3)
+
+
+def test_a_lost_device_fails_all() -> None:
+    daemon, code, log = served("lost@5")
+    assert code == 70
+    assert log == "paceline: the device is lost: injected in step 5\n"
+    assert [end["tokens"] for end in failed(daemon, "device_lost", 1, 2, 3)] == [4, 4, 4]
+
+
+def test_the_unexpected_is_reported() -> None:
+    with Process("--fault", "crash@5", "--auto") as daemon:
+        daemon.send(*(f"# comment {number}" for number in range(3)), "PING ☃")
+        daemon.write(b"\xff\xff\n" + b"PING " + b"y" * 3000 + b"\n")
+        daemon.send(*(f"PING {number}" for number in range(70)), *STARTS[:2])
+        assert daemon.read_to_end() == 70
+        log = daemon.log()
+        failed(daemon, "internal", 1, 2)
+        last = next(
+            item.body["re"] for item in reversed(daemon.items) if isinstance(item, Message) and "re" in item.body
+        )
+    assert last == 78
+    assert "InjectedFault: crash before step 5" in log and "Traceback" in log
+    assert "  78: REQ 2 SLOT 1 START ids:<2 tokens> 22 4\n" in log
+    assert "ids:2,5" not in log
+    assert log.count(": PING") == 62 and "PING 7\n" not in log and "PING 8\n" in log
+    assert "slot=1 epoch=1 owner=2 position=5 pages=1 bytes=512" in log
+
+
+def test_the_report_shows_odd_lines_in_a_readable_form() -> None:
+    with Process("--fault", "crash@1") as daemon:
+        daemon.write("PING ☃\x1b[31m\n".encode() + b"\xff\n" + b"PING " + b"y" * 3000 + b"\nREQ 1 START ids:1,2,3 5\n")
+        assert daemon.read_to_end() == 70
+        log = daemon.log()
+    assert "  1: PING \\u2603\\x1b[31m\n  2: (bad_utf8)\n  3: PING yyy" in log
+    assert "(3005 characters)\n  4: REQ 1 START ids:<3 tokens> 5\n" in log

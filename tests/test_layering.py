@@ -1,0 +1,123 @@
+"""Who may import whom. Read from the source, so that an import inside a function counts too."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("protocol", "daemon", "native", "clients")
+STANDARD = sys.stdlib_module_names
+
+# What a folder may import besides itself: other folders of ours, packages that are not.
+ALLOWED = {
+    "protocol": {"msgpack"},
+    "daemon": {"paceline.protocol"},
+    "native": {"numpy", "gguf", "tqdm"},
+    "clients": {"paceline.protocol", "tokenizers", "jinja2"},
+}
+# The named exceptions, file by file.
+EXCEPTIONS = {
+    "daemon/engine.py": {"paceline.native"},
+    "clients/cli.py": {"paceline.daemon", "paceline.native.weights"},
+    "clients/tokenizer.py": {"paceline.native.weights"},
+    "clients/chat.py": {"paceline.native.weights"},
+    "clients/encode.py": {"paceline.native.weights"},
+    "clients/frames.py": {"paceline.native.weights"},
+}
+# The rooms without I/O, lock, thread, clock or native handle, and the standard modules that would bring one in.
+PURE = {
+    "protocol/": set(),
+    "daemon/": {"engine", "prompts", "stdio", "outbox", "inbox", "loop", "main", "config", "crash", "faulty"},
+}
+IMPURE = {
+    "os",
+    "io",
+    "sys",
+    "time",
+    "threading",
+    "queue",
+    "select",
+    "signal",
+    "socket",
+    "subprocess",
+    "selectors",
+    "pathlib",
+    "random",
+    "asyncio",
+}
+
+
+def sources(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    """Full names of the modules that a file imports, ours as paceline.X.Y."""
+    folder = path.parent.relative_to(ROOT).parts
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ("paceline", *folder)[: len(folder) + 2 - node.level] if node.level else ()
+            module = ".".join((*base, node.module)) if node.module else ".".join(base)
+            found |= {module} if node.module else {f"{module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def is_within(name: str, allowed: set[str]) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in allowed)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_imports_what_it_may(folder: str) -> None:
+    for path in sources(folder):
+        name = path.relative_to(ROOT).as_posix()
+        allowed = ALLOWED[folder] | {f"paceline.{folder}"} | EXCEPTIONS.get(name, set())
+        wrong = {one for one in imports(path) if one.split(".")[0] not in STANDARD and not is_within(one, allowed)}
+        assert not wrong, f"{name} imports {', '.join(sorted(wrong))}"
+
+
+def test_exceptions_are_needed() -> None:
+    for name, allowed in EXCEPTIONS.items():
+        for one in allowed:
+            assert any(is_within(found, {one}) for found in imports(ROOT / name)), f"{name} no longer imports {one}"
+
+
+def test_pure_rooms_import_nothing_impure() -> None:
+    for folder, shell in PURE.items():
+        for path in sources(folder):
+            if path.stem in shell:
+                continue
+            wrong = {one for one in imports(path) if one.split(".")[0] in IMPURE}
+            assert not wrong, f"{path.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
+
+
+def test_only_engine_knows_native_and_only_loop_joins() -> None:
+    for path in sources("daemon"):
+        found = imports(path)
+        if path.stem not in ("loop", "main"):
+            assert not {"paceline.daemon.session", "paceline.daemon.outbox"} <= found, path
+
+
+def test_pybind11_stays_in_bindings() -> None:
+    for path in (ROOT / "native").rglob("*"):
+        if path.suffix in (".h", ".cpp", ".cu") and path.parent.name != "bindings":
+            assert "pybind11" not in path.read_text(encoding="utf-8"), path
+
+
+def test_nothing_is_imported_from_scripts_or_tests() -> None:
+    for folder in FOLDERS:
+        for path in sources(folder):
+            assert not any(one.split(".")[0] in ("scripts", "tests") for one in imports(path)), path
+
+
+def test_every_folder_is_packaged() -> None:
+    import tomllib
+
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]["wheel"]["packages"]
+    assert packages == {f"paceline/{folder}": folder for folder in FOLDERS}
