@@ -39,6 +39,8 @@ class Lifecycle:
 
     @property
     def seats(self) -> int:
+        if not self.drains:
+            return self._max_batch
         return min([self._max_batch, *(limit for _, limit in self.drains if limit is not None)])
 
     @property
@@ -112,7 +114,12 @@ class Lifecycle:
         request.grant -= 1
         request.turn -= 1
         items.append(Frame(request.req_id, token))
-        self._count_token(request, now)
+        if request.last_token is None:
+            request.first_token = now
+            self.counters.ttft.add(now - request.arrived)
+        else:
+            self.counters.gap.add(now - request.last_token)
+        request.last_token = now
         if request.emitted == request.total:
             items += self.end(request, "length", now)
         elif request.grant <= 0:
@@ -166,12 +173,3 @@ class Lifecycle:
                 self.scheduler.leave(request)
             request.state = State.PARKED
             request.grant = 0
-
-    def _count_token(self, request: Request, now: float) -> None:
-        self.counters.tokens_out += 1
-        if request.last_token is None:
-            request.first_token = now
-            self.counters.ttft.add(now - request.arrived)
-        else:
-            self.counters.gap.add(now - request.last_token)
-        request.last_token = now

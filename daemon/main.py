@@ -50,7 +50,8 @@ def run(config: Config) -> int:
         stdio.log(f"paceline: the engine cannot be opened\n{traceback.format_exc().rstrip()}")
         return INTERNAL
     text = config.stream == "text" or (config.stream is None and os.isatty(descriptor))
-    outbox = Outbox(encode_text if text else encode_tagged, lambda: inbox.put(News.WAKE))
+    encode = encode_text if text else encode_tagged
+    outbox = Outbox(encode, lambda: inbox.put(News.WAKE), stdio.write_now(descriptor))
     watch.starting = False
     stdio.start_writer(outbox, inbox, descriptor)
     code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox)
@@ -58,7 +59,7 @@ def run(config: Config) -> int:
 
 
 def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox) -> int:
-    session = Session(engine.info, limits, lambda: secrets.randbits(53))
+    session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic())
     commands = CommandLog()
     outbox.put([replies.ready(engine.info, limits, _version())])
     try:

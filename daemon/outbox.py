@@ -3,11 +3,15 @@
 Past STALLED bytes no step starts; past FULL no line is applied either, so that a reader which stalls pauses the
 daemon and its memory stays bounded. `wake` is called when the size falls to one of these limits again, and when a
 closed outbox is empty.
+
+One thread puts and closes, one takes and writes. Each counts its own bytes, so no lock is shared. `write_now` is asked
+first when nothing waits: it writes what can be written without blocking, and spares the wake-up of the writer, which
+would only come to wait for the interpreter (40 µs a step).
 """
 
 from __future__ import annotations
 
-import threading
+import queue
 from collections.abc import Callable, Iterable
 
 from ..protocol import Item
@@ -17,13 +21,25 @@ FULL = 16 << 20
 
 
 class Outbox:
-    def __init__(self, encode: Callable[[Iterable[Item]], bytes], wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Iterable[Item]], bytes],
+        wake: Callable[[], None],
+        write_now: Callable[[bytes], int] = lambda data: 0,
+    ) -> None:
         self._encode = encode
         self._wake = wake
-        self._changed = threading.Condition()
-        self._pieces: list[bytes] = []
+        self._write_now = write_now
+        self._pieces: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # an empty piece closes it
+        self._put = 0
+        self._written = 0
         self._closed = False
-        self.size = 0  # bytes put and not yet written
+        self._ended = False  # the writer has met the empty piece
+
+    @property
+    def size(self) -> int:
+        """Bytes put and not yet written."""
+        return self._put - self._written
 
     @property
     def stalled(self) -> bool:
@@ -37,30 +53,32 @@ class Outbox:
         if not items:
             return
         data = self._encode(items)
-        with self._changed:
-            self._pieces.append(data)
-            self.size += len(data)
-            self._changed.notify()
+        if self._put == self._written:
+            data = data[self._write_now(data) :]
+            if not data:
+                return
+        self._put += len(data)
+        self._pieces.put(data)
 
     def close(self) -> None:
         """Nothing more will be put."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
+        self._closed = True
+        self._pieces.put(b"")
 
     def take(self) -> bytes:
         """All that waits; sleeps until there is something. Empty when closed and all was taken."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._pieces or self._closed)
-            data = b"".join(self._pieces)
-            self._pieces.clear()
-            return data
+        if self._ended:
+            return b""
+        pieces = [self._pieces.get()]
+        while pieces[-1] and not self._pieces.empty():
+            pieces.append(self._pieces.get())
+        self._ended = not pieces[-1]
+        return b"".join(pieces)
 
     def written(self, count: int) -> None:
-        with self._changed:
-            before = self.size
-            self.size -= count
-            fell = any(before > limit >= self.size for limit in (STALLED, FULL))
-            empty = self._closed and not self.size
-        if fell or empty:
+        before = self.size
+        self._written += count
+        # What is put meanwhile is written later, by another call: no fall to a limit is missed.
+        fell = any(before > limit >= before - count for limit in (STALLED, FULL))
+        if fell or (self._closed and not self.size):
             self._wake()

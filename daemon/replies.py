@@ -122,7 +122,9 @@ def list_slots(slots: Slots, live: dict[int, Request], page_bytes: int) -> Body:
     return {"slots": rows}
 
 
-def statistics(counters: Counters, live: dict[int, Request], slots: Slots, pages: PagePool, page_bytes: int) -> Body:
+def statistics(
+    counters: Counters, live: dict[int, Request], slots: Slots, pages: PagePool, page_bytes: int, seconds: float
+) -> Body:
     states = [request.state for request in live.values()]
     gauges = {
         "queue": states.count(State.QUEUED),
@@ -131,7 +133,7 @@ def statistics(counters: Counters, live: dict[int, Request], slots: Slots, pages
         "pages": {"used": pages.used, "total": len(pages)},
         "cache_bytes": pages.used * page_bytes,
     }
-    return counters.body() | gauges
+    return {"seconds": round(seconds, 6)} | counters.body() | gauges
 
 
 def milliseconds(seconds: float) -> float:

@@ -49,12 +49,13 @@ from .unsupported import refusal_of
 
 
 class Session:
-    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int]) -> None:
+    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int], now: float = 0.0) -> None:
         self.info = info
         self.limits = limits
         self.lifecycle = Lifecycle(info, limits, draw_seed)
         self.counters = self.lifecycle.counters
         self.live = self.lifecycle.live
+        self._started = now
         self._target: Target | None = None
         self._wait: tuple[int, int] | None = None  # (REQ tag, line)
 
@@ -158,7 +159,12 @@ class Session:
             case Stats():
                 admission = lifecycle.admission
                 return replies.statistics(
-                    self.counters, self.live, admission.slots, admission.pages, self.info.page_bytes
+                    self.counters,
+                    self.live,
+                    admission.slots,
+                    admission.pages,
+                    self.info.page_bytes,
+                    now - self._started,
                 )
             case Help(topic):
                 return {"help": help_text(topic)}

@@ -47,7 +47,6 @@ class Counters:
         self.rows: Counter[int] = Counter()  # rows of a step -> number of such steps
         self.weight_bytes = 0
         self.tokens_in = 0
-        self.tokens_out = 0
         self.prefill_seconds = 0.0
         self.decode_seconds = 0.0
         self.step_time = Spread()
@@ -73,14 +72,14 @@ class Counters:
         self.decode_seconds += share * decoded
 
     def body(self) -> dict[str, Any]:
-        decoded = self.tokens_out - self.ttft.count  # a first token comes with the end of its prefill
+        decoded = self.gap.count  # a first token comes with the end of its prefill
         return {
             "lines": self.lines,
             "steps": self.steps,
             "rows_per_step": {str(rows): steps for rows, steps in sorted(self.rows.items())},
             "weight_bytes": self.weight_bytes,
             "tokens_in": self.tokens_in,
-            "tokens_out": self.tokens_out,
+            "tokens_out": self.ttft.count + self.gap.count,
             "prefill_tps": rate(self.tokens_in, self.prefill_seconds),
             "decode_tps": rate(decoded, self.decode_seconds),
             "step_ms": self.step_time.milliseconds(),

@@ -13,6 +13,7 @@ import fcntl
 import os
 import select
 import signal
+import stat
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -59,6 +60,29 @@ def start_reader(inbox: Inbox, max_line: int, descriptor: int = 0) -> None:
 
 def start_writer(outbox: Outbox, inbox: Inbox, descriptor: int) -> None:
     _start("writer", lambda: _write(outbox, inbox, descriptor))
+
+
+def write_now(descriptor: int) -> Callable[[bytes], int]:
+    """A function that writes a piece if that cannot block, and says how much it wrote. Errors are left to the writer.
+
+    A pipe that polls as writable has room for PIPE_BUF bytes; a regular file always has. Of other descriptors nothing
+    is known.
+    """
+    kind = os.fstat(descriptor).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
+        return lambda data: 0
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+
+    def write(data: bytes) -> int:
+        try:
+            if len(data) > select.PIPE_BUF or poll.poll(0) != [(descriptor, select.POLLOUT)]:
+                return 0
+            return os.write(descriptor, data)
+        except OSError:
+            return 0
+
+    return write
 
 
 class SignalWatch:

@@ -27,10 +27,13 @@ Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None]
 
 
 class Stepper(Protocol):
-    """The ragged step of one implementation."""
+    """The ragged step of one implementation. Wrong rows and positions are ValueError, and then nothing has changed."""
 
-    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]: ...
-    def commit(self, slot: int, position: int) -> None: ...
+    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
+        """Per row its predicted tokens and, where asked for, logits float32 [outputs, vocab]; then the weight bytes."""
+
+    def commit(self, slot: int, position: int) -> None:
+        """Moves a slot to an absolute position: where it stands, anywhere its last step reached, or 0."""
 
 
 class Core:
@@ -50,17 +53,9 @@ class Core:
         self.page_bytes = page_bytes
         self.device = device
         self.stepper = stepper
-
-    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
-        """Per row its predicted tokens and, where asked for, logits float32 [outputs, vocab]; then the weight bytes.
-
-        Raises ValueError for a row that breaks the contract; then nothing has changed.
-        """
-        return self.stepper.step(rows)
-
-    def commit(self, slot: int, position: int) -> None:
-        """Moves a slot to an absolute position: where it stands, anywhere its last step reached, or 0."""
-        self.stepper.commit(slot, position)
+        # The two methods of the stepper as they are: commit is called for every row of every step.
+        self.step = stepper.step
+        self.commit = stepper.commit
 
 
 class ReferenceStepper:

@@ -11,6 +11,9 @@ import argparse
 import hashlib
 import json
 import struct
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from typing import Any
 from paceline.clients.client import Client
 from paceline.clients.tokenizer import Tokenizer
 from paceline.native.weights import find_model
+from paceline.protocol import FrameReader, Message
 
 REQUESTS = 16
 TOTAL = 96
@@ -42,19 +46,28 @@ def run(client: Client, ids: list[int]) -> str:
     return digest.hexdigest()[:16]
 
 
-def overhead(client: Client, ids: list[int]) -> dict[str, float]:
-    """Milliseconds per step at 16 rows: the whole step as the clock on the wall has it, the native part, the rest."""
-    streams = [client.start(ids[n : n + 16], 400, ignore_eos=1) for n in range(REQUESTS)]
-    while client.command("STATS")["requests"]["prefill"]:
-        time.sleep(0.01)
-    before, begun = client.command("STATS"), time.perf_counter()
-    time.sleep(1.0)
-    after, ended = client.command("STATS"), time.perf_counter()
-    for stream in streams:
-        stream.cancel()
+def overhead(flags: list[str], ids: list[int]) -> dict[str, float]:
+    """Milliseconds per step at 16 rows: the whole step by the daemon's clock, the native part, the rest.
+
+    The frames go to a file: a reader that works while we count would take its share of the cores.
+    """
+    lines = [f"REQ {n + 1} START ids:{','.join(map(str, ids[n : n + 16]))} 900 ignore_eos=1" for n in range(REQUESTS)]
+    with tempfile.TemporaryFile() as frames:
+        command = [sys.executable, "-m", "paceline.daemon.main", *flags]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=frames, stderr=subprocess.DEVNULL) as daemon:
+            assert daemon.stdin
+            for pause, text in ((4.0, "\n".join(lines)), (2.0, "STATS"), (0.0, "STATS\nQUIT")):
+                daemon.stdin.write(text.encode() + b"\n")
+                daemon.stdin.flush()
+                time.sleep(pause)
+            daemon.wait(120)
+        frames.seek(0)
+        items = FrameReader().feed(frames.read())
+    before, after = (item.body for item in items if isinstance(item, Message) and "steps" in item.body)
+    assert after["rows_per_step"]["16"] - before["rows_per_step"]["16"] == after["steps"] - before["steps"]
     steps = after["steps"] - before["steps"]
     native = sum(sign * stats["steps"] * stats["step_ms"]["mean"] for sign, stats in ((1, after), (-1, before))) / steps
-    wall = (ended - begun) * 1e3 / steps
+    wall = (after["seconds"] - before["seconds"]) * 1e3 / steps
     return {"wall_ms": round(wall, 3), "native_ms": round(native, 3), "daemon_ms": round(wall - native, 3)}
 
 
@@ -74,7 +87,7 @@ def main() -> None:
         signature = run(client, ids)
         seconds = time.perf_counter() - begun
         stats = client.command("STATS")
-        added = overhead(client, ids)
+    added = overhead([*flags, str(model)], ids)
     record = {
         "device": device,
         "tokens_per_second": round(stats["tokens_out"] / seconds, 1),

@@ -161,7 +161,6 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(int(memory) / 2**20, 1),
         "python": sys.version.split()[0],
         "llama-cpp-python": version("llama-cpp-python"),
-        "paceline": version("paceline"),
     }
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from paceline.daemon import outbox as outbox_module
+from paceline.daemon import stdio
 from paceline.daemon.inbox import Gone, Inbox, News, Stop
 from paceline.daemon.outbox import Outbox
 from paceline.protocol import BadLine, Frame, Item, Line
@@ -94,6 +98,53 @@ def test_it_wakes_at_its_limits_and_when_all_is_out(monkeypatch: pytest.MonkeyPa
     outbox.close()
     outbox.written(1)
     assert wakes == [100, 10, 0]
+
+
+def test_a_piece_is_written_at_once_when_nothing_waits_and_what_is_left_of_it_waits() -> None:
+    written: list[bytes] = []
+    room = [2, 1, 0]
+
+    def write_now(data: bytes) -> int:
+        count = min(room.pop(0), len(data))
+        written.append(data[:count])
+        return count
+
+    outbox = Outbox(plain, lambda: None, write_now)
+    outbox.put([Frame(1, 2)])
+    assert (outbox.size, written) == (0, [b"xx"])
+    outbox.put([Frame(1, 3)])
+    assert outbox.size == 2
+    outbox.put([Frame(1, 1)])  # nobody overtakes: what waits goes first
+    assert (outbox.size, len(room)) == (3, 1)
+    outbox.written(len(outbox.take()))
+    outbox.put([Frame(1, 1)])
+    assert (outbox.size, room) == (1, [])
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file", "socket"])
+def test_what_is_sure_not_to_block_is_written_now(kind: str, tmp_path: Path) -> None:
+    match kind:
+        case "pipe":
+            reading, writing = os.pipe()
+        case "file":
+            writing = os.open(tmp_path / "frames", os.O_RDWR | os.O_CREAT)
+            reading = os.open(tmp_path / "frames", os.O_RDONLY)
+        case _:
+            here, there = socket.socketpair()
+            reading, writing = here.detach(), there.detach()
+    write = stdio.write_now(writing)
+    assert write(b"abc") == (0 if kind == "socket" else 3)
+    assert write(bytes(5000)) == 0
+    if kind == "pipe":
+        while write(bytes(4096)):
+            pass
+        assert os.read(reading, 3) == b"abc"
+        os.close(reading)
+        assert write(b"x") == 0  # the reader has gone: the writer's to notice
+    else:
+        os.close(reading)
+    os.close(writing)
+    assert write(b"x") == 0
 
 
 def test_a_writer_that_waits_wakes_for_items_and_for_the_end() -> None:

@@ -1,7 +1,7 @@
 """The first promise, on real cores: whatever the schedule, a request's logits have the SHA-256 of its run alone.
 
 A schedule draws arrival times, chunk sizes, quanta, slots, batch caps, cancels of others, hand-made steps and the mix
-of greedy and seeded requests; it runs through the session on one of several cores (instruction sets, numbers of threads).
+of greedy and seeded requests; it runs through the session on one of several cores (instruction sets, threads).
 """
 
 from __future__ import annotations

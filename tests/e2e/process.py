@@ -133,6 +133,16 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def wait_until_asleep(pid: int, seconds: float = SECONDS) -> None:
+    """Until a process has computed nothing for a while."""
+    deadline = time.monotonic() + seconds
+    spent = -1.0
+    while spent != (now := cpu_seconds(pid)):
+        assert time.monotonic() < deadline, f"process {pid} is still busy"
+        spent = now
+        time.sleep(0.3)
+
+
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

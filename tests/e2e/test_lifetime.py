@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from paceline.protocol import CANCELLED, DONE, Frame, Message
-from process import Process, cpu_seconds, is_end, resident_bytes
+from process import Process, cpu_seconds, is_end, resident_bytes, wait_until_asleep
 from test_conversation import expected
 
 PROMPT = "ids:" + ",".join("7" * 500)
@@ -43,9 +43,9 @@ def test_a_second_signal_ends_it_at_once(signum: signal.Signals) -> None:
     with Process("--fault", "slow:60000") as daemon:
         daemon.send("REQ 1 START ids:1 5")
         daemon.reply(1)
-        time.sleep(0.1)
+        time.sleep(0.5)
         daemon.signal(signum)
-        time.sleep(0.1)
+        time.sleep(0.2)
         assert daemon.popen.poll() is None
         daemon.signal(signum)
         assert daemon.popen.wait(3.0) == 128 + signum
@@ -63,7 +63,7 @@ def test_a_signal_while_the_reader_stalls() -> None:
     with Process(*FLOOD) as daemon:
         daemon.ready()
         flood(daemon)
-        time.sleep(2.0)
+        wait_until_asleep(daemon.popen.pid)
         daemon.signal(signal.SIGTERM)
         started = time.monotonic()
         assert daemon.popen.wait(10.0) == 74
@@ -76,8 +76,9 @@ def test_a_reader_that_stalls_pauses_the_decoding_and_loses_nothing(seconds: flo
     with Process(*FLOOD) as daemon:
         daemon.ready()
         flood(daemon)
-        time.sleep(seconds)
+        wait_until_asleep(daemon.popen.pid)
         before, spent = resident_bytes(daemon.popen.pid), cpu_seconds(daemon.popen.pid)
+        time.sleep(seconds)
         daemon.send(*(f"CANCEL {n}" for n in range(2, 17)))
         time.sleep(0.3)
         assert cpu_seconds(daemon.popen.pid) - spent < 0.1
