@@ -60,6 +60,16 @@ class Core:
     def head_bytes(self) -> int:
         """The part of it that is the vocabulary's, not read by a step that predicts nothing."""
 
+class ProductProbe:
+    """For tests: one matrix alone, `data` being its bytes as in a file."""
+
+    def __init__(self, type: str, rows: int, columns: int, data: npt.NDArray[np.uint8]) -> None: ...
+    def rows(self) -> npt.NDArray[np.float32]:
+        """The weights as an embedding reads them: [rows, columns]."""
+
+    def product(self, inputs: npt.NDArray[np.float32], isa: str) -> npt.NDArray[np.float32]:
+        """inputs [n, columns] -> [n, rows]."""
+
 def instruction_sets() -> list[str]: ...
 def half_to_float(bits: int) -> float: ...
 def float_to_half(value: float) -> int: ...

@@ -15,7 +15,7 @@ RopeLayout = Literal["pairs", "halves"]
 
 # "pairs" turns the values 2i and 2i + 1 of a head together, "halves" turns i and i + rope_size / 2.
 ROPE_LAYOUTS: Mapping[str, RopeLayout] = {"llama": "pairs"}
-MATRIX_TYPES = ("F32", "Q8_0", "Q4_1")
+MATRIX_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
 VECTOR_TYPES = ("F32",)
 
 # Keys that change the maths, with the value that leaves it alone.

@@ -20,6 +20,8 @@ import numpy as np
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 END = 2
+FLOATS = ("F32", "F16", "BF16")
+TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
@@ -38,8 +40,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--ffn", type=int, default=96)
     parser.add_argument("--vocab", type=int, default=128)
     parser.add_argument("--context", type=int, default=4096)
-    parser.add_argument("--type", choices=["F32", "Q8_0", "Q4_1"], default="F32", help="of every matrix")
-    parser.add_argument("--embedding-type", choices=["F32", "Q8_0", "Q4_1"], help="of token_embd, default: --type")
+    parser.add_argument("--type", choices=TYPES, default="F32", help="of every matrix")
+    parser.add_argument("--embedding-type", choices=TYPES, help="of token_embd, default: --type")
     parser.add_argument("--tied", action=argparse.BooleanOptionalAction, default=False, help="no separate head")
     parser.add_argument("--untied", action="store_false", dest="tied", help="a separate head (the default)")
     parser.add_argument("--rope-layout", choices=["pairs", "halves"], default="pairs")
@@ -51,7 +53,7 @@ def options() -> argparse.Namespace:
         parser.error(f"--heads {chosen.heads} is no multiple of --kv-heads {chosen.kv_heads}")
     if chosen.vocab < len(SPECIALS) + 3:
         parser.error(f"--vocab {chosen.vocab} is too small, expected at least {len(SPECIALS) + 3}")
-    quantized = {chosen.type, chosen.embedding_type} - {"F32", None}
+    quantized = {chosen.type, chosen.embedding_type} - {*FLOATS, None}
     for name, size in (
         ("width", chosen.width),
         ("ffn", chosen.ffn),
@@ -117,6 +119,18 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
 
 
+def stored(values: np.ndarray, kind: str) -> np.ndarray:
+    """values [rows, columns] as the bytes of a type; IQ4_NL, which the gguf package only reads, by the nearest code."""
+    if kind != "IQ4_NL":
+        return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
+    levels = np.array(gguf.quants.IQ4_NL.kvalues, np.float32)
+    blocks = values.reshape(-1, 32)  # [blocks, 32]
+    scale = (np.abs(blocks).max(axis=1, keepdims=True) / 127).astype(np.float16)
+    codes = np.abs(blocks[..., None] - scale[..., None].astype(np.float32) * levels).argmin(axis=2).astype(np.uint8)
+    packed = np.concatenate([scale.view(np.uint8), codes[:, :16] | codes[:, 16:] << 4], axis=1)  # [blocks, 18]
+    return packed.reshape(len(values), -1)
+
+
 def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     def normal(name: str, *shape: int) -> np.ndarray:
         """Each tensor has a generator of its own (RandomState: its stream never changes between versions)."""
@@ -125,8 +139,7 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
 
     def matrix(name: str, rows: int, columns: int, gain: float, kind: str = chosen.type) -> None:
         values = normal(name, rows, columns) * np.float32(gain / np.sqrt(columns))  # [rows, columns]
-        stored = gguf.GGMLQuantizationType[kind]
-        writer.add_tensor(name, gguf.quants.quantize(values, stored), raw_dtype=stored)
+        writer.add_tensor(name, stored(values, kind), raw_dtype=gguf.GGMLQuantizationType[kind])
 
     def norm(name: str) -> None:
         writer.add_tensor(name, 1 + np.float32(0.1) * normal(name, chosen.width))  # [width]

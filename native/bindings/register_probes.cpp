@@ -3,13 +3,74 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "core.h"
 #include "half.h"
 #include "register.h"
+#include "repack.h"
 #include "sampling.h"
 
 namespace py = pybind11;
 
+namespace {
+
+// One matrix alone: data as in a file, inputs [n, columns] -> [n, rows], by the products of an instruction set.
+class ProductProbe {
+ public:
+  ProductProbe(const std::string& type, int rows, int columns, const py::buffer& data) {
+    const py::buffer_info info = data.request();
+    matrix_.format = paceline::format_named("probe", type);
+    matrix_.rows = rows;
+    matrix_.columns = columns;
+    matrix_.blocks = (columns + paceline::kBlock - 1) / paceline::kBlock;
+    matrix_.tiles = (rows + paceline::kTileRows - 1) / paceline::kTileRows;
+    if (static_cast<size_t>(info.size * info.itemsize) != paceline::source_row_bytes(matrix_.format, columns) * rows)
+      throw std::invalid_argument("data has not the size of this matrix");
+    uint8_t* tiles = tiles_.reserve(matrix_.bytes());
+    matrix_.data = tiles;
+    for (int t = 0; t < matrix_.tiles; ++t)
+      paceline::repack_row_tile(matrix_, static_cast<const uint8_t*>(info.ptr), t, tiles + static_cast<size_t>(t) * matrix_.blocks * paceline::tile_bytes(matrix_.format));
+  }
+
+  py::array_t<float> rows() const {
+    py::array_t<float> out({matrix_.rows, matrix_.columns});
+    for (int row = 0; row < matrix_.rows; ++row) paceline::read_row(matrix_, row, out.mutable_data(row, 0));
+    return out;
+  }
+
+  py::array_t<float> product(const py::array_t<float, py::array::c_style | py::array::forcecast>& inputs, const std::string& isa) const {
+    const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
+    const int columns = static_cast<int>(inputs.shape(0)), blocks = matrix_.blocks;
+    const size_t places = static_cast<size_t>((columns + paceline::kGroup - 1) / paceline::kGroup) * blocks * paceline::kGroup;
+    paceline::Buffer<paceline::QuantizedBlock> quantized;
+    paceline::Buffer<float> wide, sums;
+    paceline::Buffer<uint8_t> panel;
+    const paceline::Activations activations = {quantized.reserve(places), wide.reserve(places * paceline::kBlock)};
+    paceline::Scratch scratch = {panel.reserve(blocks * sizeof(paceline::FloatPanelTile)), sums.reserve(static_cast<size_t>(columns) * paceline::kTileRows), 0};
+    std::vector<float> padded(static_cast<size_t>(blocks) * paceline::kBlock);
+    for (int c = 0; c < columns; ++c) {
+      std::copy(inputs.data(c, 0), inputs.data(c, 0) + matrix_.columns, padded.begin());
+      kernels.quantize(padded.data(), 0, blocks, c, blocks, activations);
+    }
+    const size_t stride = static_cast<size_t>(matrix_.tiles) * paceline::kTileRows;
+    std::vector<float> out(stride * columns);
+    for (int t = 0; t < matrix_.tiles; ++t) kernels.product(matrix_, t, activations, columns, paceline::Epilogue::Store, out.data(), stride, scratch);
+    py::array_t<float> result({columns, matrix_.rows});
+    for (int c = 0; c < columns; ++c) std::copy(out.data() + c * stride, out.data() + c * stride + matrix_.rows, result.mutable_data(c, 0));
+    return result;
+  }
+
+ private:
+  paceline::Matrix matrix_;
+  paceline::Buffer<uint8_t> tiles_;
+};
+
+}  // namespace
+
 void register_probes(py::module_& m) {
+  py::class_<ProductProbe>(m, "ProductProbe")
+      .def(py::init<const std::string&, int, int, const py::buffer&>(), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"))
+      .def("rows", &ProductProbe::rows)
+      .def("product", &ProductProbe::product, py::arg("inputs"), py::arg("isa"));
   m.def("instruction_sets", [] {
     py::list names;
     for (const char* name : {"plain", "avx2", "avx512"}) {

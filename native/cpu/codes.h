@@ -28,14 +28,25 @@ inline Codes load_nibbles(const uint8_t* p) {
   }
   return c;
 }
+inline void add_fifth_bits(Codes& c, const uint8_t* p) {
+  for (int j = 0; j < 8; ++j) {
+    uint64_t bits;
+    std::memcpy(&bits, p + 8 * j, 8);
+    c.v[j] = _mm512_or_si512(c.v[j], _mm512_maskz_set1_epi8(bits, 16));
+  }
+}
+inline void look_up(Codes& c, const uint8_t* table) {
+  const __m512i values = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  for (int j = 0; j < 8; ++j) c.v[j] = _mm512_shuffle_epi8(values, c.v[j]);
+}
 inline void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 8; ++j) _mm512_storeu_si512(p + 64 * j, c.v[j]);
 }
 // Sum of (code - bias) * x for each row. vpdpbusd does not saturate; codes are unsigned, the bias is taken off through sum(x).
 template <int bias>
 inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
-  static_assert(bias == 0 || bias == 128);
-  __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(-x.sum), 7);
+  static_assert((bias & (bias - 1)) == 0);
+  __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(-x.sum), __builtin_ctz(bias | 256));
   __m512i odd = _mm512_setzero_si512();
   const FourCodes* four = reinterpret_cast<const FourCodes*>(x.codes);
   for (int j = 0; j < 8; j += 2) {
@@ -64,15 +75,29 @@ inline Codes load_nibbles(const uint8_t* p) {
   }
   return c;
 }
+inline void add_fifth_bits(Codes& c, const uint8_t* p) {
+  const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+  const __m256i place = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ull));
+  for (int j = 0; j < 16; ++j) {
+    int32_t bits;
+    std::memcpy(&bits, p + 4 * j, 4);
+    const __m256i picked = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), spread), place);
+    c.v[j] = _mm256_or_si256(c.v[j], _mm256_and_si256(_mm256_cmpeq_epi8(picked, place), _mm256_set1_epi8(16)));
+  }
+}
+inline void look_up(Codes& c, const uint8_t* table) {
+  const __m256i values = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  for (int j = 0; j < 16; ++j) c.v[j] = _mm256_shuffle_epi8(values, c.v[j]);
+}
 inline void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 16; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32 * j), c.v[j]);
 }
-// vpmaddubsw saturates at 16 bits: nibbles stay far below, 8-bit codes go through the sign trick |w| * (x with w's sign),
-// at most 2 * 128 * 127 = 32512.
+// vpmaddubsw saturates at 16 bits: codes of 5 bits stay far below, 8-bit codes go through the sign trick |w| * (x with w's
+// sign), at most 2 * 128 * 127 = 32512.
 template <int bias>
 inline __m256i products(__m256i codes, __m256i x) {
   __m256i pairs;
-  if constexpr (bias == 0) {
+  if constexpr (bias < 128) {
     pairs = _mm256_maddubs_epi16(codes, x);
   } else {
     const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
@@ -82,7 +107,8 @@ inline __m256i products(__m256i codes, __m256i x) {
 }
 template <int bias>
 inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
-  IntLanes sum = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  const __m256i begin = _mm256_set1_epi32(bias < 128 ? -bias * x.sum : 0);
+  IntLanes sum = {begin, begin};
   for (int j = 0; j < 8; ++j) {
     const __m256i xs = _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(x.codes)[j]);
     sum.lo = _mm256_add_epi32(sum.lo, products<bias>(c.v[2 * j], xs));
@@ -107,6 +133,12 @@ inline Codes load_nibbles(const uint8_t* p) {
     c.v[256 + i] = p[i] >> 4;
   }
   return c;
+}
+inline void add_fifth_bits(Codes& c, const uint8_t* p) {
+  for (int i = 0; i < 512; ++i) c.v[i] |= (p[i / 8] >> (i % 8) & 1) << 4;
+}
+inline void look_up(Codes& c, const uint8_t* table) {
+  for (int i = 0; i < 512; ++i) c.v[i] = table[c.v[i]];
 }
 inline void store_codes(uint8_t* p, const Codes& c) { std::memcpy(p, c.v, 512); }
 template <int bias>

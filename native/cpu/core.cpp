@@ -16,14 +16,19 @@ namespace {
 
 std::string words(int rows, int columns) { return std::to_string(rows) + " x " + std::to_string(columns); }
 
-Format format_named(const std::string& name, const std::string& type) {
-  if (type == "F32") return Format::F32;
-  if (type == "Q4_1") return Format::Q4_1;
-  if (type == "Q8_0") return Format::Q8_0;
-  throw std::invalid_argument("tensor '" + name + "' has type " + type + ", supported: F32, Q8_0, Q4_1");
-}
-
 }  // namespace
+
+Format format_named(const std::string& tensor, const std::string& type) {
+  static const std::pair<const char*, Format> formats[] = {
+      {"F32", Format::F32},   {"F16", Format::F16},   {"BF16", Format::BF16}, {"Q8_0", Format::Q8_0},     {"Q5_1", Format::Q5_1},
+      {"Q5_0", Format::Q5_0}, {"Q4_1", Format::Q4_1}, {"Q4_0", Format::Q4_0}, {"IQ4_NL", Format::IQ4_NL}, {"MXFP4", Format::MXFP4}};
+  std::string known;
+  for (const auto& [word, format] : formats) {
+    if (type == word) return format;
+    known += (known.empty() ? "" : ", ") + std::string(word);
+  }
+  throw std::invalid_argument("tensor '" + tensor + "' has type " + type + ", supported: " + known);
+}
 
 Core::Core(const Shape& shape, const Options& options, const float* cosine, const float* sine)
     : shape_(shape), options_(options), kernels_(choose_kernels(options.isa.c_str())), layers_(shape.layers) {
@@ -62,7 +67,7 @@ void Core::load_matrix(Matrix& matrix, const std::string& name, const std::strin
   m.blocks = (columns + kBlock - 1) / kBlock;
   m.tiles = (rows + kTileRows - 1) / kTileRows;
   if (paired) m.tiles = (m.tiles + 1) / 2 * 2;
-  if (m.format != Format::F32 && columns % kBlock) throw std::invalid_argument("tensor '" + name + "' has " + std::to_string(columns) + " columns, expected a multiple of 32 for " + type);
+  if (!is_float(m.format) && columns % kBlock) throw std::invalid_argument("tensor '" + name + "' has " + std::to_string(columns) + " columns, expected a multiple of 32 for " + type);
   if (size != source_row_bytes(m.format, columns) * rows)
     throw std::invalid_argument("tensor '" + name + "' has " + std::to_string(size) + " bytes, expected " + std::to_string(source_row_bytes(m.format, columns) * rows));
   uint8_t* tiles = static_cast<uint8_t*>(arena_.allocate(m.bytes()));

@@ -54,6 +54,9 @@ struct Layer {
   const float* ffn_norm = nullptr;
 };
 
+// The weight types of a GGUF file that have tiles, by name; throws std::invalid_argument naming them all.
+Format format_named(const std::string& tensor, const std::string& type);
+
 class Core {
  public:
   // cosine, sine: [context][rope_size / 2]. Throws std::invalid_argument, std::bad_alloc.

@@ -1,4 +1,4 @@
-// IEEE binary16 in plain C++: the same bits as the F16C instructions (round to nearest even, quiet NaN payloads kept).
+// Small float formats in plain C++. binary16: the same bits as the F16C instructions (nearest even, quiet NaN payloads kept).
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,22 @@ static inline uint16_t float_to_half(float f) {
   const uint32_t lost = mantissa & ((1u << shift) - 1u);
   const uint32_t halfway = 1u << (shift - 1u);
   return sign | static_cast<uint16_t>(kept + ((lost > halfway || (lost == halfway && (kept & 1u))) ? 1u : 0u));
+}
+
+// bfloat16: the upper half of a float.
+static inline float brain_to_float(uint16_t h) {
+  const uint32_t bits = static_cast<uint32_t>(h) << 16;
+  float f;
+  std::memcpy(&f, &bits, 4);
+  return f;
+}
+
+// 2^(e - 128): half of an E8M0 scale, for codes that are doubled. Subnormal for e below 2.
+static inline float power_scale(uint8_t e) {
+  const uint32_t bits = e < 2 ? 0x200000u << e : static_cast<uint32_t>(e - 1) << 23;
+  float f;
+  std::memcpy(&f, &bits, 4);
+  return f;
 }
 
 }  // namespace paceline

@@ -28,31 +28,48 @@ constexpr int kColumns = 16;
 constexpr int kColumns = 4;
 #endif
 
-struct Q4_1 {
-  static constexpr int kBytes = 320, kBias = 0;
-  static constexpr bool kMinimum = true;
-  static Codes codes(const uint8_t* tile) { return load_nibbles(tile); }
-  static Lanes scale(const uint8_t* tile) { return load_half(reinterpret_cast<const uint16_t*>(tile + 256)); }
-  static Lanes minimum(const uint8_t* tile) { return load_half(reinterpret_cast<const uint16_t*>(tile + 288)); }
-};
-
-struct Q8_0 {
-  static constexpr int kBytes = 544, kBias = 128;
-  static constexpr bool kMinimum = false;
-  static Codes codes(const uint8_t* tile) { return load_codes(tile); }
-  static Lanes scale(const uint8_t* tile) { return load_half(reinterpret_cast<const uint16_t*>(tile + 512)); }
-  static Lanes minimum(const uint8_t*) { return zero(); }
+template <Format f>
+struct Tile {
+  static constexpr size_t kBytes = tile_bytes(f);
+  static constexpr int kBias = code_bias(f);
+  static constexpr bool kMinimum = has_minimum(f);
+  static Codes codes(const uint8_t* tile) {
+    if constexpr (f == Format::Q8_0) return load_codes(tile);
+    Codes codes = load_nibbles(tile);
+    if constexpr (has_fifth_bit(f)) add_fifth_bits(codes, tile + kFifthBits);
+    if constexpr (f == Format::IQ4_NL) look_up(codes, kNonlinear);
+    if constexpr (f == Format::MXFP4) look_up(codes, kFloat4);
+    return codes;
+  }
+  static Lanes scale(const uint8_t* tile) {
+    if constexpr (f == Format::MXFP4) return load_powers(tile + scale_offset(f));
+    return load_half(reinterpret_cast<const uint16_t*>(tile + scale_offset(f)));
+  }
+  static Lanes minimum(const uint8_t* tile) {
+    if constexpr (kMinimum) return load_half(reinterpret_cast<const uint16_t*>(tile + minimum_offset(f)));
+    return zero();
+  }
 };
 
 template <class Source>
 struct Panel {
-  static constexpr int kBytes = sizeof(PanelTile), kBias = Source::kBias;
+  static constexpr size_t kBytes = sizeof(PanelTile);
+  static constexpr int kBias = Source::kBias;
   static constexpr bool kMinimum = Source::kMinimum;
   static const PanelTile& at(const uint8_t* tile) { return *reinterpret_cast<const PanelTile*>(tile); }
   static Codes codes(const uint8_t* tile) { return load_codes(at(tile).codes); }
   static Lanes scale(const uint8_t* tile) { return load(at(tile).scale); }
   static Lanes minimum(const uint8_t* tile) { return load(at(tile).minimum); }
 };
+
+// weights of 16 rows for input k
+template <Format f>
+Lanes float_weights(const uint8_t* tiles, int k) {
+  const size_t place = static_cast<size_t>(k) * kTileRows;
+  if constexpr (f == Format::F32) return load(reinterpret_cast<const float*>(tiles) + place);
+  if constexpr (f == Format::F16) return load_half(reinterpret_cast<const uint16_t*>(tiles) + place);
+  if constexpr (f == Format::BF16) return load_brain(reinterpret_cast<const uint16_t*>(tiles) + place);
+}
 
 // tiles [blocks], x [blocks][kGroup] -> sums [n][16]
 template <class F, int n>
@@ -85,16 +102,15 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, flo
 }
 
 // weights [inputs][16], x [inputs][kGroup] -> sums [n][16]
-template <class, int n>
+template <Format f, int n>
 void float_sums(const uint8_t* tiles, int blocks, const float* x, float* sums) {
-  const float* weights = reinterpret_cast<const float*>(tiles);
   for (int c = 0; c < n; ++c) store(sums + kTileRows * c, zero());
   for (int first = 0; first < blocks * kBlock; first += kSegment) {
     const int end = first + kSegment < blocks * kBlock ? first + kSegment : blocks * kBlock;
     Lanes acc[n];
     for (int c = 0; c < n; ++c) acc[c] = zero();
     for (int k = first; k < end; ++k) {
-      const Lanes w = load(weights + static_cast<size_t>(k) * kTileRows);
+      const Lanes w = float_weights<f>(tiles, k);
 #pragma GCC unroll 16
       for (int c = 0; c < n; ++c) acc[c] = fma(w, broadcast(x[static_cast<size_t>(k) * kGroup + c]), acc[c]);
     }
@@ -108,10 +124,10 @@ void integer_columns(int columns, const uint8_t* tiles, int blocks, const Quanti
   if (columns == n) return integer_sums<F, n>(tiles, blocks, x, sums);
   if constexpr (n > 1) integer_columns<F, n - 1>(columns, tiles, blocks, x, sums);
 }
-template <int n = kColumns>
+template <Format f, int n = kColumns>
 void float_columns(int columns, const uint8_t* tiles, int blocks, const float* x, float* sums) {
-  if (columns == n) return float_sums<void, n>(tiles, blocks, x, sums);
-  if constexpr (n > 1) float_columns<n - 1>(columns, tiles, blocks, x, sums);
+  if (columns == n) return float_sums<f, n>(tiles, blocks, x, sums);
+  if constexpr (n > 1) float_columns<f, n - 1>(columns, tiles, blocks, x, sums);
 }
 
 // f(first column, number of columns) for runs of at most kColumns within a group.
@@ -133,34 +149,49 @@ void integer_tile(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
       integer_columns<F>(n, tiles, blocks, input(c), sums + static_cast<size_t>(c) * kTileRows);
     });
   }
+  PanelTile* panel = reinterpret_cast<PanelTile*>(scratch.panel);
   for (int b = 0; b < blocks; ++b) {
     const uint8_t* tile = tiles + static_cast<size_t>(b) * F::kBytes;
-    store_codes(scratch.panel[b].codes, F::codes(tile));
-    store(scratch.panel[b].scale, F::scale(tile));
-    store(scratch.panel[b].minimum, F::minimum(tile));
+    store_codes(panel[b].codes, F::codes(tile));
+    store(panel[b].scale, F::scale(tile));
+    store(panel[b].minimum, F::minimum(tile));
   }
   scratch.weight_bytes += static_cast<uint64_t>(blocks) * F::kBytes;
   each_run(columns, [&](int c, int n) {
-    integer_columns<Panel<F>>(n, reinterpret_cast<const uint8_t*>(scratch.panel), blocks, input(c), sums + static_cast<size_t>(c) * kTileRows);
+    integer_columns<Panel<F>>(n, scratch.panel, blocks, input(c), sums + static_cast<size_t>(c) * kTileRows);
   });
 }
 
-// Float tiles need no unpacking: the tile itself is the panel.
+template <Format f>
 void float_tile(const uint8_t* tiles, int blocks, const float* x, int columns, float* sums, Scratch& scratch) {
-  scratch.weight_bytes += static_cast<uint64_t>(blocks) * tile_bytes(Format::F32);
+  scratch.weight_bytes += static_cast<uint64_t>(blocks) * tile_bytes(f);
+  if (columns <= kColumns) return float_columns<f>(columns, tiles, blocks, x, sums);
+  if (f != Format::F32) {  // an F32 tile is its own panel
+    float* panel = reinterpret_cast<float*>(scratch.panel);
+    for (int k = 0; k < blocks * kBlock; ++k) store(panel + static_cast<size_t>(k) * kTileRows, float_weights<f>(tiles, k));
+    tiles = scratch.panel;
+  }
   each_run(columns, [&](int c, int n) {
     const float* input = x + static_cast<size_t>(c / kGroup) * blocks * kBlock * kGroup + c % kGroup;
-    float_columns(n, tiles, blocks, input, sums + static_cast<size_t>(c) * kTileRows);
+    float_columns<Format::F32>(n, tiles, blocks, input, sums + static_cast<size_t>(c) * kTileRows);
   });
 }
 
 // Row tile `t` of `weights` times all columns -> sums [columns][16]
 void tile_sums(const Matrix& weights, int t, const Activations& input, int columns, float* sums, Scratch& scratch) {
   const uint8_t* tiles = weights.row_tile(t);
+  const auto integer = [&](auto tile) { integer_tile<decltype(tile)>(tiles, weights.blocks, input.quantized, columns, sums, scratch); };
   switch (weights.format) {
-    case Format::Q4_1: return integer_tile<Q4_1>(tiles, weights.blocks, input.quantized, columns, sums, scratch);
-    case Format::Q8_0: return integer_tile<Q8_0>(tiles, weights.blocks, input.quantized, columns, sums, scratch);
-    case Format::F32: return float_tile(tiles, weights.blocks, input.wide, columns, sums, scratch);
+    case Format::F32: return float_tile<Format::F32>(tiles, weights.blocks, input.wide, columns, sums, scratch);
+    case Format::F16: return float_tile<Format::F16>(tiles, weights.blocks, input.wide, columns, sums, scratch);
+    case Format::BF16: return float_tile<Format::BF16>(tiles, weights.blocks, input.wide, columns, sums, scratch);
+    case Format::Q8_0: return integer(Tile<Format::Q8_0>());
+    case Format::Q5_1: return integer(Tile<Format::Q5_1>());
+    case Format::Q5_0: return integer(Tile<Format::Q5_0>());
+    case Format::Q4_1: return integer(Tile<Format::Q4_1>());
+    case Format::Q4_0: return integer(Tile<Format::Q4_0>());
+    case Format::IQ4_NL: return integer(Tile<Format::IQ4_NL>());
+    case Format::MXFP4: return integer(Tile<Format::MXFP4>());
   }
 }
 

@@ -29,6 +29,16 @@ inline Lanes broadcast(float x) { return {_mm512_set1_ps(x)}; }
 inline Lanes load(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline void store(float* p, Lanes a) { _mm512_storeu_ps(p, a.v); }
 inline Lanes load_half(const uint16_t* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}; }
+inline Lanes load_brain(const uint16_t* p) {  // bfloat16: the upper half of a float
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+inline Lanes load_powers(const uint8_t* p) {  // 2^(e - 128), subnormal for e below 2
+  const __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+  const __m512i small = _mm512_sllv_epi32(_mm512_set1_epi32(0x200000), e);
+  return {_mm512_castsi512_ps(_mm512_mask_blend_epi32(_mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2)), normal, small))};
+}
 inline void store_half(uint16_t* p, Lanes a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
@@ -66,6 +76,17 @@ inline Lanes load_half(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
 }
+inline __m256 brain_half(const uint16_t* p) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 16));
+}
+inline Lanes load_brain(const uint16_t* p) { return {brain_half(p), brain_half(p + 8)}; }
+inline __m256 powers_half(const uint8_t* p) {
+  const __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+  const __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x200000), e);
+  return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
+}
+inline Lanes load_powers(const uint8_t* p) { return {powers_half(p), powers_half(p + 8)}; }
 inline void store_half(uint16_t* p, Lanes a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -120,6 +141,8 @@ inline Lanes zero() { return broadcast(0.0f); }
 inline Lanes load(const float* p) { return each([=](int i) { return p[i]; }); }
 inline void store(float* p, Lanes a) { std::memcpy(p, a.v, sizeof a.v); }
 inline Lanes load_half(const uint16_t* p) { return each([=](int i) { return half_to_float(p[i]); }); }
+inline Lanes load_brain(const uint16_t* p) { return each([=](int i) { return brain_to_float(p[i]); }); }
+inline Lanes load_powers(const uint8_t* p) { return each([=](int i) { return power_scale(p[i]); }); }
 inline void store_half(uint16_t* p, Lanes a) { for (int i = 0; i < kLanes; ++i) p[i] = float_to_half(a.v[i]); }
 inline Lanes operator+(Lanes a, Lanes b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }
 inline Lanes operator-(Lanes a, Lanes b) { return each([&](int i) { return a.v[i] - b.v[i]; }); }

@@ -78,10 +78,10 @@ void Core::prepare(const std::vector<Row>& rows, Work& work) {
   work.changed.reserve(outputs * logits_stride());
   work.tokens.resize(outputs);
 
-  bool integer = head().format != Format::F32, floating = !integer;
+  bool integer = !is_float(head().format), floating = !integer;
   for (const Layer& layer : layers_)
     for (const Matrix* m : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down})
-      (m->format == Format::F32 ? floating : integer) = true;
+      (is_float(m->format) ? floating : integer) = true;
   work.width_input = room(work.quantized_width, work.wide_width, work.columns, blocks_of(shape_.width), integer, floating);
   work.ffn_input = room(work.quantized_ffn, work.wide_ffn, work.columns, blocks_of(shape_.ffn), integer, floating);
   work.head_input = room(work.quantized_head, work.wide_head, work.columns, std::max(blocks_of(q), blocks_of(shape_.width)), integer, floating);
@@ -92,7 +92,7 @@ void Core::prepare(const std::vector<Row>& rows, Work& work) {
   for (Private& own : work.own) {
     own.norm.reserve(padded(shape_.width, kBlock) + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(static_cast<int>(value_stride)));
-    own.scratch = {own.panel.reserve(widest), own.sums.reserve(4 * static_cast<size_t>(std::max(work.columns, outputs)) * kTileRows), 0};
+    own.scratch = {own.panel.reserve(widest * sizeof(FloatPanelTile)), own.sums.reserve(4 * static_cast<size_t>(std::max(work.columns, outputs)) * kTileRows), 0};
   }
 }
 

@@ -1,13 +1,22 @@
 // How weights lie in memory: tiles of 16 output rows x 32 inputs, in the order in which the products read them.
 //
-//   Q4_1  256 bytes of nibbles, 16 half scales d, 16 half minimums m    = 320 bytes   w = d*code + m, code 0..15
-//   Q8_0  512 bytes of codes (stored + 128), 16 half scales d           = 544 bytes   w = d*(code - 128)
-//   F32   2048 bytes, [32 inputs][16 rows]                                            w
+//          codes                                  scales and minimums, per row      bytes   w
+//   F32    512 floats, [32 inputs][16 rows]                                          2048
+//   F16    512 halves, likewise                                                      1024
+//   BF16   512 bfloat16, likewise                                                    1024
+//   Q8_0   512 bytes, stored + 128                half d                              544   d*(code - 128)
+//   Q5_1   256 bytes of nibbles, 64 of 5th bits   half d, half m                      384   d*code + m
+//   Q5_0   256 bytes of nibbles, 64 of 5th bits   half d                              352   d*(code - 16)
+//   Q4_1   256 bytes of nibbles                   half d, half m                      320   d*code + m
+//   Q4_0   256 bytes of nibbles                   half d                              288   d*(code - 8)
+//   IQ4_NL 256 bytes of nibbles                   half d                              288   d*kNonlinear[code]
+//   MXFP4  256 bytes of nibbles                   byte e (a power of two)             272   2^(e - 128)*kFloat4[code]
 //
-// Vector j (64 bytes) of a Q8_0 tile holds inputs 4j..4j+3 of each of the 16 rows, so that one 4-byte broadcast of
-// activations meets 16 rows. Vector j (0..3) of a Q4_1 tile holds inputs 4j..4j+3 in its low nibbles and inputs
-// 16+4j..16+4j+3 in its high ones. Rows and inputs past the matrix are zero weights.
-// A matrix is [row tiles][input blocks] of tiles: one row tile is one stream through memory.
+// Vector j (64 bytes) of 8-bit codes holds inputs 4j..4j+3 of each of the 16 rows, so that one 4-byte broadcast of
+// activations meets 16 rows. Vector j (0..3) of nibbles holds inputs 4j..4j+3 in the low ones and 16+4j..16+4j+3 in the
+// high ones. Bit b of 64-bit word j (0..7) of the 5th bits belongs to byte b of vector j once unpacked.
+// Rows and inputs past the matrix are zero weights. A matrix is [row tiles][input blocks] of tiles: one row tile is one
+// stream through memory.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +30,45 @@ constexpr int kSegment = 512;         // inputs summed from zero before they joi
 constexpr int kSegmentBlocks = kSegment / kBlock;
 constexpr int kGroup = 16;            // columns that share one unpacking in registers
 
-enum class Format : int { F32 = 0, Q4_1 = 1, Q8_0 = 2 };
-constexpr int kFormats = 3;
+enum class Format { F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0, IQ4_NL, MXFP4 };
 
-constexpr size_t tile_bytes(Format format) {
-  return format == Format::Q4_1 ? 320 : format == Format::Q8_0 ? 544 : 2048;
+constexpr bool is_float(Format f) { return f == Format::F32 || f == Format::F16 || f == Format::BF16; }
+constexpr bool has_minimum(Format f) { return f == Format::Q5_1 || f == Format::Q4_1; }
+constexpr bool has_fifth_bit(Format f) { return f == Format::Q5_1 || f == Format::Q5_0; }
+
+// Offsets within a tile of an integer format.
+constexpr size_t kFifthBits = 256;
+constexpr size_t scale_offset(Format f) { return f == Format::Q8_0 ? 512 : has_fifth_bit(f) ? 320 : 256; }
+constexpr size_t minimum_offset(Format f) { return scale_offset(f) + 2 * kTileRows; }
+
+constexpr size_t tile_bytes(Format f) {
+  if (is_float(f)) return static_cast<size_t>(kTileRows) * kBlock * (f == Format::F32 ? 4 : 2);
+  if (f == Format::MXFP4) return scale_offset(f) + kTileRows;
+  return minimum_offset(f) + (has_minimum(f) ? 2 * kTileRows : 0);
 }
 
-// Panel: one tile unpacked to 8-bit codes and f32 scales, for when more columns than kGroup share it.
+// What a code stands for, as an unsigned byte with a bias: code - bias(f), or table[code] - bias(f).
+constexpr int code_bias(Format f) {
+  switch (f) {
+    case Format::Q8_0: case Format::IQ4_NL: return 128;
+    case Format::Q5_0: case Format::MXFP4: return 16;
+    case Format::Q4_0: return 8;
+    default: return 0;
+  }
+}
+constexpr uint8_t kNonlinear[16] = {128 - 127, 128 - 104, 128 - 83, 128 - 65, 128 - 49, 128 - 35, 128 - 22, 128 - 10,
+                                    128 + 1,   128 + 13,  128 + 25, 128 + 38, 128 + 53, 128 + 69, 128 + 89, 128 + 113};
+// E2M1 doubled: 0 1 2 3 4 6 8 12 and their negatives.
+constexpr uint8_t kFloat4[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
+
+// Panel: one tile unpacked to 8-bit codes and f32 scales (or to f32 weights), for when more columns than kGroup share it.
 struct PanelTile {
   uint8_t codes[512];
   float scale[kTileRows];
   float minimum[kTileRows];
+};
+struct FloatPanelTile {
+  float weights[kBlock * kTileRows];
 };
 
 struct Matrix {
@@ -59,7 +95,7 @@ static_assert(sizeof(QuantizedBlock) == 48);
 
 // What one thread works with.
 struct Scratch {
-  PanelTile* panel;        // room for the widest matrix: [blocks]
+  uint8_t* panel;          // room for the widest matrix: [blocks] PanelTile or FloatPanelTile
   float* sums;             // [4][columns][kTileRows]
   uint64_t weight_bytes;   // counted where tiles are unpacked
 };

@@ -17,7 +17,7 @@ struct AttentionItem {
 
 // One thread's own.
 struct Private {
-  Buffer<PanelTile> panel;
+  Buffer<uint8_t> panel;
   Buffer<float> sums, norm, attention;
   Sampler sampler;
   Scratch scratch{};

@@ -7,7 +7,6 @@ of greedy and seeded requests; it runs through the session on one of several cor
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -134,16 +133,27 @@ def run_schedule(bench: Bench, seed: int) -> None:
             )
 
 
-@pytest.fixture(scope="module", params=["Q4_1", "Q8_0", "F32"])
-def tiny(request: pytest.FixtureRequest, tiny_model) -> Iterator[Bench]:
+def tiny_bench(tiny_model, kind: str) -> Bench:
     shape = {"width": 96, "heads": 6, "kv_heads": 2, "head_size": 32, "ffn": 608, "vocab": 300}
-    path = tiny_model(type=request.param, **shape)
-    yield Bench(path, 768, (1, 3, 16, 17, 64, 65, 130, 513, 600), (1, 4, 17, 40), plain=True)
+    path = tiny_model(type=kind, **shape)
+    return Bench(path, 768, (1, 3, 16, 17, 64, 65, 130, 513, 600), (1, 4, 17, 40), plain=True)
+
+
+@pytest.fixture(scope="module", params=["Q4_1", "Q8_0", "F32"])
+def tiny(request: pytest.FixtureRequest, tiny_model) -> Bench:
+    return tiny_bench(tiny_model, request.param)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_schedule_gives_the_bits_of_a_run_alone(tiny: Bench, seed: int) -> None:
     run_schedule(tiny, seed)
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16", "Q5_1", "Q5_0", "Q4_0", "IQ4_NL", "MXFP4"])
+def test_a_few_schedules_for_the_other_formats(tiny_model, kind: str) -> None:
+    bench = tiny_bench(tiny_model, kind)
+    for seed in range(100, 106):
+        run_schedule(bench, seed)
 
 
 @pytest.fixture(scope="module")
