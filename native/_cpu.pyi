@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 class Shape:
-    """Sizes of a model of the llama family; `context` is the most positions of one slot."""
+    """Sizes of a model; `context` is the most positions of one slot."""
 
     def __init__(
         self,
@@ -24,6 +24,8 @@ class Shape:
         rope_pairs: bool,
         norm_epsilon: float,
         tied: bool,
+        qkv_bias: bool,
+        qk_norm: bool,
     ) -> None: ...
     @property
     def page_bytes(self) -> int:

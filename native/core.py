@@ -129,6 +129,8 @@ def native_shape(shape: ModelShape, context: int) -> Shape:
         rope_pairs=shape.rope_layout == "pairs",
         norm_epsilon=shape.norm_epsilon,
         tied=shape.tied,
+        qkv_bias=shape.qkv_bias,
+        qk_norm=shape.qk_norm,
     )
 
 

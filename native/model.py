@@ -13,8 +13,24 @@ from .weights import Metadata, ModelUnreadable, Tensor
 
 RopeLayout = Literal["pairs", "halves"]
 
-# "pairs" turns the values 2i and 2i + 1 of a head together, "halves" turns i and i + rope_size / 2.
-ROPE_LAYOUTS: Mapping[str, RopeLayout] = {"llama": "pairs"}
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What the files of an architecture have in common and do not say.
+
+    `rope_layout` "pairs" turns the values 2i and 2i + 1 of a head together, "halves" turns i and i + rope_size / 2.
+    """
+
+    rope_layout: RopeLayout
+    qkv_bias: bool = False  # queries, keys and values have a bias
+    qk_norm: bool = False  # each head of queries and keys is normed before it turns
+
+
+FAMILIES: Mapping[str, Family] = {
+    "llama": Family("pairs"),
+    "qwen2": Family("halves", qkv_bias=True),
+    "qwen3": Family("halves", qk_norm=True),
+}
 MATRIX_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
 VECTOR_TYPES = ("F32",)
 
@@ -54,6 +70,8 @@ class ModelShape:
     rope_layout: RopeLayout
     norm_epsilon: float
     tied: bool
+    qkv_bias: bool
+    qk_norm: bool
 
     @classmethod
     def from_metadata(cls, metadata: Metadata, tensors: Sequence[Tensor]) -> Self:
@@ -69,13 +87,14 @@ class ModelShape:
     @classmethod
     def _read(cls, metadata: Metadata, tied: bool) -> Self:
         architecture = metadata.architecture
-        if architecture not in ROPE_LAYOUTS:
-            raise ValueError(f"its architecture is {architecture!r}, supported: {', '.join(ROPE_LAYOUTS)}")
+        family = FAMILIES.get(architecture)
+        if family is None:
+            raise ValueError(f"its architecture is {architecture!r}, supported: {', '.join(FAMILIES)}")
         keys = Keys(architecture, metadata.values)
         for name, harmless in UNUSED_KEYS.items():
             if metadata.values.get(f"{architecture}.{name}", harmless) != harmless:
                 raise ValueError(f"the key '{architecture}.{name}' is not supported (only {harmless!r})")
-        layout = metadata.values.get("paceline.rope_layout", ROPE_LAYOUTS[architecture])
+        layout = metadata.values.get("paceline.rope_layout", family.rope_layout)
         if layout not in ("pairs", "halves"):
             raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")
         width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
@@ -97,6 +116,8 @@ class ModelShape:
             rope_layout=layout,
             norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
             tied=tied,
+            qkv_bias=family.qkv_bias,
+            qk_norm=family.qk_norm,
         )
 
     def _check_sizes(self) -> None:
@@ -117,7 +138,7 @@ class ModelShape:
                 raise ValueError(
                     f"the tensor {name!r} is [{tensor.rows}, {tensor.columns}], expected [{rows}, {columns}]"
                 )
-            supported = VECTOR_TYPES if name.endswith("_norm.weight") else MATRIX_TYPES
+            supported = VECTOR_TYPES if name.endswith(("_norm.weight", ".bias")) else MATRIX_TYPES
             if tensor.type not in supported:
                 raise ValueError(f"the tensor {name!r} is {tensor.type}, supported: {', '.join(supported)}")
         if found:
@@ -133,6 +154,13 @@ class ModelShape:
             yield f"blk.{layer}.attn_k.weight", cache, self.width
             yield f"blk.{layer}.attn_v.weight", cache, self.width
             yield f"blk.{layer}.attn_output.weight", self.width, attention
+            if self.qkv_bias:
+                yield f"blk.{layer}.attn_q.bias", 1, attention
+                yield f"blk.{layer}.attn_k.bias", 1, cache
+                yield f"blk.{layer}.attn_v.bias", 1, cache
+            if self.qk_norm:
+                yield f"blk.{layer}.attn_q_norm.weight", 1, self.head_size
+                yield f"blk.{layer}.attn_k_norm.weight", 1, self.head_size
             yield f"blk.{layer}.ffn_norm.weight", 1, self.width
             yield f"blk.{layer}.ffn_gate.weight", self.ffn, self.width
             yield f"blk.{layer}.ffn_up.weight", self.ffn, self.width

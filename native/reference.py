@@ -1,4 +1,4 @@
-"""The NumPy reference of the ragged step: the definition of the model maths, in float32, for the llama family.
+"""The NumPy reference of the ragged step: the definition of the model maths, in float32: llama, qwen2, qwen3.
 
 It keeps the contract of every engine. A row is (slot, tokens, position, outputs); rows may have any length, at most one
 per slot and step, and `outputs` says for how many of its last tokens a prediction is wanted. Prefill, decode and the
@@ -94,9 +94,10 @@ class Reference:
     def _attention(self, layer: int, hidden: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
         shape = self.shape
         normed = self._norm(hidden, f"blk.{layer}.attn_norm.weight")  # [n, width]
-        queries = self._product(normed, f"blk.{layer}.attn_q.weight").reshape(-1, shape.heads, shape.head_size)
-        keys = self._product(normed, f"blk.{layer}.attn_k.weight").reshape(-1, shape.kv_heads, shape.head_size)
-        values = self._product(normed, f"blk.{layer}.attn_v.weight").reshape(-1, shape.kv_heads, shape.head_size)
+        queries, keys, values = (self._heads(normed, f"blk.{layer}.attn_{part}") for part in "qkv")  # [n, …, head_size]
+        if shape.qk_norm:
+            queries = self._norm(queries, f"blk.{layer}.attn_q_norm.weight")
+            keys = self._norm(keys, f"blk.{layer}.attn_k_norm.weight")
         cosines, sines = self.cosines[positions, None], self.sines[positions, None]  # each [n, 1, rope_size / 2]
         queries = rotate(queries, cosines, sines, shape.rope_layout)  # [n, heads, head_size]
         keys = rotate(keys, cosines, sines, shape.rope_layout)  # [n, kv_heads, head_size]
@@ -112,6 +113,13 @@ class Reference:
                     block, cache.keys[layer, :, :last], cache.values[layer, :, :last], first
                 )
         return self._product(mixed, f"blk.{layer}.attn_output.weight")  # [n, width]
+
+    def _heads(self, normed: Floats, name: str) -> Floats:
+        """Queries, keys or values of normed [n, width], by head: [n, heads, head_size]."""
+        vectors = self._product(normed, f"{name}.weight")  # [n, heads * head_size]
+        if self.shape.qkv_bias:
+            vectors = vectors + self.weights[f"{name}.bias"]
+        return vectors.reshape(len(vectors), -1, self.shape.head_size)
 
     def _feed_forward(self, layer: int, hidden: Floats) -> Floats:
         normed = self._norm(hidden, f"blk.{layer}.ffn_norm.weight")  # [n, width]
@@ -130,8 +138,8 @@ class Reference:
         return product
 
     def _norm(self, inputs: Floats, name: str) -> Floats:
-        """RMSNorm: inputs [n, width] over the root of their mean square, times a weight per column."""
-        mean_square = np.mean(inputs * inputs, axis=1, keepdims=True)  # [n, 1]
+        """RMSNorm of the last axis: inputs [..., size] over the root of their mean square, times a weight each."""
+        mean_square = np.mean(inputs * inputs, axis=-1, keepdims=True)  # [..., 1]
         scale: Floats = np.sqrt(mean_square + np.float32(self.shape.norm_epsilon))
         return inputs / scale * self.weights[name]
 

@@ -28,6 +28,8 @@ TINY = {
     "ratio3-base": {"seed": 14, "width": 72, "heads": 3, "kv-heads": 1, "head-size": 24, "rope-base": 500000.0},
     "ratio2-q4_1": {"seed": 15, "type": "Q4_1", "embedding-type": "Q8_0", "tied": True},
     "ratio1-q8_0": {"seed": 16, "type": "Q8_0", "kv-heads": 4},
+    "qwen2-ratio2": {"seed": 17, "architecture": "qwen2", "tied": True},
+    "qwen3-ratio2": {"seed": 18, "architecture": "qwen3", "heads": 2, "head-size": 128, "kv-heads": 1},
 }
 TINY_LENGTH = 32
 PREFIX, EVERY, TOP = 200, 15, 20

@@ -1,4 +1,4 @@
-"""Writes a small llama model with seeded random weights as GGUF, for tests of the maths.
+"""Writes a small model with seeded random weights as GGUF, for tests of the maths.
 
     python scripts/make_tiny_model.py --seed 1 --out tiny.gguf [--layers 2 --width 64 --heads 4 --kv-heads 2 …]
 
@@ -32,6 +32,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--architecture", choices=["llama", "qwen2", "qwen3"], default="llama")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--heads", type=int, default=4)
@@ -44,7 +45,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--embedding-type", choices=TYPES, help="of token_embd, default: --type")
     parser.add_argument("--tied", action=argparse.BooleanOptionalAction, default=False, help="no separate head")
     parser.add_argument("--untied", action="store_false", dest="tied", help="a separate head (the default)")
-    parser.add_argument("--rope-layout", choices=["pairs", "halves"], default="pairs")
+    parser.add_argument("--rope-layout", choices=["pairs", "halves"], help="default: the architecture's")
     parser.add_argument("--rope-size", type=int, help="default: --head-size")
     parser.add_argument("--rope-base", type=float, default=10000.0)
     parser.add_argument("--norm-epsilon", type=float, default=1e-5)
@@ -115,7 +116,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     writer.add_rope_freq_base(chosen.rope_base)
     writer.add_layer_norm_rms_eps(chosen.norm_epsilon)
     writer.add_vocab_size(chosen.vocab)
-    if chosen.rope_layout != "pairs":
+    if chosen.rope_layout:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
 
 
@@ -141,8 +142,11 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         values = normal(name, rows, columns) * np.float32(gain / np.sqrt(columns))  # [rows, columns]
         writer.add_tensor(name, stored(values, kind), raw_dtype=gguf.GGMLQuantizationType[kind])
 
-    def norm(name: str) -> None:
-        writer.add_tensor(name, 1 + np.float32(0.1) * normal(name, chosen.width))  # [width]
+    def norm(name: str, size: int = chosen.width) -> None:
+        writer.add_tensor(name, 1 + np.float32(0.1) * normal(name, size))  # [size]
+
+    def bias(name: str, size: int) -> None:
+        writer.add_tensor(name, np.float32(0.3) * normal(name, size))  # [size]
 
     attention, cache = chosen.heads * chosen.head_size, chosen.kv_heads * chosen.head_size
     outgoing = 4.5 if chosen.tied else 1.5  # else a tied head would repeat the last token for ever
@@ -153,6 +157,13 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         matrix(f"blk.{layer}.attn_k.weight", cache, chosen.width, 1.5)
         matrix(f"blk.{layer}.attn_v.weight", cache, chosen.width, 1.0)
         matrix(f"blk.{layer}.attn_output.weight", chosen.width, attention, outgoing)
+        if chosen.architecture == "qwen2":
+            bias(f"blk.{layer}.attn_q.bias", attention)
+            bias(f"blk.{layer}.attn_k.bias", cache)
+            bias(f"blk.{layer}.attn_v.bias", cache)
+        if chosen.architecture == "qwen3":
+            norm(f"blk.{layer}.attn_q_norm.weight", chosen.head_size)
+            norm(f"blk.{layer}.attn_k_norm.weight", chosen.head_size)
         norm(f"blk.{layer}.ffn_norm.weight")
         matrix(f"blk.{layer}.ffn_gate.weight", chosen.ffn, chosen.width, 1.0)
         matrix(f"blk.{layer}.ffn_up.weight", chosen.ffn, chosen.width, 1.0)
@@ -165,7 +176,7 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
 def main() -> None:
     chosen = options()
     fresh = chosen.out.with_name(f"{chosen.out.name}.{os.getpid()}")
-    writer = gguf.GGUFWriter(fresh, "llama")
+    writer = gguf.GGUFWriter(fresh, chosen.architecture)
     add_metadata(writer, chosen)
     add_tokenizer(writer, chosen.vocab)
     add_weights(writer, chosen)

@@ -87,11 +87,11 @@ py::tuple step(Core& core, const py::sequence& sources) {
 void register_core(py::module_& m) {
   py::class_<paceline::Shape>(m, "Shape")
       .def(py::init([](int layers, int width, int heads, int kv_heads, int head_size, int ffn, int vocab, int context, int rope_size, bool rope_pairs,
-                       float norm_epsilon, bool tied) {
-             return paceline::Shape{layers, width, heads, kv_heads, head_size, ffn, vocab, context, rope_size, rope_pairs, norm_epsilon, tied};
+                       float norm_epsilon, bool tied, bool qkv_bias, bool qk_norm) {
+             return paceline::Shape{layers, width, heads, kv_heads, head_size, ffn, vocab, context, rope_size, rope_pairs, norm_epsilon, tied, qkv_bias, qk_norm};
            }),
            py::kw_only(), py::arg("layers"), py::arg("width"), py::arg("heads"), py::arg("kv_heads"), py::arg("head_size"), py::arg("ffn"), py::arg("vocab"),
-           py::arg("context"), py::arg("rope_size"), py::arg("rope_pairs"), py::arg("norm_epsilon"), py::arg("tied"))
+           py::arg("context"), py::arg("rope_size"), py::arg("rope_pairs"), py::arg("norm_epsilon"), py::arg("tied"), py::arg("qkv_bias"), py::arg("qk_norm"))
       .def_property_readonly("page_bytes", &Core::page_bytes);
 
   py::class_<Core>(m, "Core")

@@ -95,20 +95,25 @@ void Core::load(const std::string& name, const std::string& type, int rows, int 
     expect(wanted_rows, wanted_columns);
     load_matrix(into, name, type, rows, columns, paired, data, size);
   };
-  const auto vector = [&](const float*& into) {
-    expect(1, shape_.width);
+  const auto vector = [&](const float*& into, int length) {
+    expect(1, length);
     into = load_vector(name, type, rows, columns, data, size);
   };
   if (name == "token_embd.weight") return matrix(embedding_, shape_.vocab, shape_.width);
   if (name == "output.weight") return matrix(head_, shape_.vocab, shape_.width);
-  if (name == "output_norm.weight") return vector(final_norm_);
+  if (name == "output_norm.weight") return vector(final_norm_, shape_.width);
   int number = -1, end = 0;
   if (std::sscanf(name.c_str(), "blk.%d.%n", &number, &end) != 1 || end == 0 || number < 0 || number >= shape_.layers)
     throw std::invalid_argument("tensor '" + name + "' belongs to no layer of this model (" + std::to_string(shape_.layers) + " layers)");
   Layer& layer = layers_[number];
   const std::string part = name.substr(end);
-  if (part == "attn_norm.weight") return vector(layer.attention_norm);
-  if (part == "ffn_norm.weight") return vector(layer.ffn_norm);
+  if (part == "attn_norm.weight") return vector(layer.attention_norm, shape_.width);
+  if (part == "ffn_norm.weight") return vector(layer.ffn_norm, shape_.width);
+  if (part == "attn_q.bias" && shape_.qkv_bias) return vector(layer.q_bias, q);
+  if (part == "attn_k.bias" && shape_.qkv_bias) return vector(layer.k_bias, kv);
+  if (part == "attn_v.bias" && shape_.qkv_bias) return vector(layer.v_bias, kv);
+  if (part == "attn_q_norm.weight" && shape_.qk_norm) return vector(layer.q_norm, shape_.head_size);
+  if (part == "attn_k_norm.weight" && shape_.qk_norm) return vector(layer.k_norm, shape_.head_size);
   if (part == "attn_q.weight") return matrix(layer.q, q, shape_.width);
   if (part == "attn_k.weight") return matrix(layer.k, kv, shape_.width);
   if (part == "attn_v.weight") return matrix(layer.v, kv, shape_.width);
@@ -116,7 +121,7 @@ void Core::load(const std::string& name, const std::string& type, int rows, int 
   if (part == "ffn_gate.weight") return matrix(layer.gate, shape_.ffn, shape_.width, true);
   if (part == "ffn_up.weight") return matrix(layer.up, shape_.ffn, shape_.width, true);
   if (part == "ffn_down.weight") return matrix(layer.down, shape_.width, shape_.ffn);
-  throw std::invalid_argument("tensor '" + name + "' is not one of the llama family");
+  throw std::invalid_argument("tensor '" + name + "' is not part of a model of this shape");
 }
 
 void Core::commit(int slot, int position) {

@@ -22,6 +22,8 @@ struct Shape {
   bool rope_pairs;       // neighbours turn together; otherwise the two halves
   float norm_epsilon;
   bool tied;             // the head is the embedding
+  bool qkv_bias;         // queries, keys and values have a bias
+  bool qk_norm;          // each head of queries and keys is normed before it turns
 };
 
 struct Options {
@@ -52,6 +54,8 @@ struct Layer {
   Matrix q, k, v, output, gate, up, down;
   const float* attention_norm = nullptr;
   const float* ffn_norm = nullptr;
+  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;  // [heads * head_size], [kv_heads * head_size] twice
+  const float *q_norm = nullptr, *k_norm = nullptr;                    // [head_size]
 };
 
 // The weight types of a GGUF file that have tiles, by name; throws std::invalid_argument naming them all.

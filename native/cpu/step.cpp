@@ -90,7 +90,7 @@ void Core::prepare(const std::vector<Row>& rows, Work& work) {
   const int widest = std::max({blocks_of(shape_.width), blocks_of(shape_.ffn), blocks_of(q)});
   const size_t value_stride = padded(shape_.head_size, kLanesWide);
   for (Private& own : work.own) {
-    own.norm.reserve(padded(shape_.width, kBlock) + kLanesWide);
+    own.norm.reserve(padded(std::max(shape_.width, shape_.head_size), kBlock) + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(static_cast<int>(value_stride)));
     own.scratch = {own.panel.reserve(widest * sizeof(FloatPanelTile)), own.sums.reserve(4 * static_cast<size_t>(std::max(work.columns, outputs)) * kTileRows), 0};
   }
@@ -147,13 +147,33 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
     me.barrier.wait();
   };
 
-  const auto rotate_and_write = [&](const Member& me, int layer) {
+  const auto add_bias = [](float* x, const float* bias, int size) {
+    for (int i = 0; i < size; ++i) x[i] += bias[i];
+  };
+  const auto norm_heads = [&](Private& own, float* x, const float* weight, int heads) {
+    for (int h = 0; h < heads; ++h) {
+      kernels.rms_norm(x + h * s.head_size, weight, s.norm_epsilon, s.head_size, own.norm.data());
+      std::memcpy(x + h * s.head_size, own.norm.data(), sizeof(float) * s.head_size);
+    }
+  };
+
+  const auto rotate_and_write = [&](const Member& me, Private& own, int layer) {
+    const Layer& weights = layers_[layer];
     const auto [begin, end] = me.share(columns);
     for (int c = begin; c < end; ++c) {
       float* row = qkv + c * work.stride_qkv;
       const int position = work.position_of[c];
       const float* cosine = cosine_.data() + static_cast<size_t>(position) * rope;
       const float* sine = sine_.data() + static_cast<size_t>(position) * rope;
+      if (s.qkv_bias) {
+        add_bias(row, weights.q_bias, q);
+        add_bias(row + work.offset_k, weights.k_bias, s.kv_heads * s.head_size);
+        add_bias(row + work.offset_v, weights.v_bias, s.kv_heads * s.head_size);
+      }
+      if (s.qk_norm) {
+        norm_heads(own, row, weights.q_norm, s.heads);
+        norm_heads(own, row + work.offset_k, weights.k_norm, s.kv_heads);
+      }
       kernels.rotate(row, s.heads, s.head_size, s.rope_size, s.rope_pairs, cosine, sine);
       kernels.rotate(row + work.offset_k, s.kv_heads, s.head_size, s.rope_size, s.rope_pairs, cosine, sine);
       for (int i = 0; i < q; ++i) row[i] *= query_scale;
@@ -248,7 +268,7 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
       const Layer& layer = layers_[l];
       norm_columns(me, own, layer.attention_norm);
       queries_keys_values(me, own, layer);
-      rotate_and_write(me, l);
+      rotate_and_write(me, own, l);
       attend(me, own, l);
       quantize_attention(me);
       add_product(me, own, layer.output, work.head_input);

@@ -133,9 +133,9 @@ def run_schedule(bench: Bench, seed: int) -> None:
             )
 
 
-def tiny_bench(tiny_model, kind: str) -> Bench:
+def tiny_bench(tiny_model, kind: str, **options: str) -> Bench:
     shape = {"width": 96, "heads": 6, "kv_heads": 2, "head_size": 32, "ffn": 608, "vocab": 300}
-    path = tiny_model(type=kind, **shape)
+    path = tiny_model(type=kind, **shape, **options)
     return Bench(path, 768, (1, 3, 16, 17, 64, 65, 130, 513, 600), (1, 4, 17, 40), plain=True)
 
 
@@ -147,6 +147,13 @@ def tiny(request: pytest.FixtureRequest, tiny_model) -> Bench:
 @pytest.mark.parametrize("seed", range(60))
 def test_any_schedule_gives_the_bits_of_a_run_alone(tiny: Bench, seed: int) -> None:
     run_schedule(tiny, seed)
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
+def test_a_few_schedules_for_the_other_families(tiny_model, architecture: str) -> None:
+    bench = tiny_bench(tiny_model, "Q4_0", architecture=architecture)
+    for seed in range(200, 212):
+        run_schedule(bench, seed)
 
 
 @pytest.mark.parametrize("kind", ["F16", "BF16", "Q5_1", "Q5_0", "Q4_0", "IQ4_NL", "MXFP4"])

@@ -14,6 +14,24 @@ from .rows import Row, all_logits, table
 CONTEXT = 1280
 SETS = _cpu.instruction_sets()
 MODELS = {
+    "qwen2": {
+        "architecture": "qwen2",
+        "type": "F16",
+        "width": 72,
+        "heads": 6,
+        "kv_heads": 2,
+        "head_size": 12,
+        "ffn": 100,
+    },
+    "qwen3": {
+        "architecture": "qwen3",
+        "type": "Q4_0",
+        "width": 64,
+        "heads": 4,
+        "kv_heads": 1,
+        "head_size": 48,
+        "ffn": 96,
+    },
     "float": {
         "type": "F32",
         "width": 72,
@@ -46,7 +64,7 @@ MODELS = {
     },
 }
 # Root mean square error of the logits over their own: float weights lose to the f16 cache, others to 8-bit activations.
-TOLERANCE = {"float": 1e-3, "float, wide": 1e-3, "Q8_0": 0.05, "Q4_1": 0.05}
+TOLERANCE = {"qwen2": 1e-3, "qwen3": 0.05, "float": 1e-3, "float, wide": 1e-3, "Q8_0": 0.05, "Q4_1": 0.05}
 
 
 def ids_of(seed: int, count: int, vocab: int) -> list[int]:

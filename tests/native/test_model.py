@@ -48,6 +48,8 @@ def test_the_shape_of_the_demo_model(demo_model: Path) -> None:
         rope_layout="pairs",
         norm_epsilon=pytest.approx(1e-5),
         tied=True,
+        qkv_bias=False,
+        qk_norm=False,
     )
 
 

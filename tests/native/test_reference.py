@@ -14,7 +14,16 @@ from paceline.native.rope import rope_table
 from .sequences import Row, relative_error, run
 
 GOLDEN = Path(__file__).parent / "golden"
-TINY = ["ratio1-untied", "ratio2-tied", "ratio4-odd", "ratio3-base", "ratio2-q4_1", "ratio1-q8_0"]
+TINY = [
+    "ratio1-untied",
+    "ratio2-tied",
+    "ratio4-odd",
+    "ratio3-base",
+    "ratio2-q4_1",
+    "ratio1-q8_0",
+    "qwen2-ratio2",
+    "qwen3-ratio2",
+]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,45 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "ratio4-odd": {"heads": 12, "kv_heads": 3, "width": 72, "ffn": 75, "tied": False},
     "ratio4-wide-heads": {"heads": 4, "kv_heads": 1, "width": 40, "ffn": 51, "head_size": 24, "tied": True},
     "ratio3-base": {"heads": 3, "kv_heads": 1, "width": 66, "ffn": 64, "tied": False, "rope_base": 5e5},
+    "qwen2-ratio2": {"family": "qwen2", "heads": 4, "kv_heads": 2, "width": 64, "ffn": 100, "tied": True},
+    "qwen2-ratio1-base": {
+        "family": "qwen2",
+        "heads": 3,
+        "kv_heads": 3,
+        "width": 66,
+        "ffn": 75,
+        "tied": False,
+        "rope_base": 1e6,
+    },
+    "qwen2-ratio7": {"family": "qwen2", "heads": 7, "kv_heads": 1, "width": 84, "ffn": 51, "tied": True},
+    "qwen3-ratio2": {
+        "family": "qwen3",
+        "heads": 4,
+        "kv_heads": 2,
+        "width": 64,
+        "ffn": 96,
+        "head_size": 24,
+        "tied": False,
+    },
+    "qwen3-ratio4-base": {
+        "family": "qwen3",
+        "heads": 8,
+        "kv_heads": 2,
+        "width": 40,
+        "ffn": 51,
+        "head_size": 16,
+        "tied": True,
+        "rope_base": 1e6,
+    },
+    "qwen3-ratio1": {
+        "family": "qwen3",
+        "heads": 3,
+        "kv_heads": 3,
+        "width": 72,
+        "ffn": 100,
+        "head_size": 12,
+        "tied": True,
+    },
 }
 NAMES = {
     "input_layernorm": "attn_norm",
@@ -28,6 +67,8 @@ NAMES = {
     "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
     "post_attention_layernorm": "ffn_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
@@ -37,13 +78,14 @@ OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_he
 VOCAB, LENGTH = 131, 48
 
 
-def random_llama(options: dict[str, Any]) -> Any:
+def random_model(options: dict[str, Any]) -> Any:
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    import transformers
 
     torch.manual_seed(7)
+    family = options.get("family", "llama").capitalize()
     head_size = options.get("head_size", options["width"] // options["heads"])
-    config = LlamaConfig(
+    config = getattr(transformers, f"{family}Config")(
         vocab_size=VOCAB,
         hidden_size=options["width"],
         intermediate_size=options["ffn"],
@@ -57,10 +99,12 @@ def random_llama(options: dict[str, Any]) -> Any:
         rope_parameters={"rope_type": "default", "rope_theta": options.get("rope_base", 10000.0)},
         initializer_range=0.2,
     )
-    model = LlamaForCausalLM(config).eval()
+    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
     for name, weights in model.named_parameters():
         if "norm" in name:
             torch.nn.init.uniform_(weights, 0.5, 1.5)
+        if name.endswith("bias"):
+            torch.nn.init.normal_(weights, 0.0, 0.5)
     return model
 
 
@@ -72,30 +116,31 @@ def paired(weights: np.ndarray, heads: int) -> np.ndarray:
 
 def export(model: Any, path: Path) -> None:
     config = model.config
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, config.model_type)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(config.head_dim)
-    writer.add_value_length(config.head_dim)
+    head_size = model.model.layers[0].self_attn.head_dim
+    writer.add_key_length(head_size)
+    writer.add_value_length(head_size)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_dimension_count(head_size)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
     for name, parameter in model.named_parameters():
-        weights, stem = parameter.detach().numpy(), name.removesuffix(".weight")
+        weights, (stem, ending) = parameter.detach().numpy(), name.rsplit(".", 1)
         if stem in OUTER:
             writer.add_tensor(f"{OUTER[stem]}.weight", weights)
             continue
         _, _, layer, part = stem.split(".", 3)
-        if part.endswith("q_proj"):
+        if part.endswith("q_proj") and config.model_type == "llama":
             weights = paired(weights, config.num_attention_heads)
-        if part.endswith("k_proj"):
+        if part.endswith("k_proj") and config.model_type == "llama":
             weights = paired(weights, config.num_key_value_heads)
-        writer.add_tensor(f"blk.{layer}.{NAMES[part]}.weight", weights)
+        writer.add_tensor(f"blk.{layer}.{NAMES[part]}.{ending}", weights)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -103,10 +148,10 @@ def export(model: Any, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_random_llama_models_agree(tmp_path: Path, name: str) -> None:
+def test_random_models_agree(tmp_path: Path, name: str) -> None:
     import torch
 
-    model = random_llama(CONFIGS[name])
+    model = random_model(CONFIGS[name])
     export(model, tmp_path / "model.gguf")
     ids = np.random.RandomState(3).randint(0, VOCAB, LENGTH).tolist()
     with torch.inference_mode():
