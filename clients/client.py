@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Any, Self
 
-from ..protocol import TERMINALS, Frame, FrameReader, Item, Message
+from ..protocol import LARGEST_REQUEST, TERMINALS, Frame, FrameReader, Item, Message
 from .decoded import decoded
 from .errors import DaemonGone, Refused
 from .process import DaemonProcess
@@ -27,7 +27,6 @@ from .stream import Stream
 Body = dict[str, Any]
 Watch = Callable[[Item | DaemonGone], object]
 PIECE = 1 << 16
-LAST_ID = 2**30 - 1
 
 
 class Client:
@@ -112,8 +111,13 @@ class Client:
         """Ends the daemon's input: what was granted finishes, and is still read, but for `timeout` seconds at most.
         Returns the exit code of a daemon that was spawned."""
         self._closed = True
-        with suppress(OSError), self._sending:
-            self._commands.close()
+        # A thread that is blocked in a write holds the lock: then the daemon must end first.
+        if self._sending.acquire(timeout=timeout):
+            with suppress(OSError):
+                self._commands.close()
+            self._sending.release()
+        else:
+            timeout = 0.0
         code = self.process.stop(timeout) if self.process else None
         self._reader.join(timeout)
         if not self._reader.is_alive():
@@ -142,7 +146,7 @@ class Client:
 
     def _free_id(self) -> int:
         while True:
-            self._last_id = self._last_id % LAST_ID + 1
+            self._last_id = self._last_id % LARGEST_REQUEST + 1
             if self._last_id not in self._streams:
                 return self._last_id
 

@@ -24,6 +24,10 @@ faults (--fault, separated by commas; any engine; for tests and for people who w
 """
 
 
+MOST_THREADS = 1024
+MOST_SLOTS = 4096
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """What was asked for; None leaves it to the engine or to the terminal."""
@@ -40,7 +44,6 @@ class Config:
     auto: bool = False
     threads: int | None = None
     isa: str = "auto"
-    device: str = "cpu"
     stream: str | None = None
     stream_fd: int = 1
     max_line: int = 1 << 20
@@ -61,7 +64,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache-slots",
         "--slots",
         dest="slots",
-        type=_at_least(1),
+        type=_at_least(1, MOST_SLOTS),
         default=4,
         metavar="N",
         help="requests that hold their place in the cache at once (default 4)",
@@ -130,9 +133,11 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         default="cpu",
         help="reference: slow, by definition right; null: no weights, made-up tokens",
     )
-    engine.add_argument("--device", choices=("cpu",), default="cpu", help="where the engine computes")
     engine.add_argument(
-        "--threads", type=_at_least(1), metavar="N", help="threads of the engine (default: as many as cores)"
+        "--threads",
+        type=_at_least(1, MOST_THREADS),
+        metavar="N",
+        help="threads of the engine (default: as many as cores)",
     )
     engine.add_argument(
         "--isa",
@@ -148,11 +153,13 @@ def read_config(arguments: argparse.Namespace) -> Config:
     return Config(**{name: value for name, value in vars(arguments).items() if name in names})
 
 
-def _at_least(least: int) -> Callable[[str], int]:
+def _at_least(least: int, most: int | None = None) -> Callable[[str], int]:
     def read(word: str) -> int:
-        if not word.isascii() or not word.isdecimal() or int(word) < least:
-            raise argparse.ArgumentTypeError(f"{word!r}: expected a whole number from {least} on")
-        return int(word)
+        number = int(word) if word.isascii() and word.isdecimal() else -1
+        if number < least or (most is not None and number > most):
+            upwards = "on" if most is None else f"to {most}"
+            raise argparse.ArgumentTypeError(f"{word!r}: expected a whole number from {least} {upwards}")
+        return number
 
     return read
 

@@ -54,12 +54,17 @@ def run(config: Config) -> int:
     outbox = Outbox(encode, lambda: inbox.put(News.WAKE), stdio.write_now(descriptor))
     watch.starting = False
     stdio.start_writer(outbox, inbox, descriptor)
+    stdio.start_hangup_watch(inbox, descriptor)
     code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox)
     return _flush(inbox, outbox, code)
 
 
 def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox) -> int:
-    session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic())
+    try:
+        session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic())
+    except MemoryError:
+        stdio.log("paceline: no memory for the page tables: fewer slots, or less context")
+        return INTERNAL
     commands = CommandLog()
     outbox.put([replies.ready(engine.info, limits, _version())])
     try:

@@ -76,9 +76,9 @@ class Outbox:
         return b"".join(pieces)
 
     def written(self, count: int) -> None:
-        before = self.size
         self._written += count
-        # What is put meanwhile is written later, by another call: no fall to a limit is missed.
-        fell = any(before > limit >= before - count for limit in (STALLED, FULL))
-        if fell or (self._closed and not self.size):
+        # After the addition: a put that came before it has been counted, one that comes later sees the smaller size.
+        after = self.size
+        fell = any(after <= limit < after + count for limit in (STALLED, FULL))
+        if fell or (self._closed and not after):
             self._wake()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..protocol import Message
+from ..protocol import VERSION, Message
 from .limits import Limits
 from .pages import PagePool
 from .plan import EngineInfo
@@ -14,8 +14,6 @@ from .slots import Slots
 from .stats import Counters, rate
 
 Body = dict[str, Any]
-
-PROTOCOL = 1
 
 
 def accepted(req_id: int, line: int, body: Body) -> Message:
@@ -29,7 +27,7 @@ def refused(req_id: int, line: int, code: str, error: str) -> Message:
 def ready(info: EngineInfo, limits: Limits, version: str) -> Message:
     body = {
         "event": "ready",
-        "protocol": PROTOCOL,
+        "protocol": VERSION,
         "version": version,
         "model": info.model,
         "path": info.path,

@@ -183,7 +183,8 @@ class Session:
         return {"live": len(self.live)}
 
     def _most(self, limit: int | None) -> int:
-        return min(limit or self.limits.max_batch, self.limits.max_batch)
+        """A step by hand takes everyone who has a token pending, whatever --max-batch is."""
+        return limit or len(self.live)
 
     def _aim(self, kind: PlanKind, limit: int | None, tail: bool, line: int, req_id: int) -> Body | None:
         taken, skipped = choose(self.live.values(), self._most(limit), tail)

@@ -65,8 +65,8 @@ def start_writer(outbox: Outbox, inbox: Inbox, descriptor: int) -> None:
 def write_now(descriptor: int) -> Callable[[bytes], int]:
     """A function that writes a piece if that cannot block, and says how much it wrote. Errors are left to the writer.
 
-    A pipe that polls as writable has room for PIPE_BUF bytes; a regular file always has. Of other descriptors nothing
-    is known.
+    A pipe that polls as writable has room for PIPE_BUF bytes (as long as nobody else writes to it); a regular file
+    always has. Of other descriptors nothing is known.
     """
     kind = os.fstat(descriptor).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
@@ -83,6 +83,18 @@ def write_now(descriptor: int) -> Callable[[bytes], int]:
             return 0
 
     return write
+
+
+def start_hangup_watch(inbox: Inbox, descriptor: int) -> None:
+    """Tells the loop when the last reader has left, also while there is nothing to write."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors and hang-ups are always told
+
+    def watch() -> None:
+        poll.poll()
+        inbox.put(Gone(None))
+
+    _start("hang-up", watch)
 
 
 class SignalWatch:

@@ -18,7 +18,7 @@ from ._cpu import Shape
 from .model import ModelShape
 from .reference import Reference
 from .rope import rope_table
-from .weights import Metadata, Tensor, open_model
+from .weights import Metadata, ModelUnreadable, Tensor, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
@@ -44,7 +44,6 @@ class Core:
 
     def __init__(self, metadata: Metadata, context: int, pages: int, page_bytes: int, device: str, stepper: Stepper):
         self.model = metadata.name
-        self.path = str(metadata.path)
         self.architecture = metadata.architecture
         self.vocab = metadata.vocab
         self.eos = metadata.eos
@@ -140,5 +139,8 @@ def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
         total=total, unit="B", unit_scale=True, desc="loading", disable=None if progress else True, leave=False
     ) as bar:
         for tensor in tensors:
-            core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.data)
+            try:
+                core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.data)
+            except ValueError as problem:
+                raise ModelUnreadable(f"cannot use the model: {problem}") from None
             bar.update(tensor.data.nbytes)

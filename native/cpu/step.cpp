@@ -90,6 +90,7 @@ void Core::prepare(const std::vector<Row>& rows, Work& work) {
   const int widest = std::max({blocks_of(shape_.width), blocks_of(shape_.ffn), blocks_of(q)});
   const size_t value_stride = padded(shape_.head_size, kLanesWide);
   for (Private& own : work.own) {
+    own.sampler.reserve(shape_.vocab);
     own.norm.reserve(padded(std::max(shape_.width, shape_.head_size), kBlock) + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(static_cast<int>(value_stride)));
     own.scratch = {own.panel.reserve(widest * sizeof(FloatPanelTile)), own.sums.reserve(4 * static_cast<size_t>(std::max(work.columns, outputs)) * kTileRows), 0};

@@ -149,6 +149,31 @@ def test_close_does_not_wait_for_ever() -> None:
     assert stream.end is not None and stream.end["reason"] == "cancelled"
 
 
+def test_close_does_not_wait_for_a_thread_that_is_stuck_in_a_write() -> None:
+    client = Client.spawn(NULL)
+    client.ready  # noqa: B018 (waits for it)
+    client.start([1], 4000, quantum=4000)
+    os.kill(client.process.pid, signal.SIGSTOP)  # it reads nothing any more
+
+    def send() -> None:
+        with pytest.raises(DaemonGone):
+            for _ in range(100):
+                client._send("PING " + "x" * 60000)
+            client.command("PING")
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    time.sleep(0.3)
+    os.kill(client.process.pid, signal.SIGCONT)
+    os.kill(client.process.pid, signal.SIGSTOP)
+    begun = time.monotonic()
+    threading.Timer(2.0, lambda: os.kill(client.process.pid, signal.SIGKILL)).start()
+    client.close(0.5)
+    assert time.monotonic() - begun < 8.0
+    thread.join(10)
+    assert not thread.is_alive()
+
+
 def test_an_exception_ends_the_daemon_without_waiting() -> None:
     begin = time.monotonic()
     with pytest.raises(KeyError), Client.spawn([*NULL, "--fault", "slow:20"]) as client:

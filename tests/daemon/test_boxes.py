@@ -147,6 +147,33 @@ def test_what_is_sure_not_to_block_is_written_now(kind: str, tmp_path: Path) -> 
     assert write(b"x") == 0
 
 
+def test_a_put_in_the_middle_of_a_write_hides_no_fall_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The put comes where the writer has read one of the counts and not yet the other."""
+    monkeypatch.setattr(outbox_module, "STALLED", 10)
+    wakes: list[int] = []
+
+    class Interrupted(Outbox):
+        @property
+        def size(self) -> int:
+            if self.interrupt:
+                self.interrupt = False
+                self._put += 9  # the loop's put
+            return super().size
+
+    outbox = Interrupted(plain, lambda: wakes.append(1))
+    outbox.interrupt = False
+    outbox.put([Frame(1, 6)])
+    outbox.interrupt = True
+    outbox.written(6)
+    assert (outbox.size, outbox.stalled) == (9, False)
+    outbox.put([Frame(1, 3)])
+    assert outbox.stalled
+    outbox.interrupt = False
+    wakes.clear()  # to be woken for nothing is allowed
+    outbox.written(5)
+    assert wakes == [1]
+
+
 def test_a_writer_that_waits_wakes_for_items_and_for_the_end() -> None:
     outbox = Outbox(plain, lambda: None)
     threading.Timer(0.02, lambda: outbox.put([Frame(1, 2)])).start()

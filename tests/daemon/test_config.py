@@ -23,7 +23,7 @@ def test_every_flag() -> None:
     config = parse(
         *("a.gguf", "--engine", "reference", "--slots", "8", "--max-ctx", "512", "--max-batch", "3", "--queue", "0"),
         *("--step-tokens", "32", "--prefill-tokens", "256", "--cache-bytes", "123", "--auto", "--threads", "2"),
-        *("--isa", "plain", "--device", "cpu", "--stream", "text", "--stream-fd", "5", "--max-line", "99"),
+        *("--isa", "plain", "--stream", "text", "--stream-fd", "5", "--max-line", "99"),
         *("--fault", "once@2"),
     )
     assert config == Config(
@@ -39,7 +39,6 @@ def test_every_flag() -> None:
         auto=True,
         threads=2,
         isa="plain",
-        device="cpu",
         stream="text",
         stream_fd=5,
         max_line=99,
@@ -55,8 +54,10 @@ def test_the_originals_spellings() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--slots x", "'x': expected a whole number from 1 on"),
-        ("--slots -3", "'-3': expected a whole number from 1 on"),
+        ("--slots x", "'x': expected a whole number from 1 to 4096"),
+        ("--slots -3", "'-3': expected a whole number from 1 to 4096"),
+        ("--threads 100000", "'100000': expected a whole number from 1 to 1024"),
+        ("--max-batch 0", "'0': expected a whole number from 1 on"),
         ("--queue ٣", "'٣': expected a whole number from 0 on"),
         ("--stream sideways", "'sideways': expected tagged or text"),
         ("--stream bare", "'bare' is not supported yet"),

@@ -174,7 +174,7 @@ def test_an_idle_daemon_sleeps(lines: list[str]) -> None:
     ("flags", "words"),
     [
         (["--stream", "bare"], "'bare' is not supported yet"),
-        (["--slots", "0"], "'0': expected a whole number from 1 on"),
+        (["--slots", "0"], "'0': expected a whole number from 1 to 4096"),
         (["--stream-fd", "2"], "2 is the log"),
         (["--fault", "rain"], "'rain' is no fault; expected row:SLOT@N"),
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag"),

@@ -86,6 +86,19 @@ def test_ties_go_to_the_lower_id(size: int, place: int) -> None:
     assert _cpu.sample(row, [], 0, temp=1.0, top_k=1) == place % size
 
 
+@pytest.mark.parametrize("temp", [1e-50, 1e-44, 2e-39, 1e-31, 1e-20])
+def test_the_colder_the_greedier(temp: float) -> None:
+    row = np.linspace(-3, 3, 500).astype(np.float32)
+    assert {_cpu.sample(row, [], 0, temp=temp, seed=seed) for seed in range(20)} == {499}
+
+
+def test_no_number_is_never_drawn() -> None:
+    row = np.array([np.nan, 1.0, np.nan, 0.5, np.nan] * 40, np.float32)
+    for seed in range(50):
+        assert not np.isnan(row[_cpu.sample(row, [], 0, temp=1.0, top_k=7, seed=seed)])
+        assert not np.isnan(row[_cpu.sample(row, [], 0, temp=1.0, top_p=0.9, seed=seed)])
+
+
 @pytest.mark.parametrize("isa", _cpu.instruction_sets())
 def test_instruction_sets_draw_alike(isa: str) -> None:
     rng = np.random.default_rng(3)
