@@ -1,4 +1,4 @@
-"""The transcript of SPEC.md, run as printed: `> ` lines are typed once everything above them has come."""
+"""The transcripts of SPEC.md and README.md, run as printed: `> ` lines are typed once all above them has come."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-SPEC = Path(__file__).parent.parent.parent / "protocol" / "SPEC.md"
+ROOT = Path(__file__).parent.parent.parent
 
 
-def transcript() -> list[str]:
-    _, _, rest = SPEC.read_text(encoding="utf-8").partition("```transcript\n")
+def transcript(document: str) -> list[str]:
+    _, _, rest = (ROOT / document).read_text(encoding="utf-8").partition("```transcript\n")
     block, end, _ = rest.partition("```\n")
     assert end
     return block.splitlines()
@@ -24,20 +24,29 @@ def matches(expected: str, found: str) -> bool:
     return re.fullmatch(".*?".join(map(re.escape, expected.split("…"))), found) is not None
 
 
-@pytest.mark.timeout(60)
-def test_the_transcript_of_the_specification() -> None:
-    command = [sys.executable, "-m", "paceline.daemon.main", "--engine", "null", "--stream", "text"]
+def run_as_printed(document: str, *flags: str) -> None:
+    command = [sys.executable, "-m", "paceline.daemon.main", "--stream", "text", *flags]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as daemon:
         assert daemon.stdin and daemon.stdout
-        for number, line in enumerate(transcript(), 1):
+        for number, line in enumerate(transcript(document), 1):
             if line.startswith("> "):
                 daemon.stdin.write(line[2:] + "\n")
                 daemon.stdin.flush()
             else:
                 found = daemon.stdout.readline().rstrip("\n")
                 assert matches(line, found), f"line {number} of the transcript: expected {line}, found {found}"
-        assert daemon.stdout.read() == ""
         daemon.stdin.close()
+        assert daemon.stdout.read() == ""
         assert daemon.wait(10) == 0
+
+
+@pytest.mark.timeout(60)
+def test_the_transcript_of_the_specification() -> None:
+    run_as_printed("protocol/SPEC.md", "--engine", "null")
+
+
+@pytest.mark.timeout(60)
+def test_the_transcript_of_the_readme(demo_model: Path) -> None:
+    run_as_printed("README.md", str(demo_model))
