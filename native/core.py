@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
-from .model import ModelShape
+from .model import ROPE_FREQUENCIES, ModelShape
 from .reference import Reference
 from .rope import rope_table
 from .weights import Metadata, ModelUnreadable, Tensor, open_model
@@ -139,6 +139,8 @@ def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
         total=total, unit="B", unit_scale=True, desc="loading", disable=None if progress else True, leave=False
     ) as bar:
         for tensor in tensors:
+            if tensor.name == ROPE_FREQUENCIES:  # it is in the tables
+                continue
             try:
                 core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.data)
             except ValueError as problem:

@@ -5,9 +5,12 @@ because a model run with a bias left out or an unscaled rotation still produces 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from math import isfinite
 from typing import Any, Literal, Self
+
+import numpy as np
 
 from .weights import Metadata, ModelUnreadable, Tensor
 
@@ -47,9 +50,8 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "logit_scale": 1.0,
     "residual_scale": 1.0,
     "rope.scale_linear": 1.0,
-    "rope.scaling.factor": 1.0,
-    "rope.scaling.type": "none",
 }
+ROPE_FREQUENCIES = "rope_freqs.weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class ModelShape:
     tied: bool
     qkv_bias: bool
     qk_norm: bool
+    rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
 
     @classmethod
     def from_metadata(cls, metadata: Metadata, tensors: Sequence[Tensor]) -> Self:
@@ -80,6 +83,7 @@ class ModelShape:
             shape = cls._read(metadata, tied=all(tensor.name != "output.weight" for tensor in tensors))
             shape._check_sizes()
             shape._check_tensors(tensors)
+            shape = replace(shape, rope_divisors=shape._rope_divisors(metadata, tensors))
         except ValueError as problem:
             raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
         return shape
@@ -128,9 +132,27 @@ class ModelShape:
         if self.rope_size % 2 or self.rope_size > self.head_size:
             raise ValueError(f"its rope size {self.rope_size} is odd or above its head size {self.head_size}")
 
+    def _rope_divisors(self, metadata: Metadata, tensors: Sequence[Tensor]) -> tuple[float, ...]:
+        """Linear scaling divides every frequency alike, rope_freqs.weight (Llama 3) each by a factor of its own."""
+        keys = Keys(self.architecture, metadata.values)
+        kind = metadata.values.get(f"{self.architecture}.rope.scaling.type", "linear")
+        if kind not in ("none", "linear"):
+            raise ValueError(
+                f"the key '{self.architecture}.rope.scaling.type' is {kind!r}, supported: 'none', 'linear'"
+            )
+        scale = keys.positive("rope.scaling.factor", 1.0) if kind == "linear" else 1.0
+        factors = np.ones(self.rope_size // 2, np.float32)
+        for tensor in tensors:
+            if tensor.name == ROPE_FREQUENCIES:
+                factors = tensor.data.view(np.float32)[0]
+        if not (np.isfinite(factors).all() and (factors > 0).all()):
+            raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} holds a factor that is no number above 0")
+        return () if scale == 1.0 and (factors == 1).all() else tuple((factors.astype(np.float64) * scale).tolist())
+
     def _check_tensors(self, tensors: Sequence[Tensor]) -> None:
         found = {tensor.name: tensor for tensor in tensors}
-        for name, rows, columns in self.expected_tensors():
+        optional = [(ROPE_FREQUENCIES, 1, self.rope_size // 2)] if ROPE_FREQUENCIES in found else []
+        for name, rows, columns in chain(self.expected_tensors(), optional):  # lazily: a damaged count may be huge
             tensor = found.pop(name, None)
             if tensor is None:
                 raise ValueError(f"the tensor {name!r} [{rows}, {columns}] is missing")
@@ -138,7 +160,8 @@ class ModelShape:
                 raise ValueError(
                     f"the tensor {name!r} is [{tensor.rows}, {tensor.columns}], expected [{rows}, {columns}]"
                 )
-            supported = VECTOR_TYPES if name.endswith(("_norm.weight", ".bias")) else MATRIX_TYPES
+            vector = name.endswith(("_norm.weight", ".bias")) or name == ROPE_FREQUENCIES
+            supported = VECTOR_TYPES if vector else MATRIX_TYPES
             if tensor.type not in supported:
                 raise ValueError(f"the tensor {name!r} is {tensor.type}, supported: {', '.join(supported)}")
         if found:

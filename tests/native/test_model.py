@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from paceline.native.model import MATRIX_TYPES, ModelShape
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
@@ -107,8 +108,8 @@ def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> N
         ({"rope__freq_base": 10000}, "is 10000, expected a number above 0"),
         ({"rope__dimension_count": 15}, "its rope size 15 is odd or above its head size 16"),
         ({"rope__dimension_count": 18}, "its rope size 18 is odd or above its head size 16"),
-        ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.type' is not supported (only 'none')"),
-        ({"rope__scaling__factor": 4.0}, "'llama.rope.scaling.factor' is not supported"),
+        ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.type' is 'yarn', supported: 'none', 'linear'"),
+        ({"rope__scaling__factor": -4.0}, "'llama.rope.scaling.factor' is -4.0, expected a number above 0"),
         ({"expert_count": 8}, "'llama.expert_count' is not supported (only 0)"),
         ({"attention__sliding_window": 4096}, "'llama.attention.sliding_window' is not supported"),
     ],
@@ -133,10 +134,29 @@ def test_every_tensor_is_expected_by_name(tiny: Opened) -> None:
             assert f"the tensor {left_out.name!r} [" in refusal(tiny, rest)
 
 
-@pytest.mark.parametrize("name", ["blk.0.attn_q.bias", "rope_freqs.weight", "blk.1.ffn_gate_inp.weight"])
+@pytest.mark.parametrize("name", ["blk.0.attn_q.bias", "blk.1.ffn_gate_inp.weight"])
 def test_a_tensor_that_no_formula_uses_is_refused(tiny: Opened, name: str) -> None:
     extra = replace(tiny[1][1], name=name)
     assert f"the tensor {name!r} is not part of a supported llama model" in refusal(tiny, [*tiny[1], extra])
+
+
+def test_scaled_rope_divides_the_frequencies(tiny: Opened) -> None:
+    def divisors(factors: list[float] | None, **keys: Any) -> tuple[float, ...]:
+        values = {f"llama.{name.replace('__', '.')}": value for name, value in keys.items()}
+        metadata = replace(tiny[0], values={**tiny[0].values, **values})
+        extra = []
+        if factors is not None:
+            data = np.array([factors], np.float32).view(np.uint8)
+            extra = [replace(tiny[1][1], name="rope_freqs.weight", type="F32", rows=1, columns=len(factors), data=data)]
+        return ModelShape.from_metadata(metadata, [*tiny[1], *extra]).rope_divisors
+
+    assert divisors(None) == divisors([1.0] * 8) == divisors(None, rope__scaling__type="none") == ()
+    assert divisors(None, rope__scaling__factor=4.0) == (4.0,) * 8
+    assert divisors(None, rope__scaling__type="none", rope__scaling__factor=4.0) == ()
+    assert divisors([1.0] * 4 + [8.0] * 4, rope__scaling__factor=2.0) == (2.0,) * 4 + (16.0,) * 4
+    for wrong, reason in (([0.0] * 8, "no number above 0"), ([1.0] * 7, "expected \\[1, 8\\]")):
+        with pytest.raises(ModelUnreadable, match=reason):
+            divisors(wrong)
 
 
 def test_an_unsupported_tensor_type_is_named(tiny: Opened) -> None:

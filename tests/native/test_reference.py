@@ -131,6 +131,7 @@ class Turns(NamedTuple):
     context: int
     rope_base: float
     rope_size: int
+    rope_divisors: tuple[float, ...] = ()
 
 
 def test_both_rope_layouts_are_one_rotation_of_differently_paired_values() -> None:
@@ -145,6 +146,13 @@ def test_both_rope_layouts_are_one_rotation_of_differently_paired_values() -> No
     np.testing.assert_allclose(pairs[5, 1, 2:4], [turned.real, turned.imag], rtol=1e-5)
     assert np.array_equal(pairs[..., 8:], vectors[..., 8:])
     assert rope_table(Turns(64, 10000.0, 8), positions=3)[0].shape == (3, 4)
+
+
+def test_divisors_slow_the_turning_of_their_pair() -> None:
+    plain, slowed = rope_table(Turns(64, 10000.0, 4)), rope_table(Turns(64, 10000.0, 4, (4.0, 1.0)))
+    for table, slow in zip(plain, slowed, strict=True):
+        assert np.allclose(slow[::4, 0], table[:16, 0], atol=1e-6)
+        assert np.array_equal(slow[:, 1], table[:, 1])
 
 
 def test_attention_is_the_plain_formula() -> None:

@@ -15,12 +15,30 @@ from .sequences import relative_error, run
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "compare_logits.py"
+LINEAR = {"rope_type": "linear", "factor": 4.0}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 CONFIGS: dict[str, dict[str, Any]] = {
     "ratio1-untied": {"heads": 4, "kv_heads": 4, "width": 64, "ffn": 96, "tied": False},
     "ratio2-tied": {"heads": 4, "kv_heads": 2, "width": 64, "ffn": 100, "tied": True},
     "ratio4-odd": {"heads": 12, "kv_heads": 3, "width": 72, "ffn": 75, "tied": False},
     "ratio4-wide-heads": {"heads": 4, "kv_heads": 1, "width": 40, "ffn": 51, "head_size": 24, "tied": True},
     "ratio3-base": {"heads": 3, "kv_heads": 1, "width": 66, "ffn": 64, "tied": False, "rope_base": 5e5},
+    "llama3-scaling": {
+        "heads": 4,
+        "kv_heads": 1,
+        "width": 64,
+        "ffn": 96,
+        "tied": True,
+        "rope_base": 5e5,
+        "rope": LLAMA3,
+    },
+    "linear-scaling": {"heads": 4, "kv_heads": 2, "width": 64, "ffn": 96, "tied": False, "rope": LINEAR},
     "qwen2-ratio2": {"family": "qwen2", "heads": 4, "kv_heads": 2, "width": 64, "ffn": 100, "tied": True},
     "qwen2-ratio1-base": {
         "family": "qwen2",
@@ -96,7 +114,8 @@ def random_model(options: dict[str, Any]) -> Any:
         max_position_embeddings=512,
         rms_norm_eps=1e-5,
         tie_word_embeddings=options["tied"],
-        rope_parameters={"rope_type": "default", "rope_theta": options.get("rope_base", 10000.0)},
+        rope_parameters={"rope_theta": options.get("rope_base", 10000.0)}
+        | options.get("rope", {"rope_type": "default"}),
         initializer_range=0.2,
     )
     model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
@@ -128,6 +147,12 @@ def export(model: Any, path: Path) -> None:
     writer.add_value_length(head_size)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_rope_dimension_count(head_size)
+    if config.rope_parameters["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(config.rope_parameters["factor"])
+    if config.rope_parameters["rope_type"] == "llama3":
+        base = config.rope_parameters["rope_theta"] ** (-np.arange(0, head_size, 2) / head_size)
+        writer.add_tensor("rope_freqs.weight", (base / model.model.rotary_emb.inv_freq.numpy()).astype(np.float32))
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
     for name, parameter in model.named_parameters():
