@@ -14,7 +14,16 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_wheel_runs_where_nothing_else_is(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", f"-w{tmp_path}", f"-Cbuild-dir={tmp_path}/build"]
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        f"-w{tmp_path}",
+        f"--config-settings=build-dir={tmp_path}/build",
+    ]
     subprocess.run([*build, str(ROOT)], check=True, timeout=600)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()

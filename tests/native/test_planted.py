@@ -35,7 +35,7 @@ def run_on_planted(fault: str, folder: Path, *arguments: str) -> "subprocess.Com
         f"-w{folder}",
         str(ROOT),
     ]
-    build += [f"-Ccmake.define.PACELINE_PLANT={fault}", f"-Cbuild-dir={folder}/build"]
+    build += [f"--config-settings=cmake.define.PACELINE_PLANT={fault}", f"--config-settings=build-dir={folder}/build"]
     subprocess.run(build, check=True, timeout=900)
     (wheel,) = folder.glob("*.whl")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(folder / "wheel")], check=True)
