@@ -92,7 +92,7 @@ void register_core(py::module_& m) {
            }),
            py::kw_only(), py::arg("layers"), py::arg("width"), py::arg("heads"), py::arg("kv_heads"), py::arg("head_size"), py::arg("ffn"), py::arg("vocab"),
            py::arg("context"), py::arg("rope_size"), py::arg("rope_pairs"), py::arg("norm_epsilon"), py::arg("tied"), py::arg("qkv_bias"), py::arg("qk_norm"))
-      .def_property_readonly("page_bytes", &Core::page_bytes);
+      .def_property_readonly("page_bytes", [](const paceline::Shape& shape) { return Core::cache_layout(shape).page_bytes(); });
 
   py::class_<Core>(m, "Core")
       .def(py::init([](const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, int slots, int pages, int threads, const std::string& isa) {

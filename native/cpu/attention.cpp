@@ -117,8 +117,8 @@ void attend_together(const CacheView& cache, const int32_t* table, Query* querie
     }
     const int end = begin + kSplit - 1 < last ? begin + kSplit - 1 : last;
     for (int first = begin; first <= end; first += kPage) {
-      const uint16_t* page = cache.pool + static_cast<size_t>(table[first / kPage]) * cache.page_stride;
-      scores<n>(page + cache.key_offset, cache.head_size, queries);
+      const uint8_t* page = cache.pool + static_cast<size_t>(table[first / kPage]) * cache.page_stride;
+      scores<n>(reinterpret_cast<const uint16_t*>(page + cache.key_offset), cache.head_size, queries);
       int shared = kPage;
       for (int i = 0; i < n; ++i) {
         const int visible = queries[i].position - first + 1;
@@ -127,7 +127,7 @@ void attend_together(const CacheView& cache, const int32_t* table, Query* querie
         if (queries[i].visible > 0) weigh_scores(queries[i]);
         shared = queries[i].visible < shared ? queries[i].visible : shared;
       }
-      const uint16_t* v = page + cache.value_offset;
+      const uint16_t* v = reinterpret_cast<const uint16_t*>(page + cache.value_offset);
       int d = 0;
       for (; d + 2 * kLanes <= cache.value_stride; d += 2 * kLanes) add_values<n, 2>(v, cache.value_stride, d, shared, queries);
       for (; d < cache.value_stride; d += kLanes) add_values<n, 1>(v, cache.value_stride, d, shared, queries);
@@ -173,13 +173,15 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
 }
 
 void write_cache(const CacheView& cache, int page, int position, const float* k, const float* v) {
-  uint16_t* base = cache.pool + static_cast<size_t>(page) * cache.page_stride;
+  uint8_t* base = cache.pool + static_cast<size_t>(page) * cache.page_stride;
+  uint16_t* keys = reinterpret_cast<uint16_t*>(base + cache.key_offset);
+  uint16_t* values = reinterpret_cast<uint16_t*>(base + cache.value_offset);
   const int key = position % kPage;
   for (int d = 0; d < cache.head_size; d += kLanes) {
     uint16_t halves[kLanes];
     store_half(halves, keep(load(k + d), cache.head_size - d, zero()));
-    for (int i = 0; i < kLanes && d + i < cache.head_size; ++i) base[cache.key_offset + static_cast<size_t>(d + i) * kPage + key] = halves[i];
-    store_half(base + cache.value_offset + static_cast<size_t>(key) * cache.value_stride + d, keep(load(v + d), cache.head_size - d, zero()));
+    for (int i = 0; i < kLanes && d + i < cache.head_size; ++i) keys[static_cast<size_t>(d + i) * kPage + key] = halves[i];
+    store_half(values + static_cast<size_t>(key) * cache.value_stride + d, keep(load(v + d), cache.head_size - d, zero()));
   }
 }
 

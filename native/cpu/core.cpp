@@ -31,12 +31,12 @@ Format format_named(const std::string& tensor, const std::string& type) {
 }
 
 Core::Core(const Shape& shape, const Options& options, const float* cosine, const float* sine)
-    : shape_(shape), options_(options), kernels_(choose_kernels(options.isa.c_str())), layers_(shape.layers) {
+    : shape_(shape), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape)), layers_(shape.layers) {
   if (options.slots < 1 || options.pages < 1 || options.threads < 1) throw std::invalid_argument("slots, pages and threads must be at least 1");
   const size_t table = static_cast<size_t>(shape.context) * (shape.rope_size / 2);
   cosine_.assign(cosine, cosine + table);
   sine_.assign(sine, sine + table);
-  pool_ = Mapping(page_bytes(shape) * options.pages);
+  pool_ = Mapping(cache_.page_bytes() * options.pages);
   slots_.resize(options.slots);
   for (Slot& slot : slots_) slot.ids.resize(shape.context);
   work_ = std::make_unique<Work>();
@@ -44,10 +44,7 @@ Core::Core(const Shape& shape, const Options& options, const float* cosine, cons
 
 Core::~Core() = default;
 
-size_t Core::page_bytes(const Shape& shape) {
-  const size_t value_stride = (shape.head_size + kLanesWide - 1) / kLanesWide * kLanesWide;
-  return static_cast<size_t>(shape.layers) * shape.kv_heads * kPage * (shape.head_size + value_stride) * sizeof(uint16_t);
-}
+CacheLayout Core::cache_layout(const Shape& shape) { return {shape.layers, shape.kv_heads, shape.head_size}; }
 
 size_t Core::logits_stride() const { return static_cast<size_t>(head().tiles) * kTileRows; }
 

@@ -75,7 +75,7 @@ class Core {
   // Moves the slot to `position`: where it stands, anywhere its last step reached, or 0. Absolute, so it can be repeated.
   void commit(int slot, int position);
 
-  static size_t page_bytes(const Shape& shape);
+  static CacheLayout cache_layout(const Shape& shape);
   const Shape& shape() const { return shape_; }
   const char* isa() const { return kernels_.name; }
   size_t logits_stride() const;
@@ -99,6 +99,7 @@ class Core {
   const Shape shape_;
   const Options options_;
   const Kernels& kernels_;
+  const CacheLayout cache_;
   Arena arena_;
   Matrix embedding_, head_;
   const float* final_norm_ = nullptr;

@@ -5,22 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cache.h"
 #include "tile.h"
 
 namespace paceline {
 
 // What becomes of the sums of a product: written over, or added to, out[column][row].
 enum class Epilogue { Store, Add };
-
-// Keys and values of one layer and kv head, as an attention work item sees them.
-struct CacheView {
-  uint16_t* pool;           // pages; page p begins at pool + p * page_stride
-  size_t page_stride;       // in halves
-  size_t key_offset;        // of this layer and head within a page: K [head_size][64 keys]
-  size_t value_offset;      //                                       V [64 keys][value_stride]
-  int head_size;
-  int value_stride;         // head_size rounded up to 16
-};
 
 struct Kernels {
   const char* name;
@@ -57,8 +48,6 @@ struct Kernels {
   void (*weigh)(const float* x, float peak, float factor, int size, float* y);
 };
 
-constexpr int kPage = 64;        // positions to a page, keys to an attention block
-constexpr int kSplit = 512;      // positions to a split
 constexpr int kQueryTile = 16;   // most queries to one attend call
 constexpr size_t attention_scratch(int value_stride) { return kPage + 2 * static_cast<size_t>(value_stride) + 16; }
 

@@ -88,11 +88,10 @@ void Core::prepare(const std::vector<Row>& rows, Work& work) {
 
   work.own.resize(options_.threads);
   const int widest = std::max({blocks_of(shape_.width), blocks_of(shape_.ffn), blocks_of(q)});
-  const size_t value_stride = padded(shape_.head_size, kLanesWide);
   for (Private& own : work.own) {
     own.sampler.reserve(shape_.vocab);
     own.norm.reserve(padded(std::max(shape_.width, shape_.head_size), kBlock) + kLanesWide);
-    own.attention.reserve(kQueryTile * attention_scratch(static_cast<int>(value_stride)));
+    own.attention.reserve(kQueryTile * attention_scratch(cache_.value_stride()));
     own.scratch = {own.panel.reserve(widest * sizeof(FloatPanelTile)), own.sums.reserve(4 * static_cast<size_t>(std::max(work.columns, outputs)) * kTileRows), 0};
   }
 }
@@ -107,25 +106,13 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
   const int columns = work.columns, outputs = static_cast<int>(work.output_column.size());
   const int q = s.heads * s.head_size, group = s.heads / s.kv_heads, rope = s.rope_size / 2;
   const int width_blocks = blocks_of(s.width), ffn_blocks = blocks_of(s.ffn), q_blocks = blocks_of(q);
-  const int value_stride = padded(s.head_size, kLanesWide);
   const float query_scale = 1.0f / __builtin_sqrtf(static_cast<float>(s.head_size));
-  const size_t page_stride = page_bytes(s) / sizeof(uint16_t);
-  const size_t head_halves = static_cast<size_t>(kPage) * (s.head_size + value_stride);
   float* const x = work.x.data();
   float* const qkv = work.qkv.data();
   float* const attention = work.attention.data();
   float* const logits = work.logits.data();
 
-  const auto cache = [&](int layer, int kv_head) {
-    CacheView view;
-    view.pool = static_cast<uint16_t*>(pool_.data());
-    view.page_stride = page_stride;
-    view.key_offset = (static_cast<size_t>(layer) * s.kv_heads + kv_head) * head_halves;
-    view.value_offset = view.key_offset + static_cast<size_t>(kPage) * s.head_size;
-    view.head_size = s.head_size;
-    view.value_stride = value_stride;
-    return view;
-  };
+  const auto cache = [&](int layer, int kv_head) { return cache_.view(static_cast<uint8_t*>(pool_.data()), layer, kv_head); };
 
   const auto norm_columns = [&](const Member& me, Private& own, const float* weight) {
     const auto [begin, end] = me.share(columns);
