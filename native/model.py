@@ -4,36 +4,19 @@ Everything here is strict: a key that would change the maths and a tensor that n
 because a model run with a bias left out or an unscaled rotation still produces fluent, wrong text.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import isfinite
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
+from .arrange import arranged
+from .families import FAMILIES, Activation, Family, LayerKind, RopeLayout
+from .metadata_keys import Keys
+from .tensors import expected_tensors, is_vector
 from .weights import Metadata, ModelUnreadable, Tensor
 
-RopeLayout = Literal["pairs", "halves"]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """What the files of an architecture have in common and do not say.
-
-    `rope_layout` "pairs" turns the values 2i and 2i + 1 of a head together, "halves" turns i and i + rope_size / 2.
-    """
-
-    rope_layout: RopeLayout
-    qkv_bias: bool = False  # queries, keys and values have a bias
-    qk_norm: bool = False  # each head of queries and keys is normed before it turns
-
-
-FAMILIES: Mapping[str, Family] = {
-    "llama": Family("pairs"),
-    "qwen2": Family("halves", qkv_bias=True),
-    "qwen3": Family("halves", qk_norm=True),
-}
 MATRIX_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
 VECTOR_TYPES = ("F32",)
 
@@ -45,9 +28,14 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "attention.scale": 0.0,
     "attention.sliding_window": 0,
     "attention.temperature_length": 0,
+    "attn_logit_softcapping": 0.0,
     "embedding_scale": 1.0,
     "expert_count": 0,
+    "expert_gating_func": 1,
+    "expert_weights_scale": 1.0,
+    "final_logit_softcapping": 0.0,
     "logit_scale": 1.0,
+    "nextn_predict_layers": 0,
     "residual_scale": 1.0,
     "rope.scale_linear": 1.0,
 }
@@ -56,7 +44,13 @@ ROPE_FREQUENCIES = "rope_freqs.weight"
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout."""
+    """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout.
+
+    Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
+    included, and turns by `local_rope_base` without divisors. A "recurrent" layer holds, for each value head, a state
+    [key_size, value_size] and the last conv_kernel - 1 inputs of its convolution. Value head h reads key head
+    h // (value_heads / key_heads) if `grouped_heads`, else h mod key_heads.
+    """
 
     architecture: str
     layers: int
@@ -74,29 +68,55 @@ class ModelShape:
     tied: bool
     qkv_bias: bool
     qk_norm: bool
+    kinds: tuple[LayerKind, ...]  # [layers]
+    query_scale: float
     rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
+    window: int = 0
+    local_rope_base: float = 0.0  # 0: rope_base
+    gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
+    post_norms: bool = False  # post_attention_norm and post_ffw_norm, of what a branch gives, before it is added
+    activation: Activation = "silu"  # "gelu" is its tanh form
+    embedding_scale: float = 1.0
+    attention_softcap: float = 0.0  # 0: none
+    final_softcap: float = 0.0  # 0: none
+    experts: int = 0
+    experts_used: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0  # 0: no shared expert
+    normalize_experts: bool = False  # the weights of the chosen experts are divided by their sum
+    conv_kernel: int = 0
+    key_heads: int = 0
+    value_heads: int = 0
+    key_size: int = 0
+    value_size: int = 0
+    grouped_heads: bool = False
+
+    @property
+    def ffn_norm(self) -> str:
+        """The name of the norm before the feed-forward part; the hybrid families have another."""
+        return "post_attention_norm" if self.gated_attention else "ffn_norm"
 
     @classmethod
     def from_metadata(cls, metadata: Metadata, tensors: Sequence[Tensor]) -> Self:
         """Reads the shape and checks the tensors against it; raises ModelUnreadable naming what is wrong."""
         try:
-            shape = cls._read(metadata, tied=all(tensor.name != "output.weight" for tensor in tensors))
+            shape = cls._read(metadata, tensors)
             shape._check_sizes()
-            shape._check_tensors(tensors)
+            shape._check_tensors(arranged(shape, tensors))
             shape = replace(shape, rope_divisors=shape._rope_divisors(metadata, tensors))
         except ValueError as problem:
             raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
         return shape
 
     @classmethod
-    def _read(cls, metadata: Metadata, tied: bool) -> Self:
+    def _read(cls, metadata: Metadata, tensors: Sequence[Tensor]) -> Self:
         architecture = metadata.architecture
         family = FAMILIES.get(architecture)
         if family is None:
             raise ValueError(f"its architecture is {architecture!r}, supported: {', '.join(FAMILIES)}")
         keys = Keys(architecture, metadata.values)
         for name, harmless in UNUSED_KEYS.items():
-            if metadata.values.get(f"{architecture}.{name}", harmless) != harmless:
+            if name not in family.own_keys and metadata.values.get(f"{architecture}.{name}", harmless) != harmless:
                 raise ValueError(f"the key '{architecture}.{name}' is not supported (only {harmless!r})")
         layout = metadata.values.get("paceline.rope_layout", family.rope_layout)
         if layout not in ("pairs", "halves"):
@@ -105,24 +125,75 @@ class ModelShape:
         head_size = keys.size("attention.key_length", width // heads)
         if keys.size("attention.value_length", head_size) != head_size:
             raise ValueError(f"the key '{architecture}.attention.value_length' is not the key length, {head_size}")
+        layers = keys.size("block_count")
         return cls(
             architecture=architecture,
-            layers=keys.size("block_count"),
+            layers=layers,
             width=width,
             heads=heads,
             kv_heads=keys.size("attention.head_count_kv", heads),
             head_size=head_size,
-            ffn=keys.size("feed_forward_length"),
+            ffn=keys.size("expert_feed_forward_length" if family.experts else "feed_forward_length"),
             vocab=metadata.vocab,
             context=keys.size("context_length"),
             rope_base=keys.positive("rope.freq_base", 10000.0),
             rope_size=keys.size("rope.dimension_count", head_size),
             rope_layout=layout,
             norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
-            tied=tied,
+            tied=all(tensor.name != "output.weight" for tensor in tensors),
             qkv_bias=family.qkv_bias,
             qk_norm=family.qk_norm,
+            kinds=family.kinds(keys, min(layers, len(tensors))),  # each layer has tensors: a damaged count may be huge
+            gated_attention=family.gated_attention,
+            post_norms=family.post_norms,
+            activation=family.activation,
+            embedding_scale=float(np.sqrt(np.float32(width))) if family.scaled_embedding else 1.0,
+            attention_softcap=keys.optional("attn_logit_softcapping"),
+            final_softcap=keys.optional("final_logit_softcapping"),
+            query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
+            grouped_heads=family.grouped_heads,
+            **cls._read_sliding(keys, family),
+            **cls._read_experts(keys, family),
+            **cls._read_recurrent(keys, family),
         )
+
+    @staticmethod
+    def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
+        if family.layer_kind != "sliding":
+            return {}
+        return {
+            "window": keys.size("attention.sliding_window"),
+            "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base),
+        }
+
+    @staticmethod
+    def _read_experts(keys: Keys, family: Family) -> dict[str, Any]:
+        if not family.experts:
+            return {}
+        return {
+            "experts": keys.size("expert_count"),
+            "experts_used": keys.size("expert_used_count"),
+            "expert_ffn": keys.size("expert_feed_forward_length"),
+            "shared_ffn": keys.size("expert_shared_feed_forward_length") if family.shared_expert else 0,
+            "normalize_experts": keys.flag("expert_weights_norm", True),
+        }
+
+    @staticmethod
+    def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
+        if family.layer_kind != "recurrent":
+            return {}
+        value_heads, inner = keys.size("ssm.time_step_rank"), keys.size("ssm.inner_size")
+        if inner % value_heads:
+            raise ValueError(
+                f"the key '{keys.architecture}.ssm.inner_size' is {inner}, no multiple of its {value_heads} value heads"
+            )
+        return {
+            "conv_kernel": keys.size("ssm.conv_kernel"),
+            "key_heads": keys.size("ssm.group_count"),
+            "value_heads": value_heads,
+            "key_size": keys.size("ssm.state_size"),
+            "value_size": inner // value_heads,
+        }
 
     def _check_sizes(self) -> None:
         if self.vocab < 1:
@@ -131,6 +202,10 @@ class ModelShape:
             raise ValueError(f"its {self.heads} heads are no multiple of its {self.kv_heads} key/value heads")
         if self.rope_size % 2 or self.rope_size > self.head_size:
             raise ValueError(f"its rope size {self.rope_size} is odd or above its head size {self.head_size}")
+        if self.experts_used > self.experts:
+            raise ValueError(f"it uses {self.experts_used} of its {self.experts} experts")
+        if self.key_heads and self.value_heads % self.key_heads:
+            raise ValueError(f"its {self.value_heads} value heads are no multiple of its {self.key_heads} key heads")
 
     def _rope_divisors(self, metadata: Metadata, tensors: Sequence[Tensor]) -> tuple[float, ...]:
         """Linear scaling divides every frequency alike, rope_freqs.weight (Llama 3) each by a factor of its own."""
@@ -152,7 +227,7 @@ class ModelShape:
     def _check_tensors(self, tensors: Sequence[Tensor]) -> None:
         found = {tensor.name: tensor for tensor in tensors}
         optional = [(ROPE_FREQUENCIES, 1, self.rope_size // 2)] if ROPE_FREQUENCIES in found else []
-        for name, rows, columns in chain(self.expected_tensors(), optional):  # lazily: a damaged count may be huge
+        for name, rows, columns in chain(expected_tensors(self), optional):  # lazily: a damaged count may be huge
             tensor = found.pop(name, None)
             if tensor is None:
                 raise ValueError(f"the tensor {name!r} [{rows}, {columns}] is missing")
@@ -160,60 +235,8 @@ class ModelShape:
                 raise ValueError(
                     f"the tensor {name!r} is [{tensor.rows}, {tensor.columns}], expected [{rows}, {columns}]"
                 )
-            vector = name.endswith(("_norm.weight", ".bias")) or name == ROPE_FREQUENCIES
-            supported = VECTOR_TYPES if vector else MATRIX_TYPES
+            supported = VECTOR_TYPES if is_vector(name) else MATRIX_TYPES
             if tensor.type not in supported:
                 raise ValueError(f"the tensor {name!r} is {tensor.type}, supported: {', '.join(supported)}")
         if found:
             raise ValueError(f"the tensor {min(found)!r} is not part of a supported {self.architecture} model")
-
-    def expected_tensors(self) -> Iterator[tuple[str, int, int]]:
-        """Every tensor that a model of this shape has: name, rows, columns."""
-        attention, cache = self.heads * self.head_size, self.kv_heads * self.head_size
-        yield "token_embd.weight", self.vocab, self.width
-        for layer in range(self.layers):
-            yield f"blk.{layer}.attn_norm.weight", 1, self.width
-            yield f"blk.{layer}.attn_q.weight", attention, self.width
-            yield f"blk.{layer}.attn_k.weight", cache, self.width
-            yield f"blk.{layer}.attn_v.weight", cache, self.width
-            yield f"blk.{layer}.attn_output.weight", self.width, attention
-            if self.qkv_bias:
-                yield f"blk.{layer}.attn_q.bias", 1, attention
-                yield f"blk.{layer}.attn_k.bias", 1, cache
-                yield f"blk.{layer}.attn_v.bias", 1, cache
-            if self.qk_norm:
-                yield f"blk.{layer}.attn_q_norm.weight", 1, self.head_size
-                yield f"blk.{layer}.attn_k_norm.weight", 1, self.head_size
-            yield f"blk.{layer}.ffn_norm.weight", 1, self.width
-            yield f"blk.{layer}.ffn_gate.weight", self.ffn, self.width
-            yield f"blk.{layer}.ffn_up.weight", self.ffn, self.width
-            yield f"blk.{layer}.ffn_down.weight", self.width, self.ffn
-        yield "output_norm.weight", 1, self.width
-        if not self.tied:
-            yield "output.weight", self.vocab, self.width
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """The numbers under one architecture's prefix."""
-
-    architecture: str
-    values: Mapping[str, Any]
-
-    def size(self, name: str, default: int | None = None) -> int:
-        value = self._value(name, default)
-        if type(value) is not int or value < 1:
-            raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a whole number above 0")
-        return value
-
-    def positive(self, name: str, default: float | None = None) -> float:
-        value = self._value(name, default)
-        if type(value) is not float or not isfinite(value) or value <= 0:
-            raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a number above 0")
-        return value
-
-    def _value(self, name: str, default: float | None) -> Any:
-        value = self.values.get(f"{self.architecture}.{name}", default)
-        if value is None:
-            raise ValueError(f"the key '{self.architecture}.{name}' is missing")
-        return value

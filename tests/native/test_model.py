@@ -51,6 +51,8 @@ def test_the_shape_of_the_demo_model(demo_model: Path) -> None:
         tied=True,
         qkv_bias=False,
         qk_norm=False,
+        kinds=("attention",) * 30,
+        query_scale=0.125,
     )
 
 

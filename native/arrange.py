@@ -1,0 +1,67 @@
+"""Tensors in the one form that the reference and the cores read, whatever form a file has them in.
+
+Rows of a matrix are moved as the bytes they are, whatever the type of the weights. What has the form already is passed
+on, memory-mapped; so nothing changes when this is done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .weights import Tensor
+
+if TYPE_CHECKING:
+    from .model import ModelShape
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors with those that files fuse taken apart."""
+    return [part for tensor in tensors for part in _parts(shape, tensor)]
+
+
+def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
+    *before, name = tensor.name.split(".", 2)
+    block = ".".join(before)
+    ratio = shape.value_heads // shape.key_heads if shape.key_heads else 0
+    match name:
+        case "ssm_a.weight":
+            yield replace(tensor, name=f"{block}.ssm_a")
+        case "ffn_gate_up_exps.weight":
+            gate, up = _taken_apart(tensor, shape.experts, [shape.expert_ffn] * 2)
+            yield _joined(tensor, f"{block}.ffn_gate_exps.weight", [gate])
+            yield _joined(tensor, f"{block}.ffn_up_exps.weight", [up])
+        case "ssm_in.weight" if ratio:
+            values = ratio * shape.value_size
+            query, key, value, gate = _taken_apart(tensor, shape.key_heads, [shape.key_size] * 2 + [values] * 2)
+            yield _joined(tensor, f"{block}.attn_qkv.weight", [query, key, value])
+            yield _joined(tensor, f"{block}.attn_gate.weight", [gate])
+        case "ssm_ba.weight" if ratio:
+            beta, alpha = _taken_apart(tensor, shape.key_heads, [ratio] * 2)
+            yield _joined(tensor, f"{block}.ssm_beta.weight", [beta])
+            yield _joined(tensor, f"{block}.ssm_alpha.weight", [alpha])
+        case _:
+            yield tensor
+
+
+def _taken_apart(tensor: Tensor, groups: int, sizes: list[int]) -> list[Bytes]:
+    """A tensor of `groups` times the parts of `sizes` rows: each part [groups, rows, bytes of one row]."""
+    rows = groups * sum(sizes)
+    if tensor.rows != rows:
+        raise ValueError(
+            f"the tensor {tensor.name!r} is [{tensor.rows}, {tensor.columns}], expected [{rows}, {tensor.columns}]"
+        )
+    grouped = tensor.data.reshape(groups, sum(sizes), -1)
+    return np.split(grouped, np.cumsum(sizes)[:-1], axis=1)
+
+
+def _joined(tensor: Tensor, name: str, parts: list[Bytes]) -> Tensor:
+    """Parts [groups, rows, bytes of one row], one below the other, each with its groups one below the other."""
+    data = np.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
+    return replace(tensor, name=name, rows=len(data), data=data)

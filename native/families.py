@@ -1,0 +1,85 @@
+"""What the files of each supported architecture have in common and do not say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Literal
+
+from .metadata_keys import Keys
+
+RopeLayout = Literal["pairs", "halves"]
+LayerKind = Literal["attention", "sliding", "recurrent"]
+Activation = Literal["silu", "gelu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`rope_layout` "pairs" turns the values 2i and 2i + 1 of a head together, "halves" i and i + rope_size / 2.
+
+    `layer_kind` is what all layers are but every `interval`-th, which is full attention; `interval_key` may say another
+    interval. 0: every layer is full attention. `own_keys` are keys that change the maths and that this family reads.
+    """
+
+    rope_layout: RopeLayout
+    qkv_bias: bool = False  # queries, keys and values have a bias
+    qk_norm: bool = False  # each head of queries and keys is normed before it turns
+    interval: int = 0
+    interval_key: str = ""
+    layer_kind: LayerKind = "attention"
+    local_rope_base: float = 0.0  # of sliding layers
+    gated_attention: bool = False  # the query product holds a gate for each value that attention gives
+    post_norms: bool = False  # what a branch gives is normed before it is added
+    activation: Activation = "silu"
+    scaled_embedding: bool = False  # by the root of the width
+    experts: bool = False
+    shared_expert: bool = False
+    grouped_heads: bool = False  # the value heads of one key head lie side by side
+    own_keys: tuple[str, ...] = ()
+
+    def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
+        interval = keys.size(self.interval_key, self.interval) if self.interval else 1
+        return tuple("attention" if (layer + 1) % interval == 0 else self.layer_kind for layer in range(layers))
+
+    def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
+        """What queries are multiplied by where the file does not say; Gemma 3's 27B goes by its width."""
+        odd = self.layer_kind == "sliding" and layers == 62
+        return 1 / sqrt(width / heads if odd else head_size)
+
+
+EXPERT_KEYS = ("expert_count",)
+HYBRID = Family(
+    "halves",
+    qk_norm=True,
+    interval=4,
+    interval_key="full_attention_interval",
+    layer_kind="recurrent",
+    gated_attention=True,
+)
+FAMILIES: Mapping[str, Family] = {
+    "llama": Family("pairs"),
+    "qwen2": Family("halves", qkv_bias=True),
+    "qwen3": Family("halves", qk_norm=True),
+    "qwen3moe": Family("halves", qk_norm=True, experts=True, own_keys=EXPERT_KEYS),
+    "gemma3": Family(
+        "halves",
+        qk_norm=True,
+        interval=6,
+        interval_key="attention.sliding_window_pattern",
+        layer_kind="sliding",
+        local_rope_base=10000.0,
+        post_norms=True,
+        activation="gelu",
+        scaled_embedding=True,
+        own_keys=(
+            "attention.scale",
+            "attention.sliding_window",
+            "attention.sliding_window_pattern",
+            "attn_logit_softcapping",
+            "final_logit_softcapping",
+            "rope.freq_base_swa",
+        ),
+    ),
+    "qwen35": HYBRID,
+    "qwen35moe": replace(HYBRID, experts=True, shared_expert=True, own_keys=EXPERT_KEYS),
+    "qwen3next": replace(HYBRID, experts=True, shared_expert=True, own_keys=EXPERT_KEYS, grouped_heads=True),
+}

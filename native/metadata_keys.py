@@ -1,0 +1,40 @@
+"""The numbers under one architecture's prefix in a file's metadata, checked as they are read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    architecture: str
+    values: Mapping[str, Any]
+
+    def size(self, name: str, default: int | None = None) -> int:
+        value = self._value(name, default)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a whole number above 0")
+        return value
+
+    def positive(self, name: str, default: float | None = None) -> float:
+        value = self._value(name, default)
+        if type(value) is not float or not isfinite(value) or value <= 0:
+            raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a number above 0")
+        return value
+
+    def optional(self, name: str) -> float:
+        """A number above 0, or 0.0 where the key is missing or 0."""
+        return self.positive(name) if self.values.get(f"{self.architecture}.{name}") else 0.0
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self._value(name, default)
+        if type(value) is not bool:
+            raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected true or false")
+        return value
+
+    def _value(self, name: str, default: float | None) -> Any:
+        value = self.values.get(f"{self.architecture}.{name}", default)
+        if value is None:
+            raise ValueError(f"the key '{self.architecture}.{name}' is missing")
+        return value

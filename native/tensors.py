@@ -1,0 +1,94 @@
+"""The tensors that a model of some shape has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .model import ModelShape
+
+Expected = tuple[str, int, int]  # name, rows, columns
+
+
+def expected_tensors(shape: ModelShape) -> Iterator[Expected]:
+    """Every tensor, lazily: the layer count of a damaged file may be huge."""
+    yield "token_embd.weight", shape.vocab, shape.width
+    for layer in range(shape.layers):
+        recurrent = shape.kinds[layer] == "recurrent"
+        parts = chain(
+            recurrent_layer(shape) if recurrent else attention(shape),
+            experts(shape) if shape.experts else feed_forward(shape),
+        )
+        for name, rows, columns in parts:
+            yield f"blk.{layer}.{name}", rows, columns
+    yield "output_norm.weight", 1, shape.width
+    if not shape.tied:
+        yield "output.weight", shape.vocab, shape.width
+
+
+def attention(shape: ModelShape) -> Iterator[Expected]:
+    mixed, cache = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    yield "attn_norm.weight", 1, shape.width
+    yield "attn_q.weight", mixed * (2 if shape.gated_attention else 1), shape.width
+    yield "attn_k.weight", cache, shape.width
+    yield "attn_v.weight", cache, shape.width
+    yield "attn_output.weight", shape.width, mixed
+    if shape.qkv_bias:
+        yield "attn_q.bias", 1, mixed
+        yield "attn_k.bias", 1, cache
+        yield "attn_v.bias", 1, cache
+    if shape.qk_norm:
+        yield "attn_q_norm.weight", 1, shape.head_size
+        yield "attn_k_norm.weight", 1, shape.head_size
+
+
+def recurrent_layer(shape: ModelShape) -> Iterator[Expected]:
+    values = shape.value_heads * shape.value_size
+    channels = 2 * shape.key_heads * shape.key_size + values
+    yield "attn_norm.weight", 1, shape.width
+    yield "attn_qkv.weight", channels, shape.width
+    yield "attn_gate.weight", values, shape.width
+    yield "ssm_conv1d.weight", channels, shape.conv_kernel
+    yield "ssm_a", 1, shape.value_heads
+    yield "ssm_alpha.weight", shape.value_heads, shape.width
+    yield "ssm_beta.weight", shape.value_heads, shape.width
+    yield "ssm_dt.bias", 1, shape.value_heads
+    yield "ssm_norm.weight", 1, shape.value_size
+    yield "ssm_out.weight", shape.width, values
+
+
+def feed_forward(shape: ModelShape) -> Iterator[Expected]:
+    yield from feed_forward_norms(shape)
+    yield "ffn_gate.weight", shape.ffn, shape.width
+    yield "ffn_up.weight", shape.ffn, shape.width
+    yield "ffn_down.weight", shape.width, shape.ffn
+
+
+def experts(shape: ModelShape) -> Iterator[Expected]:
+    """Of the routed experts, those of one kind lie one below the other in a single tensor."""
+    yield from feed_forward_norms(shape)
+    yield "ffn_gate_inp.weight", shape.experts, shape.width
+    yield "ffn_gate_exps.weight", shape.experts * shape.expert_ffn, shape.width
+    yield "ffn_up_exps.weight", shape.experts * shape.expert_ffn, shape.width
+    yield "ffn_down_exps.weight", shape.experts * shape.width, shape.expert_ffn
+    if shape.shared_ffn:
+        yield "ffn_gate_inp_shexp.weight", 1, shape.width
+        yield "ffn_gate_shexp.weight", shape.shared_ffn, shape.width
+        yield "ffn_up_shexp.weight", shape.shared_ffn, shape.width
+        yield "ffn_down_shexp.weight", shape.width, shape.shared_ffn
+
+
+def feed_forward_norms(shape: ModelShape) -> Iterator[Expected]:
+    yield f"{shape.ffn_norm}.weight", 1, shape.width
+    if shape.post_norms:
+        yield "post_attention_norm.weight", 1, shape.width
+        yield "post_ffw_norm.weight", 1, shape.width
+
+
+def is_vector(name: str) -> bool:
+    """Norms, biases and the small tensors that are no product's weights, or (routers) decide too much to be rounded."""
+    part = name.rsplit(".", 2)[-2] if name.endswith(".weight") else name.rsplit(".", 1)[-1]
+    small = ("ssm_a", "ssm_conv1d", "ffn_gate_inp", "ffn_gate_inp_shexp", "rope_freqs", "bias")
+    return part in small or part.endswith("_norm")
