@@ -5,22 +5,26 @@
 The same options give the same bytes. The weights are scaled so that the logits spread (standard deviation about 3) and
 attention looks at more than the last token. The tokenizer is byte-level BPE: three special tokens, then as many of the
 256 bytes as the vocabulary has room for, then merged lower-case words.
+
+Architectures differ in their layers: with "gemma3" and the hybrids every --interval-th is full attention, the others
+slide or are recurrent. Options that an architecture has no use for are ignored.
 """
 
 import argparse
 import itertools
 import os
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from string import ascii_lowercase
 
 import gguf
-import numpy as np
+from tiny_weights import EXPERTS, HYBRIDS, SHARED_EXPERT, add_weights
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 END = 2
 FLOATS = ("F32", "F16", "BF16")
+INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | {"gemma3": "attention.sliding_window_pattern"}
+ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma3", *HYBRIDS)
 TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -32,7 +36,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--architecture", choices=["llama", "qwen2", "qwen3"], default="llama")
+    parser.add_argument("--architecture", choices=ARCHITECTURES, default="llama")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--heads", type=int, default=4)
@@ -46,20 +50,40 @@ def options() -> argparse.Namespace:
     parser.add_argument("--tied", action=argparse.BooleanOptionalAction, default=False, help="no separate head")
     parser.add_argument("--untied", action="store_false", dest="tied", help="a separate head (the default)")
     parser.add_argument("--rope-layout", choices=["pairs", "halves"], help="default: the architecture's")
-    parser.add_argument("--rope-size", type=int, help="default: --head-size")
-    parser.add_argument("--rope-base", type=float, default=10000.0)
+    parser.add_argument("--rope-size", type=int, help="default: --head-size, of hybrids half of it")
+    parser.add_argument("--rope-base", type=float, help="default: 10000, of gemma3 a million")
     parser.add_argument("--norm-epsilon", type=float, default=1e-5)
+    parser.add_argument("--interval", type=int, default=2, help="of layers with full attention")
+    parser.add_argument("--window", type=int, default=24, help="positions a sliding layer sees")
+    parser.add_argument("--experts", type=int, default=8)
+    parser.add_argument("--experts-used", type=int, default=3)
+    parser.add_argument("--expert-ffn", type=int, default=32)
+    parser.add_argument("--shared-ffn", type=int, default=64)
+    parser.add_argument("--conv-kernel", type=int, default=4)
+    parser.add_argument("--key-heads", type=int, default=2)
+    parser.add_argument("--value-heads", type=int, default=4)
+    parser.add_argument("--key-size", type=int, default=16)
+    parser.add_argument("--value-size", type=int, default=16)
     chosen = parser.parse_args()
+    if chosen.rope_base is None:
+        chosen.rope_base = 1e6 if chosen.architecture == "gemma3" else 10000.0
+    if chosen.rope_size is None:
+        chosen.rope_size = chosen.head_size // 2 if chosen.architecture in HYBRIDS else chosen.head_size
+    if chosen.value_heads % chosen.key_heads:
+        parser.error(f"--value-heads {chosen.value_heads} is no multiple of --key-heads {chosen.key_heads}")
     if chosen.heads % chosen.kv_heads:
         parser.error(f"--heads {chosen.heads} is no multiple of --kv-heads {chosen.kv_heads}")
     if chosen.vocab < len(SPECIALS) + 3:
         parser.error(f"--vocab {chosen.vocab} is too small, expected at least {len(SPECIALS) + 3}")
     quantized = {chosen.type, chosen.embedding_type} - {*FLOATS, None}
-    for name, size in (
-        ("width", chosen.width),
-        ("ffn", chosen.ffn),
-        ("heads times head-size", chosen.heads * chosen.head_size),
-    ):
+    sizes = {"width": chosen.width, "heads times head-size": chosen.heads * chosen.head_size}
+    if chosen.architecture in EXPERTS:
+        sizes |= {"expert-ffn": chosen.expert_ffn, "shared-ffn": chosen.shared_ffn}
+    else:
+        sizes["ffn"] = chosen.ffn
+    if chosen.architecture in HYBRIDS:
+        sizes["value-heads times value-size"] = chosen.value_heads * chosen.value_size
+    for name, size in sizes.items():
         if quantized and size % 32:
             parser.error(f"{name} is {size}, expected a multiple of 32 for {min(quantized)}")
     return chosen
@@ -112,65 +136,28 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     if chosen.heads * chosen.head_size != chosen.width:
         writer.add_key_length(chosen.head_size)
         writer.add_value_length(chosen.head_size)
-    writer.add_rope_dimension_count(chosen.rope_size or chosen.head_size)
+    writer.add_rope_dimension_count(chosen.rope_size)
     writer.add_rope_freq_base(chosen.rope_base)
     writer.add_layer_norm_rms_eps(chosen.norm_epsilon)
     writer.add_vocab_size(chosen.vocab)
     if chosen.rope_layout:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
-
-
-def stored(values: np.ndarray, kind: str) -> np.ndarray:
-    """values [rows, columns] as the bytes of a type; IQ4_NL, which the gguf package only reads, by the nearest code."""
-    if kind != "IQ4_NL":
-        return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
-    levels = np.array(gguf.quants.IQ4_NL.kvalues, np.float32)
-    blocks = values.reshape(-1, 32)  # [blocks, 32]
-    scale = (np.abs(blocks).max(axis=1, keepdims=True) / 127).astype(np.float16)
-    codes = np.abs(blocks[..., None] - scale[..., None].astype(np.float32) * levels).argmin(axis=2).astype(np.uint8)
-    packed = np.concatenate([scale.view(np.uint8), codes[:, :16] | codes[:, 16:] << 4], axis=1)  # [blocks, 18]
-    return packed.reshape(len(values), -1)
-
-
-def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
-    def normal(name: str, *shape: int) -> np.ndarray:
-        """Each tensor has a generator of its own (RandomState: its stream never changes between versions)."""
-        generator = np.random.RandomState([chosen.seed & 0xFFFFFFFF, zlib.crc32(name.encode())])
-        return generator.standard_normal(shape).astype(np.float32)
-
-    def matrix(name: str, rows: int, columns: int, gain: float, kind: str = chosen.type) -> None:
-        values = normal(name, rows, columns) * np.float32(gain / np.sqrt(columns))  # [rows, columns]
-        writer.add_tensor(name, stored(values, kind), raw_dtype=gguf.GGMLQuantizationType[kind])
-
-    def norm(name: str, size: int = chosen.width) -> None:
-        writer.add_tensor(name, 1 + np.float32(0.1) * normal(name, size))  # [size]
-
-    def bias(name: str, size: int) -> None:
-        writer.add_tensor(name, np.float32(0.3) * normal(name, size))  # [size]
-
-    attention, cache = chosen.heads * chosen.head_size, chosen.kv_heads * chosen.head_size
-    outgoing = 4.5 if chosen.tied else 1.5  # else a tied head would repeat the last token for ever
-    matrix("token_embd.weight", chosen.vocab, chosen.width, 3.0, chosen.embedding_type or chosen.type)
-    for layer in range(chosen.layers):
-        norm(f"blk.{layer}.attn_norm.weight")
-        matrix(f"blk.{layer}.attn_q.weight", attention, chosen.width, 1.5)
-        matrix(f"blk.{layer}.attn_k.weight", cache, chosen.width, 1.5)
-        matrix(f"blk.{layer}.attn_v.weight", cache, chosen.width, 1.0)
-        matrix(f"blk.{layer}.attn_output.weight", chosen.width, attention, outgoing)
-        if chosen.architecture == "qwen2":
-            bias(f"blk.{layer}.attn_q.bias", attention)
-            bias(f"blk.{layer}.attn_k.bias", cache)
-            bias(f"blk.{layer}.attn_v.bias", cache)
-        if chosen.architecture == "qwen3":
-            norm(f"blk.{layer}.attn_q_norm.weight", chosen.head_size)
-            norm(f"blk.{layer}.attn_k_norm.weight", chosen.head_size)
-        norm(f"blk.{layer}.ffn_norm.weight")
-        matrix(f"blk.{layer}.ffn_gate.weight", chosen.ffn, chosen.width, 1.0)
-        matrix(f"blk.{layer}.ffn_up.weight", chosen.ffn, chosen.width, 1.0)
-        matrix(f"blk.{layer}.ffn_down.weight", chosen.width, chosen.ffn, outgoing)
-    norm("output_norm.weight")
-    if not chosen.tied:
-        matrix("output.weight", chosen.vocab, chosen.width, 3.0)
+    if chosen.architecture in INTERVAL_KEYS:
+        writer.add_uint32(f"{chosen.architecture}.{INTERVAL_KEYS[chosen.architecture]}", chosen.interval)
+    if chosen.architecture == "gemma3":
+        writer.add_sliding_window(chosen.window)
+    if chosen.architecture in EXPERTS:
+        writer.add_expert_count(chosen.experts)
+        writer.add_expert_used_count(chosen.experts_used)
+        writer.add_expert_feed_forward_length(chosen.expert_ffn)
+    if chosen.architecture in SHARED_EXPERT:
+        writer.add_expert_shared_feed_forward_length(chosen.shared_ffn)
+    if chosen.architecture in HYBRIDS:
+        writer.add_ssm_conv_kernel(chosen.conv_kernel)
+        writer.add_ssm_inner_size(chosen.value_heads * chosen.value_size)
+        writer.add_ssm_state_size(chosen.key_size)
+        writer.add_ssm_time_step_rank(chosen.value_heads)
+        writer.add_ssm_group_count(chosen.key_heads)
 
 
 def main() -> None:

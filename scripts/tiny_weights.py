@@ -1,0 +1,132 @@
+"""The seeded tensors of make_tiny_model.py, named and shaped as each architecture's files have them."""
+
+import argparse
+import zlib
+
+import gguf
+import numpy as np
+
+HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
+SHARED_EXPERT = ("qwen35moe", "qwen3next")
+EXPERTS = ("qwen3moe", *SHARED_EXPERT)
+
+
+def stored(values: np.ndarray, kind: str) -> np.ndarray:
+    """values [rows, columns] as the bytes of a type; IQ4_NL, which the gguf package only reads, by the nearest code."""
+    if kind != "IQ4_NL":
+        return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
+    levels = np.array(gguf.quants.IQ4_NL.kvalues, np.float32)
+    blocks = values.reshape(-1, 32)  # [blocks, 32]
+    scale = (np.abs(blocks).max(axis=1, keepdims=True) / 127).astype(np.float16)
+    codes = np.abs(blocks[..., None] - scale[..., None].astype(np.float32) * levels).argmin(axis=2).astype(np.uint8)
+    packed = np.concatenate([scale.view(np.uint8), codes[:, :16] | codes[:, 16:] << 4], axis=1)  # [blocks, 18]
+    return packed.reshape(len(values), -1)
+
+
+class Weights:
+    """Writes seeded tensors; `outgoing` is the gain of what is added to the residual stream."""
+
+    def __init__(self, writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
+        self.writer, self.chosen = writer, chosen
+        self.outgoing = 4.5 if chosen.tied else 1.5  # else a tied head would repeat the last token for ever
+
+    def normal(self, name: str, *shape: int) -> np.ndarray:
+        """Each tensor has a generator of its own (RandomState: its stream never changes between versions)."""
+        generator = np.random.RandomState([self.chosen.seed & 0xFFFFFFFF, zlib.crc32(name.encode())])
+        return generator.standard_normal(shape).astype(np.float32)
+
+    def matrix(
+        self, name: str, rows: int, columns: int, gain: float, kind: str | None = None, experts: int = 0
+    ) -> None:
+        kind = kind or self.chosen.type
+        values = self.normal(name, (experts or 1) * rows, columns) * np.float32(gain / np.sqrt(columns))
+        data = stored(values, kind)  # [experts * rows, bytes of one row]
+        data = data.reshape(experts, rows, -1) if experts else data
+        self.writer.add_tensor(name, data, raw_dtype=gguf.GGMLQuantizationType[kind])
+
+    def norm(self, name: str, size: int, gain: float = 1.0) -> None:
+        self.vector(name, np.float32(gain) * (1 + np.float32(0.1) * self.normal(name, size)))
+
+    def bias(self, name: str, size: int) -> None:
+        self.vector(name, np.float32(0.3) * self.normal(name, size))
+
+    def vector(self, name: str, values: np.ndarray) -> None:
+        self.writer.add_tensor(name, values)
+
+    def attention(self, block: str) -> None:
+        chosen = self.chosen
+        mixed, cache = chosen.heads * chosen.head_size, chosen.kv_heads * chosen.head_size
+        self.matrix(f"{block}.attn_q.weight", mixed * (1 + (chosen.architecture in HYBRIDS)), chosen.width, 1.5)
+        self.matrix(f"{block}.attn_k.weight", cache, chosen.width, 1.5)
+        self.matrix(f"{block}.attn_v.weight", cache, chosen.width, 1.0)
+        self.matrix(f"{block}.attn_output.weight", chosen.width, mixed, self.outgoing)
+        if chosen.architecture == "qwen2":
+            self.bias(f"{block}.attn_q.bias", mixed)
+            self.bias(f"{block}.attn_k.bias", cache)
+            self.bias(f"{block}.attn_v.bias", cache)
+        if chosen.architecture not in ("llama", "qwen2"):
+            self.norm(f"{block}.attn_q_norm.weight", chosen.head_size)
+            self.norm(f"{block}.attn_k_norm.weight", chosen.head_size)
+
+    def recurrent(self, block: str) -> None:
+        """A state that keeps about nine tenths of itself from one position to the next."""
+        chosen = self.chosen
+        heads, values = chosen.value_heads, chosen.value_heads * chosen.value_size
+        channels = 2 * chosen.key_heads * chosen.key_size + values
+        self.matrix(f"{block}.attn_qkv.weight", channels, chosen.width, 1.0)
+        self.matrix(f"{block}.attn_gate.weight", values, chosen.width, 2.0)
+        self.matrix(f"{block}.ssm_conv1d.weight", channels, chosen.conv_kernel, 1.5, "F32")
+        self.vector(f"{block}.ssm_a", -np.exp(self.normal(f"{block}.ssm_a", heads) - 2))
+        if chosen.architecture == "qwen3next":
+            self.matrix(f"{block}.ssm_ba.weight", 2 * heads, chosen.width, 1.5)
+        else:
+            self.matrix(f"{block}.ssm_alpha.weight", heads, chosen.width, 1.5)
+            self.matrix(f"{block}.ssm_beta.weight", heads, chosen.width, 1.5)
+        self.bias(f"{block}.ssm_dt.bias", heads)
+        self.norm(f"{block}.ssm_norm.weight", chosen.value_size)
+        self.matrix(f"{block}.ssm_out.weight", chosen.width, values, 1.5 * self.outgoing)
+
+    def feed_forward(self, block: str) -> None:
+        chosen = self.chosen
+        self.matrix(f"{block}.ffn_gate.weight", chosen.ffn, chosen.width, 1.0)
+        self.matrix(f"{block}.ffn_up.weight", chosen.ffn, chosen.width, 1.0)
+        self.matrix(f"{block}.ffn_down.weight", chosen.width, chosen.ffn, self.outgoing)
+
+    def experts(self, block: str) -> None:
+        chosen = self.chosen
+        self.matrix(f"{block}.ffn_gate_inp.weight", chosen.experts, chosen.width, 1.5, "F32")
+        self.matrix(f"{block}.ffn_gate_exps.weight", chosen.expert_ffn, chosen.width, 1.5, experts=chosen.experts)
+        self.matrix(f"{block}.ffn_up_exps.weight", chosen.expert_ffn, chosen.width, 1.5, experts=chosen.experts)
+        down = f"{block}.ffn_down_exps.weight"
+        self.matrix(down, chosen.width, chosen.expert_ffn, self.outgoing, experts=chosen.experts)
+        if chosen.architecture in SHARED_EXPERT:
+            gate = f"{block}.ffn_gate_inp_shexp.weight"
+            self.vector(gate, self.normal(gate, chosen.width) * np.float32(1.5 / np.sqrt(chosen.width)))
+            self.matrix(f"{block}.ffn_gate_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
+            self.matrix(f"{block}.ffn_up_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
+            self.matrix(f"{block}.ffn_down_shexp.weight", chosen.width, chosen.shared_ffn, self.outgoing)
+
+
+def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
+    weights = Weights(writer, chosen)
+    weights.matrix("token_embd.weight", chosen.vocab, chosen.width, 3.0, chosen.embedding_type)
+    for layer in range(chosen.layers):
+        block = f"blk.{layer}"
+        weights.norm(f"{block}.attn_norm.weight", chosen.width)
+        if chosen.architecture in HYBRIDS and (layer + 1) % chosen.interval:
+            weights.recurrent(block)
+        else:
+            weights.attention(block)
+        if chosen.architecture == "gemma3":  # louder than its scaled embedding
+            weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
+            weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
+        weights.norm(
+            f"{block}.{'post_attention' if chosen.architecture in HYBRIDS else 'ffn'}_norm.weight", chosen.width
+        )
+        if chosen.architecture in EXPERTS:
+            weights.experts(block)
+        else:
+            weights.feed_forward(block)
+    weights.norm("output_norm.weight", chosen.width)
+    if not chosen.tied:
+        weights.matrix("output.weight", chosen.vocab, chosen.width, 3.0)
