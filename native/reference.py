@@ -1,16 +1,17 @@
-"""The NumPy reference of the ragged step: the definition of the model maths, in float32: llama, qwen2, qwen3.
+"""The NumPy reference of the ragged step: the definition of the model maths, in float32.
 
 It keeps the contract of every engine. A row is (slot, tokens, position, outputs); rows may have any length, at most one
 per slot and step, and `outputs` says for how many of its last tokens a prediction is wanted. Prefill, decode and the
 check of drafted tokens differ only in the length of a row. A step writes keys and values behind the committed position
 of its slot, which is scratch until `commit(slot, position)` moves that position: absolute, idempotent, up or down. So a
-step can be tried again, and a row that begins anywhere but at the committed position is a mistake of the caller.
+step can be tried again, and a row that begins anywhere but at the committed position is a mistake of the caller. Models
+with recurrent layers go down no further than where the last step began, or to 0.
 
 It is the measure for closeness, not for bits: BLAS may sum in another order for another number of rows.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -19,11 +20,16 @@ import numpy.typing as npt
 from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize
 
-from .model import ModelShape, RopeLayout
-from .rope import rope_table
+from .arrange import arranged
+from .model import ModelShape
+from .reference_experts import feed_forward
+from .reference_math import Floats, attend, root_mean_square_norm, rotate, sigmoid, silu, softcap
+from .reference_recurrent import Inputs, LayerState, advance, empty_state, gated, read_inputs
+from .rope import local_rope_table, rope_table
 from .weights import Tensor, open_model
 
-Floats = npt.NDArray[np.float32]
+__all__ = ["Floats", "Reference", "Row", "RowLogits", "attend", "open_reference", "rotate", "silu"]
+
 Integers = npt.NDArray[np.int64]
 
 QUERY_BLOCK = 256  # queries whose scores are in memory together
@@ -49,12 +55,18 @@ class RowLogits(NamedTuple):
 
 @dataclass(slots=True)
 class SlotCache:
-    """Keys and values of one slot; what lies at and beyond `committed` is scratch."""
+    """Keys and values of one slot; what lies at and beyond `committed` is scratch.
+
+    Recurrent layers: their state where the last step `began`, and what that step fed them.
+    """
 
     keys: Floats  # [layers, kv_heads, capacity, head_size]
     values: Floats  # [layers, kv_heads, capacity, head_size]
     committed: int = 0
     written: int = 0
+    began: int = 0
+    states: dict[int, LayerState] = field(default_factory=dict)  # by layer
+    inputs: dict[int, Inputs] = field(default_factory=dict)  # by layer
 
     def reserve(self, length: int) -> None:
         capacity = self.keys.shape[2]
@@ -68,40 +80,77 @@ class Reference:
 
     def __init__(self, shape: ModelShape, tensors: Sequence[Tensor]) -> None:
         self.shape = shape
-        self.weights = {tensor.name: to_float32(tensor) for tensor in tensors}  # each [rows, columns]
-        self.cosines, self.sines = rope_table(shape)  # each [context, rope_size / 2]
+        self.weights = {tensor.name: to_float32(tensor) for tensor in arranged(shape, tensors)}  # each [rows, columns]
+        self.tables = {"attention": rope_table(shape)}  # each [context, rope_size / 2]
+        if "sliding" in shape.kinds:
+            self.tables["sliding"] = local_rope_table(shape)
+        self.recurrent = [layer for layer in range(shape.layers) if shape.kinds[layer] == "recurrent"]
         self.slots: dict[int, SlotCache] = {}
 
     def commit(self, slot: int, position: int) -> None:
         cache = self._cache(slot)
         if not 0 <= position <= cache.written:
             raise ValueError(f"slot {slot}: commit to position {position}, written up to {cache.written}")
+        if self.recurrent and 0 < position < cache.began:
+            raise ValueError(f"slot {slot}: commit to position {position}, the last step began at {cache.began}")
         cache.committed = position
 
     def step(self, rows: Sequence[Row]) -> list[RowLogits]:
         """Runs all rows in one pass over the weights and commits nothing."""
         self._check(rows)
+        for row in rows:
+            self._begin(self._cache(row.slot))
         ids = np.concatenate([np.asarray(row.tokens, np.int64) for row in rows])  # [n], all rows in a line
         positions = np.concatenate([row.position + np.arange(len(row.tokens)) for row in rows])  # [n]
-        hidden = self.weights["token_embd.weight"][ids]  # [n, width]
+        hidden = self.weights["token_embd.weight"][ids] * np.float32(self.shape.embedding_scale)  # [n, width]
         for layer in range(self.shape.layers):
-            hidden = hidden + self._attention(layer, hidden, positions, rows)
+            hidden = hidden + self._mix(layer, hidden, positions, rows)
             hidden = hidden + self._feed_forward(layer, hidden)
         for row in rows:
             self._cache(row.slot).written = row.position + len(row.tokens)
         return [self._predict(hidden[span][len(row.tokens) - row.outputs :]) for row, span in spans(rows)]
 
-    def _attention(self, layer: int, hidden: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
-        shape = self.shape
+    def _begin(self, cache: SlotCache) -> None:
+        """Brings the states of recurrent layers to the committed position, where the next step begins."""
+        for layer in self.recurrent:
+            if cache.committed == 0:
+                cache.states[layer] = empty_state(self.shape)
+            elif cache.committed > cache.began:
+                taken = cache.inputs[layer].first(cache.committed - cache.began)
+                cache.states[layer], _ = advance(self.shape, self._taps(layer), cache.states[layer], taken)
+                cache.inputs[layer] = taken.first(0)
+        cache.began = cache.committed
+
+    def _mix(self, layer: int, hidden: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
+        """What the layer's attention or recurrence adds to hidden [n, width]."""
         normed = self._norm(hidden, f"blk.{layer}.attn_norm.weight")  # [n, width]
+        if self.shape.kinds[layer] == "recurrent":
+            return self._recurrence(layer, normed, rows)
+        mixed = self._attention(layer, normed, positions, rows)
+        return self._norm(mixed, f"blk.{layer}.post_attention_norm.weight") if self.shape.post_norms else mixed
+
+    def _recurrence(self, layer: int, normed: Floats, rows: Sequence[Row]) -> Floats:
+        shape = self.shape
+        outputs = np.empty((len(normed), shape.value_heads, shape.value_size), np.float32)
+        for row, span in spans(rows):
+            cache, inputs = self._cache(row.slot), read_inputs(self.weights, f"blk.{layer}", normed[span])
+            _, outputs[span] = advance(shape, self._taps(layer), cache.states[layer], inputs)
+            cache.inputs[layer] = inputs
+        return gated(shape, self.weights, f"blk.{layer}", normed, outputs)
+
+    def _attention(self, layer: int, normed: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
+        shape, sliding = self.shape, self.shape.kinds[layer] == "sliding"
         queries, keys, values = (self._heads(normed, f"blk.{layer}.attn_{part}") for part in "qkv")  # [n, …, head_size]
+        if shape.gated_attention:
+            both = queries.reshape(len(normed), shape.heads, 2, shape.head_size)
+            queries, gates = both[:, :, 0], both[:, :, 1].reshape(len(normed), -1)
         if shape.qk_norm:
             queries = self._norm(queries, f"blk.{layer}.attn_q_norm.weight")
             keys = self._norm(keys, f"blk.{layer}.attn_k_norm.weight")
-        cosines, sines = self.cosines[positions, None], self.sines[positions, None]  # each [n, 1, rope_size / 2]
+        cosines, sines = (table[positions, None] for table in self.tables[shape.kinds[layer]])  # [n, 1, rope_size / 2]
         queries = rotate(queries, cosines, sines, shape.rope_layout)  # [n, heads, head_size]
         keys = rotate(keys, cosines, sines, shape.rope_layout)  # [n, kv_heads, head_size]
-        mixed = np.empty((len(hidden), shape.heads * shape.head_size), np.float32)
+        mixed = np.empty((len(normed), shape.heads * shape.head_size), np.float32)
         for row, span in spans(rows):
             cache, end = self._cache(row.slot), row.position + len(row.tokens)
             cache.keys[layer, :, row.position : end] = keys[span].transpose(1, 0, 2)
@@ -110,8 +159,16 @@ class Reference:
                 block = queries[span][begin : begin + QUERY_BLOCK]  # [block, heads, head_size]
                 first, last = row.position + begin, row.position + begin + len(block)
                 mixed[span][begin : begin + QUERY_BLOCK] = attend(
-                    block, cache.keys[layer, :, :last], cache.values[layer, :, :last], first
+                    block,
+                    cache.keys[layer, :, :last],
+                    cache.values[layer, :, :last],
+                    first,
+                    shape.query_scale,
+                    shape.window if sliding else 0,
+                    shape.attention_softcap,
                 )
+        if shape.gated_attention:
+            mixed *= sigmoid(gates)
         return self._product(mixed, f"blk.{layer}.attn_output.weight")  # [n, width]
 
     def _heads(self, normed: Floats, name: str) -> Floats:
@@ -122,14 +179,17 @@ class Reference:
         return vectors.reshape(len(vectors), -1, self.shape.head_size)
 
     def _feed_forward(self, layer: int, hidden: Floats) -> Floats:
-        normed = self._norm(hidden, f"blk.{layer}.ffn_norm.weight")  # [n, width]
-        gate = self._product(normed, f"blk.{layer}.ffn_gate.weight")  # [n, ffn]
-        up = self._product(normed, f"blk.{layer}.ffn_up.weight")  # [n, ffn]
-        return self._product(silu(gate) * up, f"blk.{layer}.ffn_down.weight")  # [n, width]
+        normed = self._norm(hidden, f"blk.{layer}.{self.shape.ffn_norm}.weight")  # [n, width]
+        output = feed_forward(self.shape, self.weights, f"blk.{layer}", normed)  # [n, width]
+        return self._norm(output, f"blk.{layer}.post_ffw_norm.weight") if self.shape.post_norms else output
+
+    def _taps(self, layer: int) -> Floats:
+        return self.weights[f"blk.{layer}.ssm_conv1d.weight"]  # [channels, conv_kernel]
 
     def _predict(self, hidden: Floats) -> RowLogits:
         head = "token_embd.weight" if self.shape.tied else "output.weight"
         logits = self._product(self._norm(hidden, "output_norm.weight"), head)  # [outputs, vocab]
+        logits = softcap(logits, self.shape.final_softcap)
         return RowLogits(tuple(np.argmax(logits, axis=1).tolist()), logits)  # ties go to the lower id
 
     def _product(self, inputs: Floats, name: str) -> Floats:
@@ -138,10 +198,7 @@ class Reference:
         return product
 
     def _norm(self, inputs: Floats, name: str) -> Floats:
-        """RMSNorm of the last axis: inputs [..., size] over the root of their mean square, times a weight each."""
-        mean_square = np.mean(inputs * inputs, axis=-1, keepdims=True)  # [..., 1]
-        scale: Floats = np.sqrt(mean_square + np.float32(self.shape.norm_epsilon))
-        return inputs / scale * self.weights[name]
+        return root_mean_square_norm(inputs, self.weights[name], self.shape.norm_epsilon)
 
     def _check(self, rows: Sequence[Row]) -> None:
         if not rows:
@@ -185,42 +242,3 @@ def spans(rows: Sequence[Row]) -> Iterator[tuple[Row, slice]]:
     for row in rows:
         yield row, slice(begin, begin + len(row.tokens))
         begin += len(row.tokens)
-
-
-def rotate(vectors: Floats, cosines: Floats, sines: Floats, layout: RopeLayout) -> Floats:
-    """RoPE on the first rope_size values of each head: vectors [n, heads, head_size], tables [n, 1, rope_size / 2]."""
-    half = cosines.shape[-1]
-    if layout == "pairs":
-        left, right = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
-    else:
-        left, right = slice(0, half), slice(half, 2 * half)
-    turned = vectors.copy()
-    turned[..., left] = vectors[..., left] * cosines - vectors[..., right] * sines
-    turned[..., right] = vectors[..., left] * sines + vectors[..., right] * cosines
-    return turned
-
-
-def attend(queries: Floats, keys: Floats, values: Floats, position: int) -> Floats:
-    """Causal grouped-query attention of queries [n, heads, head_size] at `position` and on.
-
-    Keys and values are [kv_heads, length, head_size], those of the queries included; query head h reads key/value head
-    h // (heads / kv_heads). The result is [n, heads * head_size].
-    """
-    count, heads, head_size = queries.shape
-    kv_heads, length, _ = keys.shape
-    grouped = queries.transpose(1, 0, 2).reshape(kv_heads, -1, head_size)  # [kv_heads, heads / kv_heads * n, head_size]
-    scores = grouped @ keys.transpose(0, 2, 1) * np.float32(1 / np.sqrt(head_size))  # [kv_heads, …, length]
-    scores = scores.reshape(heads, count, length)
-    visible = np.arange(length) <= position + np.arange(count)[:, None]  # [n, length]
-    scores = np.where(visible, scores, np.float32(-np.inf))
-    weights = np.exp(scores - scores.max(axis=2, keepdims=True))  # [heads, n, length]
-    weights /= weights.sum(axis=2, keepdims=True)
-    mixed: Floats = weights.reshape(kv_heads, -1, length) @ values  # [kv_heads, heads / kv_heads * n, head_size]
-    return mixed.reshape(heads, count, head_size).transpose(1, 0, 2).reshape(count, heads * head_size)
-
-
-def silu(inputs: Floats) -> Floats:
-    """x / (1 + exp(-x)), written so that nothing overflows."""
-    half = inputs * np.float32(0.5)
-    result: Floats = half * (1 + np.tanh(half))
-    return result

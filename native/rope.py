@@ -21,15 +21,30 @@ class Rotation(Protocol):
     def rope_divisors(self) -> tuple[float, ...]: ...
 
 
+class LocalRotation(Rotation, Protocol):
+    @property
+    def local_rope_base(self) -> float: ...
+
+
 def rope_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Table]:
     """Cosines and sines, each [positions, rope_size / 2]; computed in float64, then rounded once.
 
     Row p, column i turns by the angle p * rope_base ** (-2 i / rope_size) / rope_divisors[i], without the divisor where
     there are none. Without `positions`: the model's context.
     """
-    steps = np.arange(shape.context if positions is None else positions, dtype=np.float64)
-    frequencies = shape.rope_base ** (-np.arange(0, shape.rope_size, 2, dtype=np.float64) / shape.rope_size)
-    if shape.rope_divisors:
+    return _table(shape.context if positions is None else positions, shape.rope_base, shape)
+
+
+def local_rope_table(shape: LocalRotation, positions: int | None = None) -> tuple[Table, Table]:
+    """The table of sliding layers: another base, and no divisors."""
+    count = shape.context if positions is None else positions
+    return _table(count, shape.local_rope_base or shape.rope_base, shape, scaled=False)
+
+
+def _table(positions: int, base: float, shape: Rotation, scaled: bool = True) -> tuple[Table, Table]:
+    steps = np.arange(positions, dtype=np.float64)
+    frequencies = base ** (-np.arange(0, shape.rope_size, 2, dtype=np.float64) / shape.rope_size)
+    if scaled and shape.rope_divisors:
         frequencies = frequencies / np.array(shape.rope_divisors)
     angles = steps[:, None] * frequencies  # [positions, rope_size / 2]
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)

@@ -1,0 +1,85 @@
+"""The small functions of the reference, in float32."""
+
+import numpy as np
+import numpy.typing as npt
+
+from .families import RopeLayout
+
+Floats = npt.NDArray[np.float32]
+
+
+def sigmoid(inputs: Floats) -> Floats:
+    """1 / (1 + exp(-x)), written so that nothing overflows."""
+    result: Floats = np.float32(0.5) * (1 + np.tanh(inputs * np.float32(0.5)))
+    return result
+
+
+def silu(inputs: Floats) -> Floats:
+    """x / (1 + exp(-x)), written so that nothing overflows."""
+    half = inputs * np.float32(0.5)
+    result: Floats = half * (1 + np.tanh(half))
+    return result
+
+
+def gelu(inputs: Floats) -> Floats:
+    """x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))."""
+    half = inputs * np.float32(0.5)
+    result: Floats = half * (1 + np.tanh(np.float32(np.sqrt(2 / np.pi)) * (inputs + np.float32(0.044715) * inputs**3)))
+    return result
+
+
+def softcap(inputs: Floats, cap: float) -> Floats:
+    """Bends the inputs so that none leaves -cap..cap; 0 leaves them alone."""
+    return np.float32(cap) * np.tanh(inputs / np.float32(cap)) if cap else inputs
+
+
+def root_mean_square_norm(inputs: Floats, weights: Floats, epsilon: float) -> Floats:
+    """The last axis: inputs [..., size] over the root of their mean square, times a weight each."""
+    mean_square = np.mean(inputs * inputs, axis=-1, keepdims=True)  # [..., 1]
+    scale: Floats = np.sqrt(mean_square + np.float32(epsilon))
+    return inputs / scale * weights
+
+
+def rotate(vectors: Floats, cosines: Floats, sines: Floats, layout: RopeLayout) -> Floats:
+    """RoPE on the first rope_size values of each head: vectors [n, heads, head_size], tables [n, 1, rope_size / 2]."""
+    half = cosines.shape[-1]
+    if layout == "pairs":
+        left, right = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
+    else:
+        left, right = slice(0, half), slice(half, 2 * half)
+    turned = vectors.copy()
+    turned[..., left] = vectors[..., left] * cosines - vectors[..., right] * sines
+    turned[..., right] = vectors[..., left] * sines + vectors[..., right] * cosines
+    return turned
+
+
+def attend(
+    queries: Floats,
+    keys: Floats,
+    values: Floats,
+    position: int,
+    scale: float | None = None,
+    window: int = 0,
+    cap: float = 0.0,
+) -> Floats:
+    """Causal grouped-query attention of queries [n, heads, head_size] at `position` and on.
+
+    Keys and values are [kv_heads, length, head_size], those of the queries included; query head h reads key/value head
+    h // (heads / kv_heads). A query sees the last `window` positions, its own included, or with 0 all; queries are
+    scaled by 1 / √head_size unless told otherwise. The result is [n, heads * head_size].
+    """
+    count, heads, head_size = queries.shape
+    kv_heads, length, _ = keys.shape
+    factor = np.float32(1 / np.sqrt(head_size) if scale is None else scale)
+    grouped = queries.transpose(1, 0, 2).reshape(kv_heads, -1, head_size)  # [kv_heads, heads / kv_heads * n, head_size]
+    scores = grouped @ keys.transpose(0, 2, 1) * factor  # [kv_heads, …, length]
+    scores = softcap(scores.reshape(heads, count, length), cap)
+    own = position + np.arange(count)[:, None]  # [n, 1]
+    visible = np.arange(length) <= own  # [n, length]
+    if window:
+        visible &= np.arange(length) > own - window
+    scores = np.where(visible, scores, np.float32(-np.inf))
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))  # [heads, n, length]
+    weights /= weights.sum(axis=2, keepdims=True)
+    mixed: Floats = weights.reshape(kv_heads, -1, length) @ values  # [kv_heads, heads / kv_heads * n, head_size]
+    return mixed.reshape(heads, count, head_size).transpose(1, 0, 2).reshape(count, heads * head_size)

@@ -1,0 +1,87 @@
+"""The recurrent layers of the reference: a gated delta rule behind a short convolution, position by position.
+
+A state is never changed in place. What a step fed a layer is kept beside the state that the step began with, so the
+state at any position that the step reached can be computed again; the last step may be committed part-way.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .model import ModelShape
+from .reference_experts import Weights
+from .reference_math import Floats, root_mean_square_norm, sigmoid, silu
+
+L2_EPSILON = 1e-6
+
+
+class Inputs(NamedTuple):
+    """What positions feed a layer."""
+
+    channels: Floats  # [n, channels], before the convolution: queries, keys, values
+    decays: Floats  # [n, value_heads]
+    betas: Floats  # [n, value_heads]
+
+    def first(self, count: int) -> "Inputs":
+        return Inputs(self.channels[:count], self.decays[:count], self.betas[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class LayerState:
+    """One layer of one slot."""
+
+    memory: Floats  # [value_heads, key_size, value_size]
+    tail: Floats  # [conv_kernel - 1, channels], the last inputs of the convolution
+
+
+def empty_state(shape: ModelShape) -> LayerState:
+    channels = 2 * shape.key_heads * shape.key_size + shape.value_heads * shape.value_size
+    return LayerState(
+        np.zeros((shape.value_heads, shape.key_size, shape.value_size), np.float32),
+        np.zeros((shape.conv_kernel - 1, channels), np.float32),
+    )
+
+
+def read_inputs(weights: Weights, block: str, normed: Floats) -> Inputs:
+    """Of normed [n, width]."""
+    steps = np.logaddexp(0, normed @ weights[f"{block}.ssm_alpha.weight"].T + weights[f"{block}.ssm_dt.bias"])
+    return Inputs(
+        normed @ weights[f"{block}.attn_qkv.weight"].T,
+        np.exp(weights[f"{block}.ssm_a"] * steps),
+        sigmoid(normed @ weights[f"{block}.ssm_beta.weight"].T),
+    )
+
+
+def advance(shape: ModelShape, taps: Floats, state: LayerState, inputs: Inputs) -> tuple[LayerState, Floats]:
+    """The state after the inputs, and what each position reads: [n, value_heads, value_size]; taps: ssm_conv1d."""
+    count, keys_end = len(inputs.channels), 2 * shape.key_heads * shape.key_size
+    line = np.concatenate([state.tail, inputs.channels])  # [conv_kernel - 1 + n, channels]
+    mixed = np.zeros_like(inputs.channels)
+    for tap in range(shape.conv_kernel):  # tap 0 meets the oldest
+        mixed += taps[:, tap] * line[tap : tap + count]
+    mixed = silu(mixed)
+    vectors = mixed[:, :keys_end].reshape(count, 2, shape.key_heads, shape.key_size)
+    vectors = vectors / np.sqrt(np.sum(vectors * vectors, axis=-1, keepdims=True) + np.float32(L2_EPSILON))
+    heads = np.arange(shape.value_heads)
+    read = heads // (shape.value_heads // shape.key_heads) if shape.grouped_heads else heads % shape.key_heads
+    queries, keys = vectors[:, 0, read], vectors[:, 1, read]  # each [n, value_heads, key_size]
+    values = mixed[:, keys_end:].reshape(count, shape.value_heads, shape.value_size)
+    memory = state.memory
+    outputs = np.empty_like(values)
+    for at in range(count):
+        memory = memory * inputs.decays[at, :, None, None]
+        known = np.einsum("hkv,hk->hv", memory, keys[at])  # [value_heads, value_size]
+        change = inputs.betas[at, :, None] * (values[at] - known)
+        memory = memory + keys[at, :, :, None] * change[:, None]
+        outputs[at] = np.einsum("hkv,hk->hv", memory, queries[at])
+    return LayerState(memory, line[count:]), outputs * np.float32(1 / np.sqrt(shape.key_size))
+
+
+def gated(shape: ModelShape, weights: Weights, block: str, normed: Floats, outputs: Floats) -> Floats:
+    """What the layer gives for normed [n, width] and the outputs of `advance`: [n, width]."""
+    gates = (normed @ weights[f"{block}.attn_gate.weight"].T).reshape(outputs.shape)
+    normed_outputs = root_mean_square_norm(outputs, weights[f"{block}.ssm_norm.weight"], shape.norm_epsilon)
+    kept: Floats = (normed_outputs * silu(gates)).reshape(len(normed), -1)
+    product: Floats = kept @ weights[f"{block}.ssm_out.weight"].T
+    return product
