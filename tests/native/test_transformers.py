@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from paceline.native.reference import open_reference
 
-from .sequences import relative_error, run
+from .families import export_family, random_family_model
+from .sequences import Row, relative_error, run
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +95,99 @@ NAMES = {
 }
 OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 VOCAB, LENGTH = 131, 48
+
+
+def rope(base: float = 1e4, **more: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": base, **more}}
+
+
+def attention(width: int, heads: int, kv_heads: int, head_size: int, layers: int, tied: bool = False) -> dict[str, Any]:
+    return {
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_size,
+        "num_hidden_layers": layers,
+        "tie_word_embeddings": tied,
+    }
+
+
+def routing(experts: int, used: int, ffn: int, shared: int = 0) -> dict[str, Any]:
+    sizes = {"num_experts": experts, "num_experts_per_tok": used, "moe_intermediate_size": ffn}
+    return sizes | ({"shared_expert_intermediate_size": shared} if shared else {"intermediate_size": 3 * ffn})
+
+
+def recurrence(kernel: int, key_heads: int, value_heads: int, key_size: int, value_size: int) -> dict[str, Any]:
+    return {
+        "linear_conv_kernel_dim": kernel,
+        "linear_num_key_heads": key_heads,
+        "linear_num_value_heads": value_heads,
+        "linear_key_head_dim": key_size,
+        "linear_value_head_dim": value_size,
+    }
+
+
+def period(interval: int, layers: int, between: str = "linear_attention") -> dict[str, Any]:
+    return {"layer_types": [between if (layer + 1) % interval else "full_attention" for layer in range(layers)]}
+
+
+def local(base: float, window: int, scalar: int, **scaling: Any) -> dict[str, Any]:
+    full = {"rope_type": "default", "rope_theta": base, **scaling}
+    both = {"full_attention": full, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+    return {"rope_parameters": both, "sliding_window": window, "query_pre_attn_scalar": scalar}
+
+
+QUARTER = rope(1e6, partial_rotary_factor=0.25)
+HALF = rope(1e4, partial_rotary_factor=0.5)
+# The first of each family also decodes.
+FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
+    "qwen3moe-ratio2": attention(64, 4, 2, 24, 3) | routing(8, 2, 36) | rope(1e6) | {"norm_topk_prob": True},
+    "qwen3moe-odd-tied": attention(70, 3, 1, 12, 2, True) | routing(5, 3, 19) | rope() | {"norm_topk_prob": True},
+    "qwen3moe-all-unnormalized": attention(40, 8, 2, 16, 3) | routing(4, 4, 51) | rope() | {"norm_topk_prob": False},
+    "gemma3-ratio2": attention(64, 4, 2, 24, 7, True) | local(1e6, 11, 24) | {"intermediate_size": 100},
+    "gemma3-period2-untied": attention(69, 3, 1, 20, 4)
+    | local(1e5, 5, 31)
+    | period(2, 4, "sliding_attention")
+    | {"intermediate_size": 75, "final_logit_softcapping": 5.0},
+    "gemma3-period3-linear": attention(72, 6, 6, 12, 5, True)
+    | local(1e6, 17, 12, rope_type="linear", factor=8.0)
+    | period(3, 5, "sliding_attention")
+    | {"intermediate_size": 51},
+    "qwen35-ratio3": attention(64, 4, 2, 32, 5) | QUARTER | recurrence(4, 2, 6, 16, 12) | {"intermediate_size": 100},
+    "qwen35-period2-tied": attention(69, 3, 1, 20, 4, True)
+    | HALF
+    | recurrence(3, 3, 3, 9, 20)
+    | period(2, 4)
+    | {"intermediate_size": 51},
+    "qwen35-period3-ratio4": attention(40, 8, 2, 16, 6)
+    | HALF
+    | recurrence(5, 1, 4, 24, 7)
+    | period(3, 6)
+    | {"intermediate_size": 75},
+    "qwen35moe-ratio2": attention(64, 4, 2, 32, 5) | QUARTER | recurrence(4, 2, 4, 16, 12) | routing(8, 3, 36, 40),
+    "qwen35moe-odd-tied": attention(69, 3, 1, 20, 3, True)
+    | HALF
+    | recurrence(2, 2, 6, 11, 8)
+    | period(3, 3)
+    | routing(5, 2, 19, 27),
+    "qwen35moe-period2": attention(40, 6, 3, 16, 4)
+    | HALF
+    | recurrence(4, 4, 4, 8, 8)
+    | period(2, 4)
+    | routing(6, 6, 20, 33),
+    "qwen3next-ratio2": attention(64, 4, 2, 32, 5) | QUARTER | recurrence(4, 2, 4, 16, 12) | routing(8, 3, 36, 40),
+    "qwen3next-odd-tied": attention(69, 3, 1, 20, 3, True)
+    | HALF
+    | recurrence(2, 2, 6, 11, 8)
+    | period(3, 3)
+    | routing(5, 2, 19, 27),
+    "qwen3next-period2": attention(40, 6, 3, 16, 4)
+    | HALF
+    | recurrence(3, 3, 12, 8, 9)
+    | period(2, 4)
+    | routing(6, 1, 20, 33),
+}
+DECODED = list({name.split("-")[0]: name for name in reversed(FAMILY_CONFIGS)}.values())
 
 
 def random_model(options: dict[str, Any]) -> Any:
@@ -186,6 +280,47 @@ def test_random_models_agree(tmp_path: Path, name: str) -> None:
     assert reference.shape.tied == CONFIGS[name]["tied"]
     assert relative_error(run(reference, ids), expected) < 1e-4
     assert relative_error(run(reference, ids, cuts=[1, 17, 18]), expected) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "fused"),
+    [(name, False) for name in FAMILY_CONFIGS] + [("qwen3next-ratio2", True), ("qwen3next-odd-tied", True)],
+)
+def test_random_models_of_the_newer_families_agree(tmp_path: Path, name: str, fused: bool) -> None:
+    import torch
+
+    family = name.split("-")[0]
+    model = random_family_model(family, FAMILY_CONFIGS[name])
+    export_family(family, model, tmp_path / "model.gguf", fused)
+    ids = np.random.RandomState(3).randint(0, VOCAB, 2 * LENGTH).tolist()
+    with torch.inference_mode():
+        expected = model(torch.tensor([ids])).logits[0].numpy()  # [positions, vocab]
+    assert expected.std() > 0.5
+    reference = open_reference(tmp_path / "model.gguf")
+    assert reference.shape.tied == FAMILY_CONFIGS[name]["tie_word_embeddings"]
+    assert relative_error(run(reference, ids), expected) < 1e-4
+    assert relative_error(run(reference, ids, cuts=[1, 17, 18, 70]), expected) < 1e-4
+
+
+@pytest.mark.parametrize("name", DECODED)
+@pytest.mark.parametrize("length", [1, 7, 300])
+def test_greedy_tokens_of_the_newer_families_are_equal(tmp_path: Path, name: str, length: int) -> None:
+    import torch
+
+    family = name.split("-")[0]
+    model = random_family_model(family, FAMILY_CONFIGS[name])
+    export_family(family, model, tmp_path / "model.gguf")
+    prompt = np.random.RandomState(length).randint(0, VOCAB, length).tolist()
+    with torch.inference_mode():
+        expected = model.generate(torch.tensor([prompt]), max_new_tokens=64, do_sample=False, eos_token_id=-1)
+    reference = open_reference(tmp_path / "model.gguf")
+    tokens, pending = list(prompt), list(prompt)
+    for _ in range(64):
+        [result] = reference.step([Row(0, pending, len(tokens) - len(pending), 1)])
+        reference.commit(0, len(tokens))
+        pending = list(result.tokens)
+        tokens += pending
+    assert tokens == expected[0].tolist()
 
 
 @pytest.mark.parametrize("against", ["transformers", "core"])

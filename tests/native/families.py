@@ -1,0 +1,197 @@
+"""Random tiny models of the newer families from transformers, written as GGUF the way their files are."""
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+VOCAB = 131
+CLASSES = {
+    "qwen3moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM"),
+    "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
+    "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
+    "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
+    "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
+}
+OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+NAMES = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "linear_attn.in_proj_qkv": "attn_qkv",
+    "linear_attn.in_proj_z": "attn_gate",
+    "linear_attn.in_proj_a": "ssm_alpha",
+    "linear_attn.in_proj_b": "ssm_beta",
+    "linear_attn.in_proj_ba": "ssm_ba",
+    "linear_attn.in_proj_qkvz": "ssm_in",
+    "linear_attn.conv1d": "ssm_conv1d",
+    "linear_attn.norm": "ssm_norm",
+    "linear_attn.out_proj": "ssm_out",
+}
+PLAIN_NORMS = {"post_attention_layernorm": "ffn_norm"}
+GEMMA_NORMS = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+HYBRID_NORMS = {"post_attention_layernorm": "post_attention_norm"}
+
+
+def random_family_model(family: str, options: dict[str, Any]) -> Any:
+    import torch
+    import transformers
+
+    torch.manual_seed(7)
+    config_class, model_class = (getattr(transformers, name) for name in CLASSES[family])
+    sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "initializer_range": 0.2}
+    model = model_class(config_class(**sizes, **options)).eval()
+    if family not in ("gemma3", "qwen35"):
+        model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
+    for name, weights in model.named_parameters():
+        if name.endswith("linear_attn.norm.weight") or ("norm" in name and family == "qwen3moe"):
+            torch.nn.init.uniform_(weights, 0.5, 1.5)
+        elif "norm" in name:  # centred at 0
+            torch.nn.init.uniform_(weights, -0.5, 0.5)
+        elif name.endswith("A_log"):
+            torch.nn.init.normal_(weights, -1.0, 1.0)
+        elif name.endswith("dt_bias"):
+            torch.nn.init.normal_(weights, 0.0, 0.5)
+        elif name.endswith("conv1d.weight"):
+            torch.nn.init.normal_(weights, 0.0, 0.7)
+        elif ".experts." in name or name.endswith("mlp.gate.weight"):
+            torch.nn.init.normal_(weights, 0.0, 0.3)
+    return model
+
+
+def export_family(family: str, model: Any, path: Path, fused: bool = False) -> None:
+    """`fused`: the older form of qwen3next, with one tensor for all projections of a recurrent layer."""
+    config = model.config
+    writer = gguf.GGUFWriter(path, family)
+    add_keys(writer, family, config)
+    norms = {"gemma3": GEMMA_NORMS, "qwen3moe": PLAIN_NORMS}.get(family, HYBRID_NORMS)
+    for name, parameter in model.named_parameters():
+        weights = parameter.detach().float().numpy()
+        stem = name.removesuffix(".weight")
+        if family != "qwen3moe" and stem.endswith("norm") and not stem.endswith("linear_attn.norm"):
+            weights = weights + 1
+        if stem in OUTER:
+            writer.add_tensor(f"{OUTER[stem]}.weight", weights)
+            continue
+        _, _, layer, part = stem.split(".", 3)
+        if family in ("qwen35", "qwen35moe") and part.startswith("linear_attn."):
+            weights = tiled(part.removeprefix("linear_attn."), weights, config)
+        for ending, values in parts(part, weights, config, norms, fused):
+            writer.add_tensor(f"blk.{layer}.{ending}", np.ascontiguousarray(values))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
+    rope = config.rope_parameters
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_value_length(config.head_dim)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    if family not in ("qwen35moe", "qwen3next"):
+        writer.add_feed_forward_length(config.intermediate_size)
+    if family == "gemma3":
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_float32("gemma3.attention.scale", config.query_pre_attn_scalar**-0.5)
+        writer.add_rope_freq_base(rope["full_attention"]["rope_theta"])
+        if rope["full_attention"]["rope_type"] == "linear":
+            writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+            writer.add_rope_scaling_factor(rope["full_attention"]["factor"])
+        if config.layer_types.index("full_attention") != 5:  # else the default
+            writer.add_uint32("gemma3.attention.sliding_window_pattern", config.layer_types.index("full_attention") + 1)
+        if config.final_logit_softcapping:
+            writer.add_final_logit_softcapping(config.final_logit_softcapping)
+        return
+    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_rope_dimension_count(int(config.head_dim * rope.get("partial_rotary_factor", 1.0)))
+    if family != "qwen35":
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if family == "qwen3moe":
+        writer.add_expert_weights_norm(config.norm_topk_prob)
+        return
+    if family != "qwen35":
+        writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
+    if config.layer_types.index("full_attention") != 3:  # else the default
+        writer.add_uint32(f"{family}.full_attention_interval", config.layer_types.index("full_attention") + 1)
+    writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
+    writer.add_ssm_state_size(config.linear_key_head_dim)
+    writer.add_ssm_group_count(config.linear_num_key_heads)
+    writer.add_ssm_time_step_rank(config.linear_num_value_heads)
+    writer.add_ssm_inner_size(config.linear_num_value_heads * config.linear_value_head_dim)
+
+
+def tiled(part: str, weights: np.ndarray, config: Any) -> np.ndarray:
+    """The value heads of one key head moved from side by side to a stride of the key heads, wherever they lie."""
+    key_heads, value_heads = config.linear_num_key_heads, config.linear_num_value_heads
+    order = np.arange(value_heads).reshape(key_heads, -1).T.reshape(-1)
+    size = config.linear_value_head_dim
+    values = (order[:, None] * size + np.arange(size)).reshape(-1)
+    before = 2 * key_heads * config.linear_key_head_dim
+    match part:
+        case "in_proj_qkv" | "conv1d":
+            return weights[np.concatenate([np.arange(before), before + values])]
+        case "in_proj_z":
+            return weights[values]
+        case "in_proj_a" | "in_proj_b" | "A_log" | "dt_bias":
+            return weights[order]
+        case "out_proj":
+            return weights[:, values]
+    return weights
+
+
+def parts(
+    part: str, weights: np.ndarray, config: Any, norms: dict[str, str], fused: bool
+) -> list[tuple[str, np.ndarray]]:
+    """The tensors that one parameter becomes."""
+    match part.rsplit(".", 1)[-1]:
+        case "A_log":
+            return [("ssm_a", -np.exp(weights))]
+        case "dt_bias":
+            return [("ssm_dt.bias", weights)]
+        case "conv1d":
+            return [("ssm_conv1d.weight", weights[:, 0])]
+        case "shared_expert_gate":
+            return [("ffn_gate_inp_shexp.weight", weights[0])]
+        case "gate_up_proj":
+            gate, up = np.split(weights, 2, axis=1)  # [experts, expert_ffn, width] each
+            if fused:
+                return [("ffn_gate_up_exps.weight", weights)]
+            return [("ffn_gate_exps.weight", gate), ("ffn_up_exps.weight", up)]
+        case "down_proj" if part == "mlp.experts.down_proj":
+            return [("ffn_down_exps.weight", weights)]
+        case "in_proj_qkvz" if not fused:
+            size, heads = config.linear_key_head_dim, config.linear_num_key_heads
+            grouped = weights.reshape(heads, -1, weights.shape[1])
+            values = (grouped.shape[1] - 2 * size) // 2
+            query, key, value, gate = (
+                piece.reshape(-1, weights.shape[1])
+                for piece in np.split(grouped, [size, 2 * size, 2 * size + values], axis=1)
+            )
+            return [("attn_qkv.weight", np.concatenate([query, key, value])), ("attn_gate.weight", gate)]
+    return [(f"{(NAMES | norms)[part]}.weight", weights)]
