@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 END_KEYS = ("eos", "eot", "eom")
+TURN_ENDS = {"gemma3": "<end_of_turn>"}  # of families whose files may not name it
 
 
 class ModelUnreadable(Exception):
@@ -85,6 +86,9 @@ def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
     tokens = values.get("tokenizer.ggml.tokens", [])
     vocab = _count(path, values, f"{architecture}.vocab_size", len(tokens) if isinstance(tokens, list) else 0)
     named = [_count(path, values, f"tokenizer.ggml.{key}_token_id", -1) for key in END_KEYS]
+    turn_end = TURN_ENDS.get(architecture)
+    if turn_end and isinstance(tokens, list) and turn_end in tokens:
+        named.append(tokens.index(turn_end))
     return Metadata(
         path=path,
         architecture=architecture,

@@ -152,6 +152,9 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_expert_feed_forward_length(chosen.expert_ffn)
     if chosen.architecture in SHARED_EXPERT:
         writer.add_expert_shared_feed_forward_length(chosen.shared_ffn)
+    if chosen.architecture in ("qwen35", "qwen35moe"):  # for text, where all axes are equal, they change nothing
+        third, rest = divmod(chosen.rope_size // 2, 3)
+        writer.add_rope_dimension_sections([third + rest, third, third, 0])
     if chosen.architecture in HYBRIDS:
         writer.add_ssm_conv_kernel(chosen.conv_kernel)
         writer.add_ssm_inner_size(chosen.value_heads * chosen.value_size)

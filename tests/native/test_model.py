@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 from paceline.native.arrange import arranged
@@ -169,6 +170,18 @@ def test_what_a_gemma_file_does_not_say_is_the_default_of_its_family(tiny_model)
     said = changed(model, attention__scale=0.5, rope__freq_base_swa=5e3, final_logit_softcapping=30.0)
     shape = ModelShape.from_metadata(*said)
     assert (shape.query_scale, shape.local_rope_base, shape.final_softcap) == (0.5, 5e3, 30.0)
+
+
+@pytest.mark.parametrize(("architecture", "ends"), [("gemma3", (1, 2)), ("qwen3", (1,))])
+def test_a_gemma_turn_ends_where_its_vocabulary_says(tmp_path: Path, architecture: str, ends: tuple[int, ...]) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", architecture)
+    writer.add_token_list(["<pad>", "<eos>", "<end_of_turn>"])
+    writer.add_eos_token_id(1)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert opened(tmp_path / "model.gguf")[0].eos == ends
 
 
 def test_the_largest_gemma_scales_its_queries_by_the_width() -> None:
