@@ -63,6 +63,8 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
     for name, weights in model.named_parameters():
         if name.endswith("linear_attn.norm.weight") or ("norm" in name and family == "qwen3moe"):
             torch.nn.init.uniform_(weights, 0.5, 1.5)
+        elif family == "gemma3" and ".post_" in name:  # else a tied head would repeat the last token for ever
+            torch.nn.init.uniform_(weights, 3.0, 6.0)
         elif "norm" in name:  # centred at 0
             torch.nn.init.uniform_(weights, -0.5, 0.5)
         elif name.endswith("A_log"):
