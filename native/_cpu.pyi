@@ -62,6 +62,21 @@ class Core:
     def head_bytes(self) -> int:
         """The part of it that is the vocabulary's, not read by a step that predicts nothing."""
 
+class AttentionProbe:
+    """For tests: the cache of one kv head, NaN where nothing was written, and attention over it."""
+
+    def __init__(self, *, head_size: int, pages: int, window: int = 0, softcap: float = 0.0) -> None: ...
+    def write(self, keys: npt.NDArray[np.float32], values: npt.NDArray[np.float32], position: int, isa: str) -> None:
+        """keys, values [n, head_size] into positions position .. position + n - 1."""
+
+    def attend(
+        self, queries: npt.NDArray[np.float32], positions: npt.NDArray[np.int32], isa: str
+    ) -> npt.NDArray[np.float32]:
+        """queries [n, head_size], scaled already, n at most 16, at positions [n] -> [n, head_size]."""
+
+    def pool(self) -> bytes:
+        """The cache as it lies in memory."""
+
 class ProductProbe:
     """For tests: one matrix alone, `data` being its bytes as in a file."""
 

@@ -2,5 +2,6 @@
 
 #include <pybind11/pybind11.h>
 
+void register_attention(pybind11::module_& m);
 void register_core(pybind11::module_& m);
 void register_probes(pybind11::module_& m);

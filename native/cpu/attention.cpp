@@ -7,8 +7,12 @@
 //     o[dim]      = o * c, then fma over keys ascending                   V is [key][dim]: lanes are dims
 //   splits merge ascending by the same rule; out = o * (1 / sum).
 //
-// Keys past p are skipped: what lies there may be anything, NaN too. Queries are worked on a few together only to share
-// the loads of K and V; no query's arithmetic depends on another.
+// With a softcap the score is softcap * tanh(score / softcap); with a window the query sees its last `window` keys only.
+// Keys that it doesn't see are skipped, never multiplied: what lies there may be anything, NaN too. Splits stay where they
+// are, and a page or split of which it sees nothing leaves its state as it was. Queries are worked on a few together only
+// to share the loads of K and V; no query's arithmetic depends on another.
+#include <algorithm>
+
 #include "operations.h"
 #include "simd.h"
 
@@ -38,8 +42,15 @@ struct Query {
   float* weights;       // [64] scores, then e^(score - peak)
   float* value;         // [value_stride] of the running split
   float* total;         // [value_stride] of the splits before it
-  int visible = 0;      // keys of this block that it may see
+  int lowest;           // first position that it sees
+  int begin = 0, end = 0;  // keys of this block that it sees; begin == end: none
   float correction = 1.0f;
+
+  void look_at(int first) {  // the block that begins at position `first`
+    begin = std::max(lowest - first, 0);
+    end = std::min(position - first + 1, kPage);
+    if (begin >= end) begin = end = kPage;
+  }
 };
 
 // scores of n queries against 64 keys: k [head_size][64]
@@ -60,15 +71,31 @@ void scores(const uint16_t* k, int head_size, Query* queries) {
     for (int j = 0; j < kKeyLanes; ++j) store(queries[i].weights + kLanes * j, s[i][j]);
 }
 
-void weigh_scores(Query& query) {
+// Lanes of keys [begin, end) of a, the others replaced by `other`; a holds keys 16j .. 16j+15.
+Lanes keep_seen(Lanes a, const Query& query, int j, Lanes other) {
+  const Lanes seen = keep(a, query.end - kLanes * j, other);
+  return query.begin > 0 ? keep(other, query.begin - kLanes * j, seen) : seen;
+}
+
+// (e^2x - 1) / (e^2x + 1): within 1e-7 of the truth, which is what a score of the size of the cap is rounded to.
+Lanes tangent(Lanes x) {
+  const Lanes e = exponential(x + x);
+  return (e - broadcast(1.0f)) / (e + broadcast(1.0f));
+}
+
+void weigh_scores(Query& query, float softcap) {
   const Lanes lowest = broadcast(-__builtin_inff());
   Lanes s[kKeyLanes];
-  for (int j = 0; j < kKeyLanes; ++j) s[j] = keep(load(query.weights + kLanes * j), query.visible - kLanes * j, lowest);
+  for (int j = 0; j < kKeyLanes; ++j) {
+    s[j] = load(query.weights + kLanes * j);
+    if (softcap != 0.0f) s[j] = broadcast(softcap) * tangent(s[j] / broadcast(softcap));
+    s[j] = keep_seen(s[j], query, j, lowest);
+  }
   const float block_peak = fold_larger(larger(larger(s[0], s[1]), larger(s[2], s[3])));
   const float peak = query.split.peak > block_peak ? query.split.peak : block_peak;
   Lanes sum = zero();
   for (int j = 0; j < kKeyLanes; ++j) {
-    const Lanes w = keep(exponential(s[j] - broadcast(peak)), query.visible - kLanes * j, zero());
+    const Lanes w = keep_seen(exponential(s[j] - broadcast(peak)), query, j, zero());
     store(query.weights + kLanes * j, w);
     sum = sum + w;
   }
@@ -77,22 +104,26 @@ void weigh_scores(Query& query) {
   query.split.peak = peak;
 }
 
-// n queries, `wide` lanes of dims from `d`: v [64][stride]
+// n queries, `wide` lanes of dims from `d`: v [64][stride]. Keys [begin, end) are seen by them all.
 template <int n, int wide>
-void add_values(const uint16_t* v, int stride, int d, int shared, Query* queries) {
+void add_values(const uint16_t* v, int stride, int d, int begin, int end, Query* queries) {
   Lanes o[n][wide];
+  const auto add_own = [&](int i, int first, int last) {
+    for (int key = first; key < last; ++key)
+      for (int j = 0; j < wide; ++j)
+        o[i][j] = fma(broadcast(queries[i].weights[key]), load_half(v + key * stride + d + kLanes * j), o[i][j]);
+  };
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < wide; ++j) o[i][j] = load(queries[i].value + d + kLanes * j) * broadcast(queries[i].correction);
-  for (int key = 0; key < shared; ++key) {
+  for (int i = 0; i < n; ++i) add_own(i, queries[i].begin, std::min(begin, queries[i].end));
+  for (int key = begin; key < end; ++key) {
     Lanes values[wide];
     for (int j = 0; j < wide; ++j) values[j] = load_half(v + key * stride + d + kLanes * j);
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < wide; ++j) o[i][j] = fma(broadcast(queries[i].weights[key]), values[j], o[i][j]);
   }
   for (int i = 0; i < n; ++i) {
-    for (int key = shared; key < queries[i].visible; ++key)
-      for (int j = 0; j < wide; ++j)
-        o[i][j] = fma(broadcast(queries[i].weights[key]), load_half(v + key * stride + d + kLanes * j), o[i][j]);
+    add_own(i, std::max(end, queries[i].begin), queries[i].end);
     for (int j = 0; j < wide; ++j) store(queries[i].value + d + kLanes * j, o[i][j]);
   }
 }
@@ -108,32 +139,36 @@ void merge_split(Query& query, int value_stride) {
 
 template <int n>
 void attend_together(const CacheView& cache, const int32_t* table, Query* queries) {
-  int last = 0;
-  for (int i = 0; i < n; ++i) last = queries[i].position > last ? queries[i].position : last;
-  for (int begin = 0; begin <= last; begin += kSplit) {
+  int lowest = queries[0].lowest, last = queries[0].position;
+  for (int i = 1; i < n; ++i) {
+    lowest = std::min(lowest, queries[i].lowest);
+    last = std::max(last, queries[i].position);
+  }
+  for (int begin = lowest / kSplit * kSplit; begin <= last; begin += kSplit) {
     for (int i = 0; i < n; ++i) {
       queries[i].split = Softmax();
       for (int d = 0; d < cache.value_stride; d += kLanes) store(queries[i].value + d, zero());
     }
-    const int end = begin + kSplit - 1 < last ? begin + kSplit - 1 : last;
-    for (int first = begin; first <= end; first += kPage) {
+    const int end = std::min(begin + kSplit - 1, last);
+    for (int first = std::max(begin, lowest / kPage * kPage); first <= end; first += kPage) {
       const uint8_t* page = cache.pool + static_cast<size_t>(table[first / kPage]) * cache.page_stride;
       scores<n>(reinterpret_cast<const uint16_t*>(page + cache.key_offset), cache.head_size, queries);
-      int shared = kPage;
+      int shared_begin = 0, shared_end = kPage;
       for (int i = 0; i < n; ++i) {
-        const int visible = queries[i].position - first + 1;
-        queries[i].visible = visible < 0 ? 0 : visible > kPage ? kPage : visible;
+        queries[i].look_at(first);
         queries[i].correction = 1.0f;
-        if (queries[i].visible > 0) weigh_scores(queries[i]);
-        shared = queries[i].visible < shared ? queries[i].visible : shared;
+        if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache.softcap);
+        shared_begin = std::max(shared_begin, queries[i].begin);
+        shared_end = std::min(shared_end, queries[i].end);
       }
+      if (shared_begin >= shared_end) shared_begin = shared_end = kPage;
       const uint16_t* v = reinterpret_cast<const uint16_t*>(page + cache.value_offset);
       int d = 0;
-      for (; d + 2 * kLanes <= cache.value_stride; d += 2 * kLanes) add_values<n, 2>(v, cache.value_stride, d, shared, queries);
-      for (; d < cache.value_stride; d += kLanes) add_values<n, 1>(v, cache.value_stride, d, shared, queries);
+      for (; d + 2 * kLanes <= cache.value_stride; d += 2 * kLanes) add_values<n, 2>(v, cache.value_stride, d, shared_begin, shared_end, queries);
+      for (; d < cache.value_stride; d += kLanes) add_values<n, 1>(v, cache.value_stride, d, shared_begin, shared_end, queries);
     }
     for (int i = 0; i < n; ++i)
-      if (queries[i].position >= begin) merge_split(queries[i], cache.value_stride);
+      if (queries[i].position >= begin && queries[i].lowest < begin + kSplit) merge_split(queries[i], cache.value_stride);
   }
 }
 
@@ -154,6 +189,7 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
       float* own = scratch + attention_scratch(cache.value_stride) * i;
       queries[i].q = q[first + i];
       queries[i].position = positions[first + i];
+      queries[i].lowest = cache.window > 0 ? std::max(positions[first + i] - cache.window + 1, 0) : 0;
       queries[i].weights = own;
       queries[i].value = own + kPage;
       queries[i].total = own + kPage + cache.value_stride;

@@ -1,0 +1,79 @@
+// A window into attention for its tests: one layer and one kv head of cache, written and read by a chosen instruction set.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <vector>
+
+#include "kernels.h"
+#include "memory.h"
+#include "register.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
+using Ints = py::array_t<int32_t, py::array::c_style | py::array::forcecast>;
+
+// The pages lie backwards in the pool, and the pool starts as NaN: what nobody wrote must not be read.
+class AttentionProbe {
+ public:
+  AttentionProbe(int head_size, int pages, int window, float softcap)
+      : layout_{1, 1, head_size}, pool_(pages * layout_.page_bytes(), 0xff), table_(pages) {
+    for (int i = 0; i < pages; ++i) table_[i] = pages - 1 - i;
+    view_ = layout_.view(pool_.data(), 0, 0);
+    view_.window = window;
+    view_.softcap = softcap;
+  }
+
+  void write(const Floats& keys, const Floats& values, int position, const std::string& isa) {
+    const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
+    const int count = static_cast<int>(keys.shape(0)), size = layout_.head_size;
+    if (keys.ndim() != 2 || values.ndim() != 2 || values.shape(0) != count || keys.shape(1) != size || values.shape(1) != size || position < 0 || position + count > room())
+      throw std::invalid_argument("keys and values must be [n, head_size] and fit the pages");
+    std::vector<float> k(size + 16), v(size + 16);
+    for (int i = 0; i < count; ++i) {
+      std::copy(keys.data(i, 0), keys.data(i, 0) + size, k.begin());
+      std::copy(values.data(i, 0), values.data(i, 0) + size, v.begin());
+      kernels.write_cache(view_, table_[(position + i) / paceline::kPage], position + i, k.data(), v.data());
+    }
+  }
+
+  Floats attend(const Floats& queries, const Ints& positions, const std::string& isa) const {
+    const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
+    const int count = static_cast<int>(queries.shape(0)), size = layout_.head_size;
+    if (queries.ndim() != 2 || queries.shape(1) != size || positions.size() != count || count > paceline::kQueryTile)
+      throw std::invalid_argument("queries must be [n, head_size] and positions [n], n at most 16");
+    Floats out({count, size});
+    const float* q[paceline::kQueryTile];
+    float* o[paceline::kQueryTile];
+    for (int i = 0; i < count; ++i) {
+      if (positions.at(i) < 0 || positions.at(i) >= room()) throw std::invalid_argument("a position is outside the pages");
+      q[i] = queries.data(i, 0);
+      o[i] = out.mutable_data(i, 0);
+    }
+    paceline::Buffer<float> scratch;
+    kernels.attend(view_, table_.data(), count, q, positions.data(), o, scratch.reserve(paceline::kQueryTile * paceline::attention_scratch(view_.value_stride)));
+    return out;
+  }
+
+  py::bytes pool() const { return {reinterpret_cast<const char*>(pool_.data()), pool_.size()}; }
+
+ private:
+  int room() const { return static_cast<int>(table_.size()) * paceline::kPage; }
+
+  paceline::CacheLayout layout_;
+  std::vector<uint8_t> pool_;
+  std::vector<int32_t> table_;
+  paceline::CacheView view_{};
+};
+
+}  // namespace
+
+void register_attention(py::module_& m) {
+  py::class_<AttentionProbe>(m, "AttentionProbe")
+      .def(py::init<int, int, int, float>(), py::kw_only(), py::arg("head_size"), py::arg("pages"), py::arg("window") = 0, py::arg("softcap") = 0.0f)
+      .def("write", &AttentionProbe::write, py::arg("keys"), py::arg("values"), py::arg("position"), py::arg("isa"))
+      .def("attend", &AttentionProbe::attend, py::arg("queries"), py::arg("positions"), py::arg("isa"))
+      .def("pool", &AttentionProbe::pool);
+}
