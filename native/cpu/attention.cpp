@@ -19,12 +19,13 @@
 namespace paceline::PACELINE_ISA {
 namespace {
 
+// As many queries together, and lanes of keys or dimensions at once, as the registers hold accumulators for.
 #if defined(__AVX512F__)
-constexpr int kTogether = 4;
+constexpr int kTogether = 6, kWide = 4;
 #elif defined(__AVX2__)
-constexpr int kTogether = 2;
+constexpr int kTogether = 3, kWide = 2;
 #else
-constexpr int kTogether = 1;
+constexpr int kTogether = 1, kWide = 4;
 #endif
 
 constexpr int kKeyLanes = kPage / kLanes;
@@ -44,7 +45,6 @@ struct Query {
   float* total;         // [value_stride] of the splits before it
   int lowest;           // first position that it sees
   int begin = 0, end = 0;  // keys of this block that it sees; begin == end: none
-  float correction = 1.0f;
 
   void look_at(int first) {  // the block that begins at position `first`
     begin = std::max(lowest - first, 0);
@@ -53,22 +53,35 @@ struct Query {
   }
 };
 
-// scores of n queries against 64 keys: k [head_size][64]
+// The page after this one lies somewhere else in memory, where the processor can't guess it: whoever reads some bytes of a
+// page asks for the same bytes of the next.
+template <size_t bytes>
+void prefetch(const uint8_t* next) {
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+}
+
+// Scores of n queries against 64 keys: k [head_size][64], next likewise.
 template <int n>
-void scores(const uint16_t* k, int head_size, Query* queries) {
-  Lanes s[n][kKeyLanes];
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < kKeyLanes; ++j) s[i][j] = zero();
-  for (int d = 0; d < head_size; ++d) {
-    Lanes keys[kKeyLanes];
-    for (int j = 0; j < kKeyLanes; ++j) keys[j] = load_half(k + d * kPage + kLanes * j);
-    for (int i = 0; i < n; ++i) {
-      const Lanes q = broadcast(queries[i].q[d]);
-      for (int j = 0; j < kKeyLanes; ++j) s[i][j] = fma(q, keys[j], s[i][j]);
+void scores(const uint8_t* k, const uint8_t* next, int head_size, Query* queries) {
+  constexpr size_t row = kPage * sizeof(uint16_t);
+  const float* q[n];
+  for (int i = 0; i < n; ++i) q[i] = queries[i].q;
+  for (int first = 0; first < kKeyLanes; first += kWide) {
+    Lanes s[n][kWide];
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < kWide; ++j) s[i][j] = zero();
+    for (int d = 0; d < head_size; ++d) {
+      const size_t offset = d * row + first * kLanes * sizeof(uint16_t);
+      prefetch<kWide * kLanes * sizeof(uint16_t)>(next + offset);
+      const uint16_t* keys = reinterpret_cast<const uint16_t*>(k + offset);
+      for (int j = 0; j < kWide; ++j) {
+        const Lanes x = load_half(keys + kLanes * j);
+        for (int i = 0; i < n; ++i) s[i][j] = fma(broadcast(q[i][d]), x, s[i][j]);
+      }
     }
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < kWide; ++j) store(queries[i].weights + kLanes * (first + j), s[i][j]);
   }
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < kKeyLanes; ++j) store(queries[i].weights + kLanes * j, s[i][j]);
 }
 
 // Lanes of keys [begin, end) of a, the others replaced by `other`; a holds keys 16j .. 16j+15.
@@ -83,12 +96,12 @@ Lanes tangent(Lanes x) {
   return (e - broadcast(1.0f)) / (e + broadcast(1.0f));
 }
 
-void weigh_scores(Query& query, float softcap) {
+void weigh_scores(Query& query, const CacheView& cache) {
   const Lanes lowest = broadcast(-__builtin_inff());
   Lanes s[kKeyLanes];
   for (int j = 0; j < kKeyLanes; ++j) {
     s[j] = load(query.weights + kLanes * j);
-    if (softcap != 0.0f) s[j] = broadcast(softcap) * tangent(s[j] / broadcast(softcap));
+    if (cache.softcap != 0.0f) s[j] = broadcast(cache.softcap) * tangent(s[j] / broadcast(cache.softcap));
     s[j] = keep_seen(s[j], query, j, lowest);
   }
   const float block_peak = fold_larger(larger(larger(s[0], s[1]), larger(s[2], s[3])));
@@ -99,33 +112,61 @@ void weigh_scores(Query& query, float softcap) {
     store(query.weights + kLanes * j, w);
     sum = sum + w;
   }
-  query.correction = exponential(query.split.peak - peak);
-  query.split.sum = __builtin_fmaf(query.split.sum, query.correction, fold_sum(sum));
+  const float correction = exponential(query.split.peak - peak);
+  for (int d = 0; d < cache.value_stride; d += kLanes) store(query.value + d, load(query.value + d) * broadcast(correction));
+  query.split.sum = __builtin_fmaf(query.split.sum, correction, fold_sum(sum));
   query.split.peak = peak;
 }
 
-// n queries, `wide` lanes of dims from `d`: v [64][stride]. Keys [begin, end) are seen by them all.
+// One query alone, keys [begin, end).
+void add_own_values(const uint8_t* v, int stride, int begin, int end, Query& query) {
+  for (int key = begin; key < end; ++key)
+    for (int d = 0; d < stride; d += kLanes) {
+      const Lanes x = load_half(reinterpret_cast<const uint16_t*>(v) + key * stride + d);
+      store(query.value + d, fma(broadcast(query.weights[key]), x, load(query.value + d)));
+    }
+}
+
+// n queries, keys [begin, end), `wide` lanes of dims from `d`: v [64][stride], next likewise.
 template <int n, int wide>
-void add_values(const uint16_t* v, int stride, int d, int begin, int end, Query* queries) {
+void add_values(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
   Lanes o[n][wide];
-  const auto add_own = [&](int i, int first, int last) {
-    for (int key = first; key < last; ++key)
-      for (int j = 0; j < wide; ++j)
-        o[i][j] = fma(broadcast(queries[i].weights[key]), load_half(v + key * stride + d + kLanes * j), o[i][j]);
-  };
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < wide; ++j) o[i][j] = load(queries[i].value + d + kLanes * j) * broadcast(queries[i].correction);
-  for (int i = 0; i < n; ++i) add_own(i, queries[i].begin, std::min(begin, queries[i].end));
-  for (int key = begin; key < end; ++key) {
-    Lanes values[wide];
-    for (int j = 0; j < wide; ++j) values[j] = load_half(v + key * stride + d + kLanes * j);
-    for (int i = 0; i < n; ++i)
-      for (int j = 0; j < wide; ++j) o[i][j] = fma(broadcast(queries[i].weights[key]), values[j], o[i][j]);
-  }
+  const float* weights[n];
   for (int i = 0; i < n; ++i) {
-    add_own(i, std::max(end, queries[i].begin), queries[i].end);
-    for (int j = 0; j < wide; ++j) store(queries[i].value + d + kLanes * j, o[i][j]);
+    weights[i] = queries[i].weights;
+    for (int j = 0; j < wide; ++j) o[i][j] = load(queries[i].value + d + kLanes * j);
   }
+  for (int key = begin; key < end; ++key) {
+    const size_t offset = (static_cast<size_t>(key) * stride + d) * sizeof(uint16_t);
+    prefetch<wide * kLanes * sizeof(uint16_t)>(next + offset);
+    for (int j = 0; j < wide; ++j) {
+      const Lanes x = load_half(reinterpret_cast<const uint16_t*>(v + offset) + kLanes * j);
+      for (int i = 0; i < n; ++i) o[i][j] = fma(broadcast(weights[i][key]), x, o[i][j]);
+    }
+  }
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < wide; ++j) store(queries[i].value + d + kLanes * j, o[i][j]);
+}
+
+template <int n, int wide = kWide>
+void add_shared_values(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
+  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_values<n, wide>(v, next, stride, d, begin, end, queries);
+  if constexpr (wide > 1)
+    if (d < stride) add_shared_values<n, wide / 2>(v, next, stride, d, begin, end, queries);
+}
+
+// Each query's keys ascending: its own before those that all of them see, these, its own after.
+template <int n>
+void add_all_values(const uint8_t* v, const uint8_t* next, int stride, Query* queries) {
+  int begin = 0, end = kPage;
+  for (int i = 0; i < n; ++i) {
+    begin = std::max(begin, queries[i].begin);
+    end = std::min(end, queries[i].end);
+  }
+  if (begin >= end) begin = end = kPage;
+  for (int i = 0; i < n; ++i) add_own_values(v, stride, queries[i].begin, std::min(begin, queries[i].end), queries[i]);
+  add_shared_values<n>(v, next, stride, 0, begin, end, queries);
+  for (int i = 0; i < n; ++i) add_own_values(v, stride, std::max(end, queries[i].begin), queries[i].end, queries[i]);
 }
 
 void merge_split(Query& query, int value_stride) {
@@ -144,6 +185,7 @@ void attend_together(const CacheView& cache, const int32_t* table, Query* querie
     lowest = std::min(lowest, queries[i].lowest);
     last = std::max(last, queries[i].position);
   }
+  const auto page_of = [&](int position) { return cache.pool + static_cast<size_t>(table[position / kPage]) * cache.page_stride; };
   for (int begin = lowest / kSplit * kSplit; begin <= last; begin += kSplit) {
     for (int i = 0; i < n; ++i) {
       queries[i].split = Softmax();
@@ -151,21 +193,14 @@ void attend_together(const CacheView& cache, const int32_t* table, Query* querie
     }
     const int end = std::min(begin + kSplit - 1, last);
     for (int first = std::max(begin, lowest / kPage * kPage); first <= end; first += kPage) {
-      const uint8_t* page = cache.pool + static_cast<size_t>(table[first / kPage]) * cache.page_stride;
-      scores<n>(reinterpret_cast<const uint16_t*>(page + cache.key_offset), cache.head_size, queries);
-      int shared_begin = 0, shared_end = kPage;
+      const uint8_t* page = page_of(first);
+      const uint8_t* next = page_of(first + kPage <= last ? first + kPage : first);
+      scores<n>(page + cache.key_offset, next + cache.key_offset, cache.head_size, queries);
       for (int i = 0; i < n; ++i) {
         queries[i].look_at(first);
-        queries[i].correction = 1.0f;
-        if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache.softcap);
-        shared_begin = std::max(shared_begin, queries[i].begin);
-        shared_end = std::min(shared_end, queries[i].end);
+        if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache);
       }
-      if (shared_begin >= shared_end) shared_begin = shared_end = kPage;
-      const uint16_t* v = reinterpret_cast<const uint16_t*>(page + cache.value_offset);
-      int d = 0;
-      for (; d + 2 * kLanes <= cache.value_stride; d += 2 * kLanes) add_values<n, 2>(v, cache.value_stride, d, shared_begin, shared_end, queries);
-      for (; d < cache.value_stride; d += kLanes) add_values<n, 1>(v, cache.value_stride, d, shared_begin, shared_end, queries);
+      add_all_values<n>(page + cache.value_offset, next + cache.value_offset, cache.value_stride, queries);
     }
     for (int i = 0; i < n; ++i)
       if (queries[i].position >= begin && queries[i].lowest < begin + kSplit) merge_split(queries[i], cache.value_stride);
@@ -182,8 +217,9 @@ void attend_some(int count, const CacheView& cache, const int32_t* table, Query*
 
 void attend(const CacheView& cache, const int32_t* table, int count, const float* const* q, const int* positions, float* const* out,
             float* scratch) {
-  for (int first = 0; first < count; first += kTogether) {
-    const int together = count - first < kTogether ? count - first : kTogether;
+  const int calls = (count + kTogether - 1) / kTogether;
+  for (int call = 0; call < calls; ++call) {
+    const int first = count * call / calls, together = count * (call + 1) / calls - first;  // even shares
     Query queries[kTogether];
     for (int i = 0; i < together; ++i) {
       float* own = scratch + attention_scratch(cache.value_stride) * i;

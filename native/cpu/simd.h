@@ -62,6 +62,15 @@ inline Lanes keep(Lanes a, int count, Lanes other) {
   const __mmask16 mask = count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << (count < 0 ? 0 : count)) - 1);
   return {_mm512_mask_blend_ps(mask, other.v, a.v)};
 }
+inline float first(Lanes a) { return _mm512_cvtss_f32(a.v); }
+// Lane i + width in lane i, for the lanes below width.
+template <int width>
+inline Lanes lowered(Lanes a) {
+  if constexpr (width == 8) return {_mm512_shuffle_f32x4(a.v, a.v, 0x4e)};
+  if constexpr (width == 4) return {_mm512_shuffle_f32x4(a.v, a.v, 0xb1)};
+  if constexpr (width == 2) return {_mm512_permute_ps(a.v, 0x4e)};
+  return {_mm512_permute_ps(a.v, 0xb1)};
+}
 
 #elif defined(__AVX2__)
 
@@ -124,6 +133,14 @@ inline Lanes keep(Lanes a, int count, Lanes other) {
   const __m256 hi = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count - 8), lane));
   return {_mm256_blendv_ps(other.lo, a.lo, lo), _mm256_blendv_ps(other.hi, a.hi, hi)};
 }
+inline float first(Lanes a) { return _mm256_cvtss_f32(a.lo); }
+template <int width>
+inline Lanes lowered(Lanes a) {
+  if constexpr (width == 8) return {a.hi, a.hi};
+  if constexpr (width == 4) return {_mm256_permute2f128_ps(a.lo, a.lo, 1), a.hi};
+  if constexpr (width == 2) return {_mm256_permute_ps(a.lo, 0x4e), a.hi};
+  return {_mm256_permute_ps(a.lo, 0xb1), a.hi};
+}
 
 #else
 
@@ -174,24 +191,25 @@ inline Lanes power_of_two(IntLanes n) {
 inline void store_ints(int32_t* p, IntLanes a) { std::memcpy(p, a.v, sizeof a.v); }
 inline void store_bytes(int8_t* p, IntLanes a) { for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(a.v[i]); }
 inline Lanes keep(Lanes a, int count, Lanes other) { return each([&](int i) { return i < count ? a.v[i] : other.v[i]; }); }
+inline float first(Lanes a) { return a.v[0]; }
+template <int width>
+inline Lanes lowered(Lanes a) { return each([&](int i) { return a.v[i < width ? i + width : i]; }); }
 
 #endif
 
 // The one reduction order: lane i with i+8, then i+4, i+2, i+1.
 inline float fold_sum(Lanes a) {
-  float v[kLanes];
-  store(v, a);
-  for (int width = 8; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) v[i] = v[i] + v[i + width];
-  return v[0];
+  a = a + lowered<8>(a);
+  a = a + lowered<4>(a);
+  a = a + lowered<2>(a);
+  return first(a + lowered<1>(a));
 }
 
 inline float fold_larger(Lanes a) {
-  float v[kLanes];
-  store(v, a);
-  for (int width = 8; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) v[i] = v[i] > v[i + width] ? v[i] : v[i + width];
-  return v[0];
+  a = larger(a, lowered<8>(a));
+  a = larger(a, lowered<4>(a));
+  a = larger(a, lowered<2>(a));
+  return first(larger(a, lowered<1>(a)));
 }
 
 // e^x for x in [-87, 88], clamped outside: x = n ln 2 + r with |r| <= ln2/2, Taylor series to degree 7 (error below 1 ulp).
@@ -212,10 +230,6 @@ inline Lanes exponential(Lanes x) {
   return p * power_of_two(n);
 }
 
-inline float exponential(float x) {
-  float v[kLanes];
-  store(v, exponential(broadcast(x)));
-  return v[0];
-}
+inline float exponential(float x) { return first(exponential(broadcast(x))); }
 
 }  // namespace paceline::PACELINE_ISA
