@@ -26,6 +26,7 @@ faults (--fault, separated by commas; any engine; for tests and for people who w
 
 MOST_THREADS = 1024
 MOST_SLOTS = 4096
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Config:
     prefill_tokens: int = 512
     queue: int = 64
     cache_bytes: int | None = None
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
     auto: bool = False
     threads: int | None = None
     isa: str = "auto"
@@ -84,6 +87,14 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="size of the whole cache (default: what all slots need at full context)",
     )
+    for short, long, what in (("-ctk", "--cache-type-k", "keys"), ("-ctv", "--cache-type-v", "values")):
+        room.add_argument(
+            short,
+            long,
+            choices=CACHE_TYPES,
+            default="f16",
+            help=f"how the cache holds {what} (default f16; the reference engine always holds float32)",
+        )
     room.add_argument(
         "--max-line", type=_at_least(1), default=1 << 20, metavar="BYTES", help="longest line on stdin (default 1 MiB)"
     )

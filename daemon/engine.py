@@ -79,6 +79,8 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             cache_bytes=config.cache_bytes,
             threads=config.threads,
             isa=config.isa,
+            cache_type_k=config.cache_type_k,
+            cache_type_v=config.cache_type_v,
             kind=config.engine,
             progress=True,
         )

@@ -27,8 +27,7 @@ class Shape:
         qkv_bias: bool,
         qk_norm: bool,
     ) -> None: ...
-    @property
-    def page_bytes(self) -> int:
+    def page_bytes(self, cache_type_k: str, cache_type_v: str) -> int:
         """Bytes of 64 positions of cache, all layers."""
 
 class Core:
@@ -42,8 +41,10 @@ class Core:
         pages: int,
         threads: int,
         isa: str,
+        cache_type_k: str = "f16",
+        cache_type_v: str = "f16",
     ) -> None:
-        """cosine, sine: [context, rope_size / 2]. isa: auto, plain, avx2 or avx512."""
+        """cosine, sine: [context, rope_size / 2]. isa: auto, plain, avx2 or avx512. Types: f32 f16 bf16 q8_0 q4_0."""
 
     def load(self, name: str, type: str, rows: int, columns: int, data: npt.NDArray[np.uint8]) -> None:
         """One tensor by its GGUF name, `data` being its bytes as in the file; repacked, not kept."""
@@ -65,7 +66,16 @@ class Core:
 class AttentionProbe:
     """For tests: the cache of one kv head, NaN where nothing was written, and attention over it."""
 
-    def __init__(self, *, head_size: int, pages: int, window: int = 0, softcap: float = 0.0) -> None: ...
+    def __init__(
+        self,
+        *,
+        head_size: int,
+        pages: int,
+        key_type: str = "f16",
+        value_type: str = "f16",
+        window: int = 0,
+        softcap: float = 0.0,
+    ) -> None: ...
     def write(self, keys: npt.NDArray[np.float32], values: npt.NDArray[np.float32], position: int, isa: str) -> None:
         """keys, values [n, head_size] into positions position .. position + n - 1."""
 

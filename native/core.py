@@ -86,6 +86,8 @@ def open_core(
     cache_bytes: int | None = None,
     threads: int | None = None,
     isa: str = "auto",
+    cache_type_k: str = "f16",
+    cache_type_v: str = "f16",
     kind: str = "cpu",
     progress: bool = False,
 ) -> Core:
@@ -93,6 +95,7 @@ def open_core(
 
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
     by default what all slots need at full context. threads: by default the processors this process may use.
+    cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
     Raises ModelUnreadable for the file, ValueError for the other arguments.
     """
     metadata, tensors = open_model(path)
@@ -101,17 +104,30 @@ def open_core(
         raise ValueError(f"a context of {context} is more than the model's {shape.context}")
     context = context or min(shape.context, DEFAULT_CONTEXT)
     native = native_shape(shape, context)
-    pages = slots * -(-context // PAGE) if cache_bytes is None else cache_bytes // native.page_bytes
+    if kind == "reference":
+        cache_type_k = cache_type_v = "f16"
+    page_bytes = native.page_bytes(cache_type_k, cache_type_v)
+    pages = slots * -(-context // PAGE) if cache_bytes is None else cache_bytes // page_bytes
     if pages < 1:
-        raise ValueError(f"a cache of {cache_bytes} bytes holds no page of {native.page_bytes} bytes")
+        raise ValueError(f"a cache of {cache_bytes} bytes holds no page of {page_bytes} bytes")
     if kind == "reference":
         stepper: Stepper = ReferenceStepper(Reference(shape, tensors))
-        return Core(metadata, context, pages, native.page_bytes, "numpy", stepper)
+        return Core(metadata, context, pages, page_bytes, "numpy", stepper)
     cosine, sine = rope_table(shape, context)
     threads = threads or len(os.sched_getaffinity(0))
-    core = NativeCore(native, cosine, sine, slots=slots, pages=pages, threads=threads, isa=isa)
+    core = NativeCore(
+        native,
+        cosine,
+        sine,
+        slots=slots,
+        pages=pages,
+        threads=threads,
+        isa=isa,
+        cache_type_k=cache_type_k,
+        cache_type_v=cache_type_v,
+    )
     load(core, tensors, progress)
-    return Core(metadata, context, pages, native.page_bytes, f"cpu ({core.isa}, {threads} threads)", core)
+    return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core)
 
 
 def native_shape(shape: ModelShape, context: int) -> Shape:

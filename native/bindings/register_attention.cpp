@@ -18,9 +18,10 @@ using Ints = py::array_t<int32_t, py::array::c_style | py::array::forcecast>;
 // The pages lie backwards in the pool, and the pool starts as NaN: what nobody wrote must not be read.
 class AttentionProbe {
  public:
-  AttentionProbe(int head_size, int pages, int window, float softcap)
-      : layout_{1, 1, head_size}, pool_(pages * layout_.page_bytes(), 0xff), table_(pages) {
+  AttentionProbe(int head_size, int pages, const std::string& key_type, const std::string& value_type, int window, float softcap)
+      : layout_{1, 1, head_size, paceline::cache_type_named(key_type), paceline::cache_type_named(value_type)}, pool_(pages * layout_.page_bytes(), 0xff), table_(pages) {
     for (int i = 0; i < pages; ++i) table_[i] = pages - 1 - i;
+    layout_.check();
     view_ = layout_.view(pool_.data(), 0, 0);
     view_.window = window;
     view_.softcap = softcap;
@@ -29,7 +30,8 @@ class AttentionProbe {
   void write(const Floats& keys, const Floats& values, int position, const std::string& isa) {
     const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
     const int count = static_cast<int>(keys.shape(0)), size = layout_.head_size;
-    if (keys.ndim() != 2 || values.ndim() != 2 || values.shape(0) != count || keys.shape(1) != size || values.shape(1) != size || position < 0 || position + count > room())
+    if (keys.ndim() != 2 || values.ndim() != 2 || values.shape(0) != count || keys.shape(1) != size || values.shape(1) != size || position < 0 ||
+        position + count > room())
       throw std::invalid_argument("keys and values must be [n, head_size] and fit the pages");
     std::vector<float> k(size + 16), v(size + 16);
     for (int i = 0; i < count; ++i) {
@@ -53,7 +55,8 @@ class AttentionProbe {
       o[i] = out.mutable_data(i, 0);
     }
     paceline::Buffer<float> scratch;
-    kernels.attend(view_, table_.data(), count, q, positions.data(), o, scratch.reserve(paceline::kQueryTile * paceline::attention_scratch(view_.value_stride)));
+    kernels.attend(view_, table_.data(), count, q, positions.data(), o,
+                   scratch.reserve(paceline::kQueryTile * paceline::attention_scratch(view_.value_stride)));
     return out;
   }
 
@@ -72,7 +75,8 @@ class AttentionProbe {
 
 void register_attention(py::module_& m) {
   py::class_<AttentionProbe>(m, "AttentionProbe")
-      .def(py::init<int, int, int, float>(), py::kw_only(), py::arg("head_size"), py::arg("pages"), py::arg("window") = 0, py::arg("softcap") = 0.0f)
+      .def(py::init<int, int, const std::string&, const std::string&, int, float>(), py::kw_only(), py::arg("head_size"), py::arg("pages"), py::arg("key_type") = "f16",
+           py::arg("value_type") = "f16", py::arg("window") = 0, py::arg("softcap") = 0.0f)
       .def("write", &AttentionProbe::write, py::arg("keys"), py::arg("values"), py::arg("position"), py::arg("isa"))
       .def("attend", &AttentionProbe::attend, py::arg("queries"), py::arg("positions"), py::arg("isa"))
       .def("pool", &AttentionProbe::pool);

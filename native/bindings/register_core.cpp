@@ -92,15 +92,23 @@ void register_core(py::module_& m) {
            }),
            py::kw_only(), py::arg("layers"), py::arg("width"), py::arg("heads"), py::arg("kv_heads"), py::arg("head_size"), py::arg("ffn"), py::arg("vocab"),
            py::arg("context"), py::arg("rope_size"), py::arg("rope_pairs"), py::arg("norm_epsilon"), py::arg("tied"), py::arg("qkv_bias"), py::arg("qk_norm"))
-      .def_property_readonly("page_bytes", [](const paceline::Shape& shape) { return Core::cache_layout(shape).page_bytes(); });
+      .def(
+          "page_bytes",
+          [](const paceline::Shape& shape, const std::string& cache_type_k, const std::string& cache_type_v) {
+            return Core::cache_layout(shape, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)).page_bytes();
+          },
+          py::arg("cache_type_k"), py::arg("cache_type_v"));
 
   py::class_<Core>(m, "Core")
-      .def(py::init([](const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, int slots, int pages, int threads, const std::string& isa) {
+      .def(py::init([](const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, int slots, int pages, int threads, const std::string& isa,
+                       const std::string& cache_type_k, const std::string& cache_type_v) {
              const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
              if (cosine.size() != size || sine.size() != size) throw std::invalid_argument("cosine and sine must be [context, rope_size / 2]");
-             return std::make_unique<Core>(shape, paceline::Options{slots, pages, threads, isa}, cosine.data(), sine.data());
+             return std::make_unique<Core>(shape, paceline::Options{slots, pages, threads, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
+                                           cosine.data(), sine.data());
            }),
-           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::kw_only(), py::arg("slots"), py::arg("pages"), py::arg("threads"), py::arg("isa"))
+           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::kw_only(), py::arg("slots"), py::arg("pages"), py::arg("threads"), py::arg("isa"), py::arg("cache_type_k") = "f16",
+           py::arg("cache_type_v") = "f16")
       .def("load",
            [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data) {
              const py::buffer_info info = data.request();

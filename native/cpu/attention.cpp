@@ -13,6 +13,7 @@
 // to share the loads of K and V; no query's arithmetic depends on another.
 #include <algorithm>
 
+#include "cache_load.h"
 #include "operations.h"
 #include "simd.h"
 
@@ -53,34 +54,39 @@ struct Query {
   }
 };
 
-// The page after this one lies somewhere else in memory, where the processor can't guess it: whoever reads some bytes of a
-// page asks for the same bytes of the next.
-template <size_t bytes>
-void prefetch(const uint8_t* next) {
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
-}
-
 // Scores of n queries against 64 keys: k [head_size][64], next likewise.
-template <int n>
+template <int n, CacheType type>
 void scores(const uint8_t* k, const uint8_t* next, int head_size, Query* queries) {
-  constexpr size_t row = kPage * sizeof(uint16_t);
   const float* q[n];
   for (int i = 0; i < n; ++i) q[i] = queries[i].q;
   for (int first = 0; first < kKeyLanes; first += kWide) {
     Lanes s[n][kWide];
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < kWide; ++j) s[i][j] = zero();
-    for (int d = 0; d < head_size; ++d) {
-      const size_t offset = d * row + first * kLanes * sizeof(uint16_t);
-      prefetch<kWide * kLanes * sizeof(uint16_t)>(next + offset);
-      const uint16_t* keys = reinterpret_cast<const uint16_t*>(k + offset);
-      for (int j = 0; j < kWide; ++j) {
-        const Lanes x = load_half(keys + kLanes * j);
-        for (int i = 0; i < n; ++i) s[i][j] = fma(broadcast(q[i][d]), x, s[i][j]);
+    for (int block = 0; block < head_size; block += kCacheBlock) {
+      const KeyBlock<type, kWide> keys(k, next, head_size, block, kLanes * first);
+      const int end = std::min(block + kCacheBlock, head_size);
+      for (int d = block; d < end; ++d) {
+        keys.prefetch_dimension(d);
+        for (int j = 0; j < kWide; ++j) {
+          const Lanes x = keys.load(d, j);
+          for (int i = 0; i < n; ++i) s[i][j] = fma(broadcast(q[i][d]), x, s[i][j]);
+        }
       }
     }
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < kWide; ++j) store(queries[i].weights + kLanes * (first + j), s[i][j]);
+  }
+}
+
+template <int n>
+void scores(CacheType type, const uint8_t* k, const uint8_t* next, int head_size, Query* queries) {
+  switch (type) {
+    case CacheType::F32: return scores<n, CacheType::F32>(k, next, head_size, queries);
+    case CacheType::F16: return scores<n, CacheType::F16>(k, next, head_size, queries);
+    case CacheType::BF16: return scores<n, CacheType::BF16>(k, next, head_size, queries);
+    case CacheType::Q8_0: return scores<n, CacheType::Q8_0>(k, next, head_size, queries);
+    case CacheType::Q4_0: return scores<n, CacheType::Q4_0>(k, next, head_size, queries);
   }
 }
 
@@ -118,18 +124,10 @@ void weigh_scores(Query& query, const CacheView& cache) {
   query.split.peak = peak;
 }
 
-// One query alone, keys [begin, end).
-void add_own_values(const uint8_t* v, int stride, int begin, int end, Query& query) {
-  for (int key = begin; key < end; ++key)
-    for (int d = 0; d < stride; d += kLanes) {
-      const Lanes x = load_half(reinterpret_cast<const uint16_t*>(v) + key * stride + d);
-      store(query.value + d, fma(broadcast(query.weights[key]), x, load(query.value + d)));
-    }
-}
-
 // n queries, keys [begin, end), `wide` lanes of dims from `d`: v [64][stride], next likewise.
-template <int n, int wide>
-void add_values(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
+template <int n, CacheType type, int wide>
+void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
+  const ValueColumns<type, wide> values(v, next, stride, d);
   Lanes o[n][wide];
   const float* weights[n];
   for (int i = 0; i < n; ++i) {
@@ -137,10 +135,9 @@ void add_values(const uint8_t* v, const uint8_t* next, int stride, int d, int be
     for (int j = 0; j < wide; ++j) o[i][j] = load(queries[i].value + d + kLanes * j);
   }
   for (int key = begin; key < end; ++key) {
-    const size_t offset = (static_cast<size_t>(key) * stride + d) * sizeof(uint16_t);
-    prefetch<wide * kLanes * sizeof(uint16_t)>(next + offset);
+    values.prefetch_key(key);
     for (int j = 0; j < wide; ++j) {
-      const Lanes x = load_half(reinterpret_cast<const uint16_t*>(v + offset) + kLanes * j);
+      const Lanes x = values.load(key, j);
       for (int i = 0; i < n; ++i) o[i][j] = fma(broadcast(weights[i][key]), x, o[i][j]);
     }
   }
@@ -148,25 +145,37 @@ void add_values(const uint8_t* v, const uint8_t* next, int stride, int d, int be
     for (int j = 0; j < wide; ++j) store(queries[i].value + d + kLanes * j, o[i][j]);
 }
 
-template <int n, int wide = kWide>
-void add_shared_values(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
-  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_values<n, wide>(v, next, stride, d, begin, end, queries);
-  if constexpr (wide > 1)
-    if (d < stride) add_shared_values<n, wide / 2>(v, next, stride, d, begin, end, queries);
+template <int n, CacheType type, int wide = kWide>
+void add_values(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
+  if (begin >= end) return;
+  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_columns<n, type, wide>(v, next, stride, d, begin, end, queries);
+  if constexpr (wide > (is_quantized(type) ? 2 : 1))
+    if (d < stride) add_values<n, type, wide / 2>(v, next, stride, d, begin, end, queries);
 }
 
 // Each query's keys ascending: its own before those that all of them see, these, its own after.
-template <int n>
-void add_all_values(const uint8_t* v, const uint8_t* next, int stride, Query* queries) {
+template <int n, CacheType type>
+void add_page(const uint8_t* v, const uint8_t* next, int stride, Query* queries) {
   int begin = 0, end = kPage;
   for (int i = 0; i < n; ++i) {
     begin = std::max(begin, queries[i].begin);
     end = std::min(end, queries[i].end);
   }
   if (begin >= end) begin = end = kPage;
-  for (int i = 0; i < n; ++i) add_own_values(v, stride, queries[i].begin, std::min(begin, queries[i].end), queries[i]);
-  add_shared_values<n>(v, next, stride, 0, begin, end, queries);
-  for (int i = 0; i < n; ++i) add_own_values(v, stride, std::max(end, queries[i].begin), queries[i].end, queries[i]);
+  for (int i = 0; i < n; ++i) add_values<1, type>(v, next, stride, 0, queries[i].begin, std::min(begin, queries[i].end), queries + i);
+  add_values<n, type>(v, next, stride, 0, begin, end, queries);
+  for (int i = 0; i < n; ++i) add_values<1, type>(v, next, stride, 0, std::max(end, queries[i].begin), queries[i].end, queries + i);
+}
+
+template <int n>
+void add_page(CacheType type, const uint8_t* v, const uint8_t* next, int stride, Query* queries) {
+  switch (type) {
+    case CacheType::F32: return add_page<n, CacheType::F32>(v, next, stride, queries);
+    case CacheType::F16: return add_page<n, CacheType::F16>(v, next, stride, queries);
+    case CacheType::BF16: return add_page<n, CacheType::BF16>(v, next, stride, queries);
+    case CacheType::Q8_0: return add_page<n, CacheType::Q8_0>(v, next, stride, queries);
+    case CacheType::Q4_0: return add_page<n, CacheType::Q4_0>(v, next, stride, queries);
+  }
 }
 
 void merge_split(Query& query, int value_stride) {
@@ -195,12 +204,12 @@ void attend_together(const CacheView& cache, const int32_t* table, Query* querie
     for (int first = std::max(begin, lowest / kPage * kPage); first <= end; first += kPage) {
       const uint8_t* page = page_of(first);
       const uint8_t* next = page_of(first + kPage <= last ? first + kPage : first);
-      scores<n>(page + cache.key_offset, next + cache.key_offset, cache.head_size, queries);
+      scores<n>(cache.key_type, page + cache.key_offset, next + cache.key_offset, cache.head_size, queries);
       for (int i = 0; i < n; ++i) {
         queries[i].look_at(first);
         if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache);
       }
-      add_all_values<n>(page + cache.value_offset, next + cache.value_offset, cache.value_stride, queries);
+      add_page<n>(cache.value_type, page + cache.value_offset, next + cache.value_offset, cache.value_stride, queries);
     }
     for (int i = 0; i < n; ++i)
       if (queries[i].position >= begin && queries[i].lowest < begin + kSplit) merge_split(queries[i], cache.value_stride);
@@ -241,19 +250,6 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
         std::memcpy(out[first + i] + d, o, sizeof(float) * valid);
       }
     }
-  }
-}
-
-void write_cache(const CacheView& cache, int page, int position, const float* k, const float* v) {
-  uint8_t* base = cache.pool + static_cast<size_t>(page) * cache.page_stride;
-  uint16_t* keys = reinterpret_cast<uint16_t*>(base + cache.key_offset);
-  uint16_t* values = reinterpret_cast<uint16_t*>(base + cache.value_offset);
-  const int key = position % kPage;
-  for (int d = 0; d < cache.head_size; d += kLanes) {
-    uint16_t halves[kLanes];
-    store_half(halves, keep(load(k + d), cache.head_size - d, zero()));
-    for (int i = 0; i < kLanes && d + i < cache.head_size; ++i) keys[static_cast<size_t>(d + i) * kPage + key] = halves[i];
-    store_half(values + static_cast<size_t>(key) * cache.value_stride + d, keep(load(v + d), cache.head_size - d, zero()));
   }
 }
 

@@ -1,16 +1,46 @@
 // The cache of keys and values: a pool of pages of 64 positions. A page holds, for every attention layer and kv head,
 // K [head_size][64 keys] and V [64 keys][value_stride], so that neither product of attention needs a horizontal sum.
+//
+// Quantized types have blocks of 32 dimensions of one token and head, codes first, then a half for each block:
+//   K q8_0  int8 [head_size][64]      q4_0  bytes [head_size / 2][64], dimension 2i below, 2i + 1 above
+//     scales [head_size / 32][64]
+//   V q8_0  int8 [64][head_size]      q4_0  bytes [64][head_size / 2], of a block dimension i below, i + 16 above
+//     scales [64][head_size / 32]
+// No byte is shared by two tokens: threads write tokens side by side.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace paceline {
 
 constexpr int kPage = 64;        // positions to a page, keys to an attention block
 constexpr int kSplit = 512;      // positions to a split
+constexpr int kCacheBlock = 32;  // dimensions to a scale
 
-enum class CacheType { F16 };
+enum class CacheType { F32, F16, BF16, Q8_0, Q4_0 };
+
+// "f32", "f16", "bf16", "q8_0" or "q4_0"; throws std::invalid_argument naming them.
+CacheType cache_type_named(const std::string& name);
+
+constexpr bool is_quantized(CacheType type) { return type == CacheType::Q8_0 || type == CacheType::Q4_0; }
+
+// Bytes of `values` values without their scales.
+constexpr size_t code_bytes(CacheType type, size_t values) {
+  switch (type) {
+    case CacheType::F32: return values * 4;
+    case CacheType::F16:
+    case CacheType::BF16: return values * 2;
+    case CacheType::Q8_0: return values;
+    case CacheType::Q4_0: return values / 2;
+  }
+  return 0;
+}
+
+constexpr size_t cache_bytes(CacheType type, size_t values) {
+  return code_bytes(type, values) + (is_quantized(type) ? values / kCacheBlock * 2 : 0);
+}
 
 // Keys and values of one layer and kv head, as an attention work item sees them. Offsets and strides in bytes.
 struct CacheView {
@@ -30,9 +60,12 @@ struct CacheLayout {
   int layers, kv_heads, head_size;  // layers: those that have attention
   CacheType key_type = CacheType::F16, value_type = CacheType::F16;
 
+  // Throws std::invalid_argument for a head size that has no blocks of 32 where a type needs them.
+  void check() const;
+
   int value_stride() const { return (head_size + 15) / 16 * 16; }
-  size_t key_bytes() const { return static_cast<size_t>(kPage) * head_size * 2; }         // of one layer and head
-  size_t value_bytes() const { return static_cast<size_t>(kPage) * value_stride() * 2; }
+  size_t key_bytes() const { return cache_bytes(key_type, static_cast<size_t>(kPage) * head_size); }  // of one layer and head
+  size_t value_bytes() const { return cache_bytes(value_type, static_cast<size_t>(kPage) * value_stride()); }
   size_t page_bytes() const { return (key_bytes() + value_bytes()) * layers * kv_heads; }
 
   // layer: counted among those that have attention

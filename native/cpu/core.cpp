@@ -31,7 +31,7 @@ Format format_named(const std::string& tensor, const std::string& type) {
 }
 
 Core::Core(const Shape& shape, const Options& options, const float* cosine, const float* sine)
-    : shape_(shape), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape)), layers_(shape.layers) {
+    : shape_(shape), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape, options.key_type, options.value_type)), layers_(shape.layers) {
   if (options.slots < 1 || options.pages < 1 || options.threads < 1) throw std::invalid_argument("slots, pages and threads must be at least 1");
   const size_t table = static_cast<size_t>(shape.context) * (shape.rope_size / 2);
   cosine_.assign(cosine, cosine + table);
@@ -44,7 +44,11 @@ Core::Core(const Shape& shape, const Options& options, const float* cosine, cons
 
 Core::~Core() = default;
 
-CacheLayout Core::cache_layout(const Shape& shape) { return {shape.layers, shape.kv_heads, shape.head_size}; }
+CacheLayout Core::cache_layout(const Shape& shape, CacheType key_type, CacheType value_type) {
+  const CacheLayout layout = {shape.layers, shape.kv_heads, shape.head_size, key_type, value_type};
+  layout.check();
+  return layout;
+}
 
 size_t Core::logits_stride() const { return static_cast<size_t>(head().tiles) * kTileRows; }
 

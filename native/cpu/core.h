@@ -31,6 +31,7 @@ struct Options {
   int pages = 1;
   int threads = 1;
   std::string isa = "auto";
+  CacheType key_type = CacheType::F16, value_type = CacheType::F16;
 };
 
 struct Row {
@@ -75,7 +76,7 @@ class Core {
   // Moves the slot to `position`: where it stands, anywhere its last step reached, or 0. Absolute, so it can be repeated.
   void commit(int slot, int position);
 
-  static CacheLayout cache_layout(const Shape& shape);
+  static CacheLayout cache_layout(const Shape& shape, CacheType key_type, CacheType value_type);
   const Shape& shape() const { return shape_; }
   const char* isa() const { return kernels_.name; }
   size_t logits_stride() const;

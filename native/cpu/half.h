@@ -55,6 +55,13 @@ static inline float brain_to_float(uint16_t h) {
   return f;
 }
 
+static inline uint16_t float_to_brain(float f) {  // nearest even
+  uint32_t bits;
+  std::memcpy(&bits, &f, 4);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 // 2^(e - 128): half of an E8M0 scale, for codes that are doubled. Subnormal for e below 2.
 static inline float power_scale(uint8_t e) {
   const uint32_t bits = e < 2 ? 0x200000u << e : static_cast<uint32_t>(e - 1) << 23;

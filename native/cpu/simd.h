@@ -71,6 +71,16 @@ inline Lanes lowered(Lanes a) {
   if constexpr (width == 2) return {_mm512_permute_ps(a.v, 0x4e)};
   return {_mm512_permute_ps(a.v, 0xb1)};
 }
+inline Lanes load_codes(const int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
+// Four bits of each byte from bit `shift` on, less 8.
+inline Lanes load_nibbles(const uint8_t* p, int shift) {
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m512i codes = _mm512_and_si512(_mm512_srl_epi32(bytes, _mm_cvtsi32_si128(shift)), _mm512_set1_epi32(15));
+  return {_mm512_cvtepi32_ps(_mm512_sub_epi32(codes, _mm512_set1_epi32(8)))};
+}
+inline Lanes broadcast_half(const uint16_t* p) { return {_mm512_cvtph_ps(_mm256_set1_epi16(static_cast<int16_t>(*p)))}; }
 
 #elif defined(__AVX2__)
 
@@ -141,6 +151,20 @@ inline Lanes lowered(Lanes a) {
   if constexpr (width == 2) return {_mm256_permute_ps(a.lo, 0x4e), a.hi};
   return {_mm256_permute_ps(a.lo, 0xb1), a.hi};
 }
+inline __m256 codes_half(const int8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+inline Lanes load_codes(const int8_t* p) { return {codes_half(p), codes_half(p + 8)}; }
+inline __m256 nibbles_half(const uint8_t* p, int shift) {
+  const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const __m256i codes = _mm256_and_si256(_mm256_srl_epi32(bytes, _mm_cvtsi32_si128(shift)), _mm256_set1_epi32(15));
+  return _mm256_cvtepi32_ps(_mm256_sub_epi32(codes, _mm256_set1_epi32(8)));
+}
+inline Lanes load_nibbles(const uint8_t* p, int shift) { return {nibbles_half(p, shift), nibbles_half(p + 8, shift)}; }
+inline Lanes broadcast_half(const uint16_t* p) {
+  const __m256 value = _mm256_cvtph_ps(_mm_set1_epi16(static_cast<int16_t>(*p)));
+  return {value, value};
+}
 
 #else
 
@@ -194,6 +218,9 @@ inline Lanes keep(Lanes a, int count, Lanes other) { return each([&](int i) { re
 inline float first(Lanes a) { return a.v[0]; }
 template <int width>
 inline Lanes lowered(Lanes a) { return each([&](int i) { return a.v[i < width ? i + width : i]; }); }
+inline Lanes load_codes(const int8_t* p) { return each([=](int i) { return static_cast<float>(p[i]); }); }
+inline Lanes load_nibbles(const uint8_t* p, int shift) { return each([=](int i) { return static_cast<float>((p[i] >> shift & 15) - 8); }); }
+inline Lanes broadcast_half(const uint16_t* p) { return broadcast(half_to_float(*p)); }
 
 #endif
 

@@ -23,6 +23,7 @@ def test_every_flag() -> None:
     config = parse(
         *("a.gguf", "--engine", "reference", "--slots", "8", "--max-ctx", "512", "--max-batch", "3", "--queue", "0"),
         *("--step-tokens", "32", "--prefill-tokens", "256", "--cache-bytes", "123", "--auto", "--threads", "2"),
+        *("-ctk", "q8_0", "--cache-type-v", "q4_0"),
         *("--isa", "plain", "--stream", "text", "--stream-fd", "5", "--max-line", "99"),
         *("--fault", "once@2"),
     )
@@ -36,6 +37,8 @@ def test_every_flag() -> None:
         prefill_tokens=256,
         queue=0,
         cache_bytes=123,
+        cache_type_k="q8_0",
+        cache_type_v="q4_0",
         auto=True,
         threads=2,
         isa="plain",
@@ -64,6 +67,7 @@ def test_the_originals_spellings() -> None:
         ("--stream-fd 2", "2 is the log"),
         ("--fault now", "'now' is no fault"),
         ("--isa sse", "invalid choice: 'sse'"),
+        ("-ctk q5_1", "invalid choice: 'q5_1'"),
     ],
 )
 def test_a_wrong_word_is_named(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,9 +43,15 @@ class Bench:
     """Cores of one model, opened once, and what each job gives alone."""
 
     def __init__(
-        self, path: Path, context: int, lengths: tuple[int, ...], totals: tuple[int, ...], plain: bool
+        self,
+        path: Path,
+        context: int,
+        lengths: tuple[int, ...],
+        totals: tuple[int, ...],
+        plain: bool,
+        cache_types: tuple[str, str] = ("f16", "f16"),
     ) -> None:
-        self.path, self.context = path, context
+        self.path, self.context, self.cache_types = path, context, cache_types
         fastest = _cpu.instruction_sets()[-1]
         self.kinds = [(fastest, 2), (fastest, 1), (fastest, 3), *((isa, 2) for isa in _cpu.instruction_sets()[1:-1])]
         if plain:
@@ -61,7 +67,16 @@ class Bench:
 
     @cache  # noqa: B019 (a bench lives as long as its module)
     def core(self, isa: str, threads: int) -> NativeEngine:
-        core = open_core(self.path, slots=SLOTS, context=self.context, threads=threads, isa=isa)
+        keys, values = self.cache_types
+        core = open_core(
+            self.path,
+            slots=SLOTS,
+            context=self.context,
+            threads=threads,
+            isa=isa,
+            cache_type_k=keys,
+            cache_type_v=values,
+        )
         return NativeEngine(core, self.path)
 
     def alone(self, job: Job) -> tuple[list[int], str]:
@@ -133,10 +148,10 @@ def run_schedule(bench: Bench, seed: int) -> None:
             )
 
 
-def tiny_bench(tiny_model, kind: str, **options: str) -> Bench:
+def tiny_bench(tiny_model, kind: str, cache_types: tuple[str, str] = ("f16", "f16"), **options: str) -> Bench:
     shape = {"width": 96, "heads": 6, "kv_heads": 2, "head_size": 32, "ffn": 608, "vocab": 300}
     path = tiny_model(type=kind, **shape, **options)
-    return Bench(path, 768, (1, 3, 16, 17, 64, 65, 130, 513, 600), (1, 4, 17, 40), plain=True)
+    return Bench(path, 768, (1, 3, 16, 17, 64, 65, 130, 513, 600), (1, 4, 17, 40), True, cache_types)
 
 
 @pytest.fixture(scope="module", params=["Q4_1", "Q8_0", "F32"])
@@ -160,6 +175,17 @@ def test_a_few_schedules_for_the_other_families(tiny_model, architecture: str) -
 def test_a_few_schedules_for_the_other_formats(tiny_model, kind: str) -> None:
     bench = tiny_bench(tiny_model, kind)
     for seed in range(100, 106):
+        run_schedule(bench, seed)
+
+
+@pytest.mark.parametrize(
+    "cache_types",
+    [("f32", "bf16"), ("bf16", "f32"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("q8_0", "q4_0")],
+    ids="-".join,
+)
+def test_a_few_schedules_for_the_other_types_of_the_cache(tiny_model, cache_types: tuple[str, str]) -> None:
+    bench = tiny_bench(tiny_model, "Q4_1", cache_types)
+    for seed in range(300, 305):
         run_schedule(bench, seed)
 
 

@@ -1,0 +1,28 @@
+// The names of the cache types, and which head sizes they take.
+#include "cache.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace paceline {
+namespace {
+
+constexpr std::pair<const char*, CacheType> kTypes[] = {
+    {"f32", CacheType::F32}, {"f16", CacheType::F16}, {"bf16", CacheType::BF16}, {"q8_0", CacheType::Q8_0}, {"q4_0", CacheType::Q4_0}};
+
+}  // namespace
+
+CacheType cache_type_named(const std::string& name) {
+  for (const auto& [word, type] : kTypes)
+    if (name == word) return type;
+  throw std::invalid_argument("cache type '" + name + "': expected f32, f16, bf16, q8_0 or q4_0");
+}
+
+void CacheLayout::check() const {
+  for (const auto& [word, type] : kTypes)
+    if (is_quantized(type) && (type == key_type || type == value_type) && head_size % kCacheBlock)
+      throw std::invalid_argument(std::string("a cache of type ") + word + " needs a head size that is a multiple of " + std::to_string(kCacheBlock) +
+                                  ", and this model's is " + std::to_string(head_size));
+}
+
+}  // namespace paceline

@@ -1,0 +1,91 @@
+// The cache read as float32, one type of it at a time: whatever the type, attention is the same arithmetic on these values.
+// A quantized value is code * scale, exact in float32 (at most 8 by 11 bits).
+#pragma once
+
+#include "cache.h"
+#include "simd.h"
+
+namespace paceline::PACELINE_ISA {
+
+// The page after this one lies somewhere else in memory, where the processor can't guess it: whoever reads some bytes of a
+// page asks for the same bytes of the next.
+template <size_t bytes>
+inline void prefetch(const uint8_t* next) {
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+}
+
+template <CacheType type>
+inline Lanes load_float(const uint8_t* p) {
+  if constexpr (type == CacheType::F32) return load(reinterpret_cast<const float*>(p));
+  if constexpr (type == CacheType::F16) return load_half(reinterpret_cast<const uint16_t*>(p));
+  if constexpr (type == CacheType::BF16) return load_brain(reinterpret_cast<const uint16_t*>(p));
+}
+
+// Dimensions first .. first+31 of `wide` * 16 keys, from key `key`: k [head_size][64], next likewise.
+template <CacheType type, int wide>
+class KeyBlock {
+ public:
+  KeyBlock(const uint8_t* k, const uint8_t* next, int head_size, int first, int key) : k_(k), next_(next), key_(key) {
+    if constexpr (is_quantized(type)) {
+      const size_t scales = code_bytes(type, static_cast<size_t>(kPage) * head_size) + (first / kCacheBlock * kPage + key) * sizeof(uint16_t);
+      prefetch<wide * kLanes * sizeof(uint16_t)>(next + scales);
+      for (int j = 0; j < wide; ++j) scales_[j] = load_half(reinterpret_cast<const uint16_t*>(k + scales) + kLanes * j);
+    }
+  }
+
+  void prefetch_dimension(int d) const { prefetch<code_bytes(type, wide * kLanes)>(next_ + offset(d, 0)); }
+
+  Lanes load(int d, int j) const {
+    const uint8_t* p = k_ + offset(d, j);
+    if constexpr (type == CacheType::Q8_0) return load_codes(reinterpret_cast<const int8_t*>(p)) * scales_[j];
+    else if constexpr (type == CacheType::Q4_0) return load_nibbles(p, d % 2 * 4) * scales_[j];
+    else return load_float<type>(p);
+  }
+
+ private:
+  size_t offset(int d, int j) const {
+    const int key = key_ + kLanes * j;
+    if constexpr (type == CacheType::Q4_0) return static_cast<size_t>(d / 2) * kPage + key;
+    else return code_bytes(type, static_cast<size_t>(d) * kPage + key);
+  }
+
+  const uint8_t *k_, *next_;
+  int key_;
+  Lanes scales_[wide];
+};
+
+// `wide` * 16 dimensions of each key, from dimension `d`, a multiple of 32 where blocks are: v [64][stride], next likewise.
+template <CacheType type, int wide>
+class ValueColumns {
+ public:
+  ValueColumns(const uint8_t* v, const uint8_t* next, int stride, int d) : v_(v), next_(next), stride_(stride), d_(d) {
+    if constexpr (is_quantized(type)) {
+      scales_ = reinterpret_cast<const uint16_t*>(v + code_bytes(type, static_cast<size_t>(kPage) * stride)) + d / kCacheBlock;
+      const uint8_t* next_scales = next + code_bytes(type, static_cast<size_t>(kPage) * stride);
+      if (d == 0)
+        for (int i = 0; i < stride / kCacheBlock; ++i) prefetch<kPage * sizeof(uint16_t)>(next_scales + i * kPage * sizeof(uint16_t));
+    }
+  }
+
+  void prefetch_key(int key) const { prefetch<code_bytes(type, wide * kLanes)>(next_ + offset(key)); }
+
+  Lanes load(int key, int j) const {
+    const uint8_t* p = v_ + offset(key);
+    if constexpr (is_quantized(type)) {
+      const Lanes scale = broadcast_half(scales_ + key * (stride_ / kCacheBlock) + j / 2);
+      if constexpr (type == CacheType::Q8_0) return load_codes(reinterpret_cast<const int8_t*>(p) + kLanes * j) * scale;
+      else return load_nibbles(p + j / 2 * kLanes, j % 2 * 4) * scale;
+    } else {
+      return load_float<type>(p + code_bytes(type, kLanes) * j);
+    }
+  }
+
+ private:
+  size_t offset(int key) const { return code_bytes(type, static_cast<size_t>(key) * stride_ + d_); }
+
+  const uint8_t *v_, *next_;
+  int stride_, d_;
+  const uint16_t* scales_ = nullptr;
+};
+
+}  // namespace paceline::PACELINE_ISA
