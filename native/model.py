@@ -17,7 +17,11 @@ from .metadata_keys import Keys
 from .tensors import expected_tensors, is_vector
 from .weights import Metadata, ModelUnreadable, Tensor
 
-MATRIX_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
+MATRIX_TYPES = (
+    *("F32", "F16", "BF16"),
+    *("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4"),
+    *("Q6_K", "Q5_K", "Q4_K", "IQ4_XS", "Q3_K", "Q2_K", "IQ2_XXS"),
+)
 VECTOR_TYPES = ("F32",)
 
 # Keys that change the maths, with the value that leaves it alone.

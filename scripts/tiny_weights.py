@@ -11,8 +11,26 @@ SHARED_EXPERT = ("qwen35moe", "qwen3next")
 EXPERTS = ("qwen3moe", *SHARED_EXPERT)
 
 
+def stored_q4_k(values: np.ndarray) -> np.ndarray:
+    """values [rows, columns] as Q4_K: blocks of 32 from their least value (at most 0) to their largest in 15 steps."""
+    blocks = values.reshape(-1, 8, 32)  # [super-blocks, blocks, weights]
+    low = np.minimum(blocks.min(axis=2), 0)
+    step = (np.maximum(blocks.max(axis=2), 0) - low) / 15
+    halves = (np.stack([step.max(axis=1), -low.min(axis=1)], axis=1) / 63).astype(np.float16)  # [super-blocks, 2]: d, m
+    d, m = np.maximum(halves.astype(np.float32), np.float32(1e-7)).T[..., None]  # [super-blocks, 1] each
+    scale, minimum = (np.rint(x).clip(0, 63).astype(np.uint8) for x in (step / d, -low / m))  # [super-blocks, 8] each
+    sized = np.maximum(d * scale, np.float32(1e-7))[..., None]
+    codes = np.rint((blocks + (m * minimum)[..., None]) / sized).clip(0, 15).astype(np.uint8)
+    six = [x[:, :4] | x[:, 4:] >> 4 << 6 for x in (scale, minimum)]  # six bits each: four whole, the others' upper two
+    six.append(scale[:, 4:] & 15 | (minimum[:, 4:] & 15) << 4)
+    nibbles = (codes[:, 0::2] | codes[:, 1::2] << 4).reshape(len(blocks), 128)
+    return np.concatenate([halves.view(np.uint8), *six, nibbles], axis=1).reshape(len(values), -1)
+
+
 def stored(values: np.ndarray, kind: str) -> np.ndarray:
-    """values [rows, columns] as the bytes of a type; IQ4_NL, which the gguf package only reads, by the nearest code."""
+    """values [rows, columns] as the bytes of a type; those that the gguf package only reads by the nearest codes."""
+    if kind == "Q4_K":
+        return stored_q4_k(values)
     if kind != "IQ4_NL":
         return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
     levels = np.array(gguf.quants.IQ4_NL.kvalues, np.float32)

@@ -16,11 +16,13 @@ namespace {
 // One matrix alone: data as in a file, inputs [n, columns] -> [n, rows], by the products of an instruction set.
 class ProductProbe {
  public:
-  ProductProbe(const std::string& type, int rows, int columns, const py::buffer& data) {
+  ProductProbe(const std::string& type, int rows, int columns, const py::buffer& data, float scale) {
     const py::buffer_info info = data.request();
     matrix_.format = paceline::format_named("probe", type);
+    paceline::check_columns("probe", matrix_.format, type, columns);
     matrix_.rows = rows;
     matrix_.columns = columns;
+    matrix_.scale = scale;
     matrix_.blocks = (columns + paceline::kBlock - 1) / paceline::kBlock;
     matrix_.tiles = (rows + paceline::kTileRows - 1) / paceline::kTileRows;
     if (static_cast<size_t>(info.size * info.itemsize) != paceline::source_row_bytes(matrix_.format, columns) * rows)
@@ -28,7 +30,7 @@ class ProductProbe {
     uint8_t* tiles = tiles_.reserve(matrix_.bytes());
     matrix_.data = tiles;
     for (int t = 0; t < matrix_.tiles; ++t)
-      paceline::repack_row_tile(matrix_, static_cast<const uint8_t*>(info.ptr), t, tiles + static_cast<size_t>(t) * matrix_.blocks * paceline::tile_bytes(matrix_.format));
+      paceline::repack_row_tile(matrix_, static_cast<const uint8_t*>(info.ptr), t, tiles + t * matrix_.row_tile_bytes());
   }
 
   py::array_t<float> rows() const {
@@ -68,7 +70,7 @@ class ProductProbe {
 
 void register_probes(py::module_& m) {
   py::class_<ProductProbe>(m, "ProductProbe")
-      .def(py::init<const std::string&, int, int, const py::buffer&>(), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"))
+      .def(py::init<const std::string&, int, int, const py::buffer&, float>(), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scale") = 1.0f)
       .def("rows", &ProductProbe::rows)
       .def("product", &ProductProbe::product, py::arg("inputs"), py::arg("isa"));
   m.def("instruction_sets", [] {

@@ -9,6 +9,12 @@ namespace paceline::PACELINE_ISA {
 
 typedef int32_t __attribute__((may_alias)) FourCodes;  // four activations, broadcast as one word
 
+// sum(x) over all inputs of a block, or over one of its two halves
+template <int halves, int half>
+inline int32_t input_sum(const QuantizedBlock& x) {
+  return halves == 1 ? x.sum : half == 0 ? x.low_sum : x.sum - x.low_sum;
+}
+
 #if defined(__AVX512F__)
 
 struct Codes { __m512i v[8]; };
@@ -28,12 +34,32 @@ inline Codes load_nibbles(const uint8_t* p) {
   }
   return c;
 }
-inline void add_fifth_bits(Codes& c, const uint8_t* p) {
+inline Codes load_pairs(const uint8_t* p) {
+  const __m512i low = _mm512_set1_epi8(3);
+  Codes c;
+  for (int j = 0; j < 8; ++j) c.v[j] = _mm512_and_si512(_mm512_srli_epi16(_mm512_loadu_si512(p + 64 * (j / 4)), 2 * (j % 4)), low);
+  return c;
+}
+template <int value>
+inline void add_bits(Codes& c, const uint8_t* p) {
   for (int j = 0; j < 8; ++j) {
     uint64_t bits;
     std::memcpy(&bits, p + 8 * j, 8);
-    c.v[j] = _mm512_or_si512(c.v[j], _mm512_maskz_set1_epi8(bits, 16));
+    c.v[j] = _mm512_or_si512(c.v[j], _mm512_maskz_set1_epi8(bits, value));
   }
+}
+inline void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
+  const __m512i place = _mm512_set1_epi8(0x30);
+  for (int j = 0; j < 8; j += 4) {
+    const __m512i four = _mm512_loadu_si512(p + 16 * j);
+    c.v[j] = _mm512_or_si512(c.v[j], _mm512_and_si512(_mm512_slli_epi16(four, 4), place));
+    c.v[j + 1] = _mm512_or_si512(c.v[j + 1], _mm512_and_si512(_mm512_slli_epi16(four, 2), place));
+    c.v[j + 2] = _mm512_or_si512(c.v[j + 2], _mm512_and_si512(four, place));
+    c.v[j + 3] = _mm512_or_si512(c.v[j + 3], _mm512_and_si512(_mm512_srli_epi16(four, 2), place));
+  }
+}
+inline void raise(Codes& c, int by) {
+  for (int j = 0; j < 8; ++j) c.v[j] = _mm512_add_epi8(c.v[j], _mm512_set1_epi8(static_cast<char>(by)));
 }
 inline void look_up(Codes& c, const uint8_t* table) {
   const __m512i values = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
@@ -42,14 +68,16 @@ inline void look_up(Codes& c, const uint8_t* table) {
 inline void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 8; ++j) _mm512_storeu_si512(p + 64 * j, c.v[j]);
 }
-// Sum of (code - bias) * x for each row. vpdpbusd does not saturate; codes are unsigned, the bias is taken off through sum(x).
-template <int bias>
+// Sum of (code - bias) * x for each row, over all inputs or over one of two halves. vpdpbusd does not saturate; codes are
+// unsigned, the bias is taken off through sum(x).
+template <int bias, int halves, int half>
 inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   static_assert((bias & (bias - 1)) == 0);
-  __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(-x.sum), __builtin_ctz(bias | 256));
+  constexpr int first = half * 8 / halves, end = first + 8 / halves;
+  __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(-input_sum<halves, half>(x)), __builtin_ctz(bias | 256));
   __m512i odd = _mm512_setzero_si512();
   const FourCodes* four = reinterpret_cast<const FourCodes*>(x.codes);
-  for (int j = 0; j < 8; j += 2) {
+  for (int j = first; j < end; j += 2) {
     even = _mm512_dpbusd_epi32(even, c.v[j], _mm512_set1_epi32(four[j]));
     odd = _mm512_dpbusd_epi32(odd, c.v[j + 1], _mm512_set1_epi32(four[j + 1]));
   }
@@ -75,15 +103,32 @@ inline Codes load_nibbles(const uint8_t* p) {
   }
   return c;
 }
-inline void add_fifth_bits(Codes& c, const uint8_t* p) {
+inline Codes load_pairs(const uint8_t* p) {
+  const __m256i low = _mm256_set1_epi8(3);
+  Codes c;
+  for (int j = 0; j < 16; ++j) {
+    const __m256i four = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 64 * (j / 8) + 32 * (j % 2)));
+    c.v[j] = _mm256_and_si256(_mm256_srli_epi16(four, 2 * (j / 2 % 4)), low);
+  }
+  return c;
+}
+template <int value>
+inline void add_bits(Codes& c, const uint8_t* p) {
   const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i place = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ull));
   for (int j = 0; j < 16; ++j) {
     int32_t bits;
     std::memcpy(&bits, p + 4 * j, 4);
     const __m256i picked = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), spread), place);
-    c.v[j] = _mm256_or_si256(c.v[j], _mm256_and_si256(_mm256_cmpeq_epi8(picked, place), _mm256_set1_epi8(16)));
+    c.v[j] = _mm256_or_si256(c.v[j], _mm256_and_si256(_mm256_cmpeq_epi8(picked, place), _mm256_set1_epi8(value)));
   }
+}
+inline void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
+  const Codes pairs = load_pairs(p);
+  for (int j = 0; j < 16; ++j) c.v[j] = _mm256_or_si256(c.v[j], _mm256_slli_epi16(pairs.v[j], 4));
+}
+inline void raise(Codes& c, int by) {
+  for (int j = 0; j < 16; ++j) c.v[j] = _mm256_add_epi8(c.v[j], _mm256_set1_epi8(static_cast<char>(by)));
 }
 inline void look_up(Codes& c, const uint8_t* table) {
   const __m256i values = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
@@ -92,7 +137,7 @@ inline void look_up(Codes& c, const uint8_t* table) {
 inline void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 16; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32 * j), c.v[j]);
 }
-// vpmaddubsw saturates at 16 bits: codes of 5 bits stay far below, 8-bit codes go through the sign trick |w| * (x with w's
+// vpmaddubsw saturates at 16 bits: codes up to 127 stay below (2 * 127 * 127 = 32258), 8-bit codes go through the sign trick |w| * (x with w's
 // sign), at most 2 * 128 * 127 = 32512.
 template <int bias>
 inline __m256i products(__m256i codes, __m256i x) {
@@ -105,11 +150,12 @@ inline __m256i products(__m256i codes, __m256i x) {
   }
   return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
-template <int bias>
+template <int bias, int halves, int half>
 inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
-  const __m256i begin = _mm256_set1_epi32(bias < 128 ? -bias * x.sum : 0);
+  constexpr int first = half * 8 / halves, end = first + 8 / halves;
+  const __m256i begin = _mm256_set1_epi32(bias < 128 ? -bias * input_sum<halves, half>(x) : 0);
   IntLanes sum = {begin, begin};
-  for (int j = 0; j < 8; ++j) {
+  for (int j = first; j < end; ++j) {
     const __m256i xs = _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(x.codes)[j]);
     sum.lo = _mm256_add_epi32(sum.lo, products<bias>(c.v[2 * j], xs));
     sum.hi = _mm256_add_epi32(sum.hi, products<bias>(c.v[2 * j + 1], xs));
@@ -134,19 +180,32 @@ inline Codes load_nibbles(const uint8_t* p) {
   }
   return c;
 }
-inline void add_fifth_bits(Codes& c, const uint8_t* p) {
-  for (int i = 0; i < 512; ++i) c.v[i] |= (p[i / 8] >> (i % 8) & 1) << 4;
+inline Codes load_pairs(const uint8_t* p) {
+  Codes c;
+  for (int i = 0; i < 512; ++i) c.v[i] = p[64 * (i / 256) + i % 64] >> 2 * (i / 64 % 4) & 3;
+  return c;
+}
+template <int value>
+inline void add_bits(Codes& c, const uint8_t* p) {
+  for (int i = 0; i < 512; ++i) c.v[i] |= (p[i / 8] >> (i % 8) & 1) * value;
+}
+inline void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
+  const Codes pairs = load_pairs(p);
+  for (int i = 0; i < 512; ++i) c.v[i] |= pairs.v[i] << 4;
+}
+inline void raise(Codes& c, int by) {
+  for (int i = 0; i < 512; ++i) c.v[i] += by;
 }
 inline void look_up(Codes& c, const uint8_t* table) {
   for (int i = 0; i < 512; ++i) c.v[i] = table[c.v[i]];
 }
 inline void store_codes(uint8_t* p, const Codes& c) { std::memcpy(p, c.v, 512); }
-template <int bias>
+template <int bias, int halves, int half>
 inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   IntLanes sum;
   for (int r = 0; r < kTileRows; ++r) {
     int32_t s = 0;
-    for (int j = 0; j < 8; ++j)
+    for (int j = half * 8 / halves; j < (half + 1) * 8 / halves; ++j)
       for (int i = 0; i < 4; ++i) s += (c.v[64 * j + 4 * r + i] - bias) * x.codes[4 * j + i];
     sum.v[r] = s;
   }

@@ -20,14 +20,22 @@ std::string words(int rows, int columns) { return std::to_string(rows) + " x " +
 
 Format format_named(const std::string& tensor, const std::string& type) {
   static const std::pair<const char*, Format> formats[] = {
-      {"F32", Format::F32},   {"F16", Format::F16},   {"BF16", Format::BF16}, {"Q8_0", Format::Q8_0},     {"Q5_1", Format::Q5_1},
-      {"Q5_0", Format::Q5_0}, {"Q4_1", Format::Q4_1}, {"Q4_0", Format::Q4_0}, {"IQ4_NL", Format::IQ4_NL}, {"MXFP4", Format::MXFP4}};
+      {"F32", Format::F32}, {"F16", Format::F16}, {"BF16", Format::BF16}, {"Q8_0", Format::Q8_0}, {"Q5_1", Format::Q5_1},
+      {"Q5_0", Format::Q5_0}, {"Q4_1", Format::Q4_1}, {"Q4_0", Format::Q4_0}, {"IQ4_NL", Format::IQ4_NL}, {"MXFP4", Format::MXFP4},
+      {"NVFP4", Format::NVFP4}, {"Q6_K", Format::Q6_K}, {"Q5_K", Format::Q5_K}, {"Q4_K", Format::Q4_K}, {"IQ4_XS", Format::IQ4_XS},
+      {"Q3_K", Format::Q3_K}, {"Q2_K", Format::Q2_K}, {"IQ2_XXS", Format::IQ2_XXS}};
   std::string known;
   for (const auto& [word, format] : formats) {
     if (type == word) return format;
     known += (known.empty() ? "" : ", ") + std::string(word);
   }
   throw std::invalid_argument("tensor '" + tensor + "' has type " + type + ", supported: " + known);
+}
+
+void check_columns(const std::string& tensor, Format format, const std::string& type, int columns) {
+  const int unit = layout(format).file_inputs;
+  if (columns % unit)
+    throw std::invalid_argument("tensor '" + tensor + "' has " + std::to_string(columns) + " columns, expected a multiple of " + std::to_string(unit) + " for " + type);
 }
 
 Core::Core(const Shape& shape, const Options& options, const float* cosine, const float* sine)
@@ -68,13 +76,13 @@ void Core::load_matrix(Matrix& matrix, const std::string& name, const std::strin
   m.blocks = (columns + kBlock - 1) / kBlock;
   m.tiles = (rows + kTileRows - 1) / kTileRows;
   if (paired) m.tiles = (m.tiles + 1) / 2 * 2;
-  if (!is_float(m.format) && columns % kBlock) throw std::invalid_argument("tensor '" + name + "' has " + std::to_string(columns) + " columns, expected a multiple of 32 for " + type);
+  check_columns(name, m.format, type, columns);
   if (size != source_row_bytes(m.format, columns) * rows)
     throw std::invalid_argument("tensor '" + name + "' has " + std::to_string(size) + " bytes, expected " + std::to_string(source_row_bytes(m.format, columns) * rows));
   uint8_t* tiles = static_cast<uint8_t*>(arena_.allocate(m.bytes()));
   m.data = tiles;
 #pragma omp parallel for num_threads(options_.threads) schedule(static)
-  for (int t = 0; t < m.tiles; ++t) repack_row_tile(m, data, t, tiles + static_cast<size_t>(t) * m.blocks * tile_bytes(m.format));
+  for (int t = 0; t < m.tiles; ++t) repack_row_tile(m, data, t, tiles + t * m.row_tile_bytes());
   matrix = m;
 }
 

@@ -61,6 +61,8 @@ struct Layer {
 
 // The weight types of a GGUF file that have tiles, by name; throws std::invalid_argument naming them all.
 Format format_named(const std::string& tensor, const std::string& type);
+// Throws std::invalid_argument unless `columns` is a whole number of the format's blocks.
+void check_columns(const std::string& tensor, Format format, const std::string& type, int columns);
 
 class Core {
  public:

@@ -70,4 +70,8 @@ static inline float power_scale(uint8_t e) {
   return f;
 }
 
+// Half of a UE4M3 scale (4 bits of exponent with bias 7, 3 of mantissa), for codes that are doubled: 2^7 times the
+// binary16 of the same fields. Bit 7 must be 0.
+static inline float small_float(uint8_t b) { return half_to_float(static_cast<uint16_t>(b << 7)) * 128.0f; }
+
 }  // namespace paceline

@@ -13,12 +13,14 @@ void quantize_block(const float* y, QuantizedBlock& out) {
   const IntLanes a = nearest(low * inverse), b = nearest(high * inverse);
   store_bytes(out.codes, a);
   store_bytes(out.codes + kLanes, b);
-  int32_t sum = 0;
-  for (int i = 0; i < kBlock; ++i) sum += out.codes[i];
+  int32_t low_sum = 0, sum = 0;
+  for (int i = 0; i < kLanes; ++i) low_sum += out.codes[i];
+  for (int i = kLanes; i < kBlock; ++i) sum += out.codes[i];
+  sum += low_sum;
   out.scale = tiny ? 0.0f : peak / 127.0f;
   out.scaled_sum = out.scale * static_cast<float>(sum);
   out.sum = sum;
-  out.unused = 0;
+  out.low_sum = low_sum;
 }
 
 }  // namespace

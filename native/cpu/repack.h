@@ -5,10 +5,10 @@
 
 namespace paceline {
 
-// source [rows][columns / 32] blocks of ggml's layout (or [rows][columns] f32) -> row tile `tile` of `matrix`, at `out`.
+// source [rows][columns] in blocks of ggml's layout (or plain floats) -> row tile `tile` of `matrix`, at `out`.
 void repack_row_tile(const Matrix& matrix, const uint8_t* source, int tile, uint8_t* out);
 
-// Bytes of one row in the file. columns must be a multiple of 32 for the quantized formats.
+// Bytes of one row in the file. columns must be a multiple of the format's file_inputs.
 size_t source_row_bytes(Format format, int columns);
 
 // Row `row` as f32 -> out [columns]: the embedding of a token.

@@ -51,6 +51,9 @@ inline Lanes larger(Lanes a, Lanes b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline Lanes smaller(Lanes a, Lanes b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline Lanes magnitude(Lanes a) { return {_mm512_abs_ps(a.v)}; }
 inline IntLanes nearest(Lanes a) { return {_mm512_cvtps_epi32(a.v)}; }
+inline IntLanes widen(__m128i a) { return {_mm512_cvtepu8_epi32(a)}; }
+inline IntLanes load_signed(const uint8_t* p) { return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
+inline Lanes from_halves(__m256i a) { return {_mm512_cvtph_ps(a)}; }
 inline Lanes to_float(IntLanes a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline Lanes power_of_two(IntLanes n) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
@@ -122,6 +125,12 @@ inline Lanes magnitude(Lanes a) {
   return {_mm256_and_ps(a.lo, mask), _mm256_and_ps(a.hi, mask)};
 }
 inline IntLanes nearest(Lanes a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
+inline IntLanes widen(__m128i a) { return {_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8))}; }
+inline IntLanes load_signed(const uint8_t* p) {
+  const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi8_epi32(a), _mm256_cvtepi8_epi32(_mm_srli_si128(a, 8))};
+}
+inline Lanes from_halves(__m256i a) { return {_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1))}; }
 inline Lanes to_float(IntLanes a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 inline Lanes power_of_two(IntLanes n) {
   const __m256i bias = _mm256_set1_epi32(127);
@@ -212,6 +221,17 @@ inline Lanes power_of_two(IntLanes n) {
     return f;
   });
 }
+inline IntLanes each_int(auto f) {
+  IntLanes r;
+  for (int i = 0; i < kLanes; ++i) r.v[i] = f(i);
+  return r;
+}
+inline IntLanes load_unsigned(const uint8_t* p) { return each_int([=](int i) { return p[i]; }); }
+inline IntLanes load_signed(const uint8_t* p) { return each_int([=](int i) { return static_cast<int8_t>(p[i]); }); }
+inline IntLanes load_low_nibbles(const uint8_t* p) { return each_int([=](int i) { return p[i] & 15; }); }
+inline IntLanes load_high_nibbles(const uint8_t* p) { return each_int([=](int i) { return p[i] >> 4; }); }
+inline IntLanes load_folded_nibbles(const uint8_t* p) { return each_int([=](int i) { return i < 8 ? p[i] & 15 : p[i - 8] >> 4; }); }
+inline Lanes load_small_floats(const uint8_t* p) { return each([=](int i) { return small_float(p[i]); }); }
 inline void store_ints(int32_t* p, IntLanes a) { std::memcpy(p, a.v, sizeof a.v); }
 inline void store_bytes(int8_t* p, IntLanes a) { for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(a.v[i]); }
 inline Lanes keep(Lanes a, int count, Lanes other) { return each([&](int i) { return i < count ? a.v[i] : other.v[i]; }); }
@@ -222,6 +242,23 @@ inline Lanes load_codes(const int8_t* p) { return each([=](int i) { return stati
 inline Lanes load_nibbles(const uint8_t* p, int shift) { return each([=](int i) { return static_cast<float>((p[i] >> shift & 15) - 8); }); }
 inline Lanes broadcast_half(const uint16_t* p) { return broadcast(half_to_float(*p)); }
 
+#endif
+
+#if defined(__AVX2__)
+inline IntLanes load_unsigned(const uint8_t* p) { return widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+inline __m128i low_nibbles(__m128i a) { return _mm_and_si128(a, _mm_set1_epi8(15)); }
+inline IntLanes load_low_nibbles(const uint8_t* p) { return widen(low_nibbles(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
+inline IntLanes load_high_nibbles(const uint8_t* p) {
+  return widen(low_nibbles(_mm_srli_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), 4)));
+}
+inline IntLanes load_folded_nibbles(const uint8_t* p) {  // of 8 bytes, the low ones first
+  const __m128i a = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return widen(low_nibbles(_mm_unpacklo_epi64(a, _mm_srli_epi16(a, 4))));
+}
+inline Lanes load_small_floats(const uint8_t* p) {  // half of UE4M3: a binary16 with another bias
+  const __m256i bits = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return from_halves(_mm256_slli_epi16(bits, 7)) * broadcast(128.0f);
+}
 #endif
 
 // The one reduction order: lane i with i+8, then i+4, i+2, i+1.

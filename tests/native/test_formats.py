@@ -8,11 +8,32 @@ from gguf.quants import dequantize
 from paceline.native import _cpu
 from paceline.native.model import MATRIX_TYPES
 
-ROWS, COLUMNS = 37, 96  # no multiple of a tile's 16 rows
-SCALES = {"Q4_0": 1, "Q4_1": 2, "Q5_0": 1, "Q5_1": 2, "Q8_0": 1, "IQ4_NL": 1}  # halves that open a block
+ROWS = 37  # no multiple of a tile's 16 rows
+# Where in a block its halves d and m are.
+HALVES = {
+    "Q4_0": [0],
+    "Q4_1": [0, 2],
+    "Q5_0": [0],
+    "Q5_1": [0, 2],
+    "Q8_0": [0],
+    "IQ4_NL": [0],
+    "Q6_K": [208],
+    "Q5_K": [0, 2],
+    "Q4_K": [0, 2],
+    "IQ4_XS": [0],
+    "Q3_K": [108],
+    "Q2_K": [80, 82],
+    "IQ2_XXS": [0],
+}
 
 
-def random_blocks(name: str, columns: int = COLUMNS, seed: int = 0) -> npt.NDArray[np.uint8]:
+def columns_of(name: str, blocks: int) -> int:
+    """`blocks` blocks of 32 columns, or as many blocks of the file as reach as far."""
+    size, _ = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
+    return -(-32 * blocks // size) * size
+
+
+def random_blocks(name: str, columns: int, seed: int = 0) -> npt.NDArray[np.uint8]:
     """[ROWS, bytes of a row]: any codes, scales that are ordinary numbers."""
     rng = np.random.default_rng(seed)
     kind = GGMLQuantizationType[name]
@@ -28,17 +49,21 @@ def random_blocks(name: str, columns: int = COLUMNS, seed: int = 0) -> npt.NDArr
     blocks = rng.integers(0, 256, (ROWS, columns // size, block_bytes), np.uint8)
     if name == "MXFP4":
         blocks[..., 0] = rng.integers(0, 140, blocks.shape[:2])
+    elif name == "NVFP4":
+        blocks[..., :4] = rng.integers(0, 128, (*blocks.shape[:2], 4))  # 0 and 127 both mean zero
     else:
-        halves = rng.normal(0, 0.1, (*blocks.shape[:2], SCALES[name])).astype(np.float16)
-        blocks[..., : 2 * SCALES[name]] = halves.view(np.uint8)
+        for place in HALVES[name]:
+            half = rng.normal(0, 0.1, (*blocks.shape[:2], 1)).astype(np.float16)
+            blocks[..., place : place + 2] = half.view(np.uint8)
     return blocks.reshape(ROWS, -1)
 
 
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_rows_are_what_the_gguf_package_reads(name: str) -> None:
-    data = random_blocks(name)
-    expected = dequantize(data, GGMLQuantizationType[name]).reshape(ROWS, COLUMNS)
-    found = _cpu.ProductProbe(name, ROWS, COLUMNS, data).rows()
+    columns = columns_of(name, 3)
+    data = random_blocks(name, columns)
+    expected = dequantize(data, GGMLQuantizationType[name]).reshape(ROWS, columns)
+    found = _cpu.ProductProbe(name, ROWS, columns, data).rows()
     assert np.allclose(found, expected, rtol=1e-6, atol=1e-38)
 
 
@@ -46,18 +71,19 @@ def test_rows_are_what_the_gguf_package_reads(name: str) -> None:
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_products_read_every_weight(name: str, isa: str) -> None:
     """Inputs with a single 1 pick out the columns, in registers and through the panel."""
-    data = random_blocks(name)
-    expected = dequantize(data, GGMLQuantizationType[name]).reshape(ROWS, COLUMNS)
-    probe = _cpu.ProductProbe(name, ROWS, COLUMNS, data)
-    one_by_one = np.concatenate([probe.product(row[None], isa) for row in np.eye(COLUMNS, dtype=np.float32)])
-    together = probe.product(np.eye(COLUMNS, dtype=np.float32), isa)
+    columns = columns_of(name, 3)
+    data = random_blocks(name, columns)
+    expected = dequantize(data, GGMLQuantizationType[name]).reshape(ROWS, columns)
+    probe = _cpu.ProductProbe(name, ROWS, columns, data)
+    one_by_one = np.concatenate([probe.product(row[None], isa) for row in np.eye(columns, dtype=np.float32)])
+    together = probe.product(np.eye(columns, dtype=np.float32), isa)
     assert np.allclose(one_by_one.T, expected, rtol=3e-6, atol=1e-7 * np.abs(expected).max())
     assert np.array_equal(one_by_one.view(np.uint32), together.view(np.uint32))
 
 
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_products_have_the_same_bits_everywhere(name: str) -> None:
-    columns = 1056  # three segments, the last one short
+    columns = columns_of(name, 33)  # three segments, the last one short
     data = random_blocks(name, columns, seed=1)
     probe = _cpu.ProductProbe(name, ROWS, columns, data)
     inputs = np.random.default_rng(2).normal(0, 1, (40, columns)).astype(np.float32)
@@ -67,6 +93,23 @@ def test_products_have_the_same_bits_everywhere(name: str) -> None:
     )
     assert np.sqrt(np.mean((expected - exact) ** 2)) < 0.01 * np.sqrt(np.mean(exact**2))
     for isa in _cpu.instruction_sets():
-        for count in (1, 2, 3, 5, 8, 15, 16, 17, 33, 40):
+        for count in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 27, 33, 40):
             found = probe.product(inputs[:count], isa)
             assert np.array_equal(found.view(np.uint32), expected[:count].view(np.uint32)), (isa, count)
+
+
+@pytest.mark.parametrize("name", ["NVFP4", "F16"])
+def test_a_matrix_may_have_a_scale_of_its_own(name: str) -> None:
+    columns = columns_of(name, 4)
+    data = random_blocks(name, columns)
+    plain, scaled = (_cpu.ProductProbe(name, ROWS, columns, data, scale) for scale in (1.0, 0.3))
+    inputs = np.random.default_rng(3).normal(0, 1, (3, columns)).astype(np.float32)
+    assert np.array_equal(scaled.rows(), plain.rows() * np.float32(0.3))
+    for isa in _cpu.instruction_sets():
+        assert np.array_equal(scaled.product(inputs, isa), plain.product(inputs, isa) * np.float32(0.3))
+
+
+@pytest.mark.parametrize(("name", "unit"), [("Q4_K", 256), ("NVFP4", 64), ("Q4_1", 32)])
+def test_columns_that_are_no_whole_blocks_are_named(name: str, unit: int) -> None:
+    with pytest.raises(ValueError, match=f"tensor 'probe' has 272 columns, expected a multiple of {unit} for {name}"):
+        _cpu.ProductProbe(name, ROWS, 272, b"")

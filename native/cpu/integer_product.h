@@ -1,0 +1,213 @@
+// The products with integer weights, as templates over the format. Order of one output's sum, whatever the number of
+// columns, threads or the chunk:
+//
+//   total = 0; for each segment of 512 inputs, ascending:
+//     acc = 0; for each block of 32 inputs, ascending, or for each half of it where a row has two scales:
+//       acc = fma(float(isum), d_w * d_a, acc)        isum = sum of (code * activation code), an exact integer
+//       acc = fma(m_w, d_a * sum(a), acc)             formats with minimums only
+//     total = total + acc
+//
+// d_w and m_w are exact in f32: a half times at most 8 bits. Lanes and threads split outputs, never the summed dimension.
+// Up to kColumns columns share codes held in registers; more share a panel in cache, unpacked once.
+#pragma once
+
+#include "codes.h"
+#include "grid.h"
+#include "operations.h"
+
+#ifndef PACELINE_PLANT_ORDER   // test_planted.py builds the core with faults planted, to see that the tests catch them
+#define PACELINE_PLANT_ORDER 0
+#endif
+#ifndef PACELINE_PLANT_UNPACK
+#define PACELINE_PLANT_UNPACK 0
+#endif
+
+namespace paceline::PACELINE_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kColumns = 16;
+#else
+constexpr int kColumns = 4;
+#endif
+
+// f(first column, number of columns) for runs of at most kColumns within a group.
+template <class Function>
+void each_run(int columns, Function f) {
+  for (int c = 0; c < columns; c += kColumns) f(c, columns - c < kColumns ? columns - c : kColumns);
+}
+
+// One row tile of `weights.blocks` tiles of an integer format times all columns -> sums [columns][16]. One file to a group
+// of formats, so that they compile side by side.
+void integer_tile_32(Format format, const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch);
+void integer_tile_256(Format format, const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch);
+
+// A panel's codes have one of these biases, the least that the format's own range of codes allows.
+constexpr int panel_bias(Format f) { return layout(f).bias == 0 ? 0 : layout(f).bias <= 64 ? 64 : 128; }
+
+// panel [blocks] PanelTile -> sums [columns][16]; columns at most kColumns.
+void panel_columns(int bias, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, float* sums);
+
+// Tile `block` of a row tile.
+template <Format f>
+struct Tile {
+  static constexpr int kBias = layout(f).bias;
+  static constexpr bool kMinimum = layout(f).minimum;
+  static constexpr int kScales = layout(f).scales;
+  static constexpr size_t kBytes = tile_bytes(f);
+  const uint8_t* header;
+  const uint8_t* tile;
+
+  Tile(const uint8_t* tiles, int block) : header(tiles + unit_offset(f, block)), tile(header + tile_offset(f, block)) {}
+
+  Codes codes() const {
+    if constexpr (f == Format::IQ2_XXS) {
+      return load_grid(tile, tile + high_offset(f));
+    } else if constexpr (layout(f).low_bits == 8) {
+      return load_codes(tile);
+    } else {
+      Codes codes = layout(f).low_bits == 4 ? load_nibbles(tile) : load_pairs(tile);
+      if constexpr (layout(f).high_bits == 1) add_bits<1 << layout(f).low_bits>(codes, tile + high_offset(f));
+      if constexpr (layout(f).high_bits == 2) add_pairs(codes, tile + high_offset(f));
+      if constexpr (is_nonlinear(f)) look_up(codes, kNonlinear);
+      if constexpr (is_float4(f)) look_up(codes, kFloat4);
+      return codes;
+    }
+  }
+  template <int half>
+  Lanes scale() const {
+    const uint8_t* scales = tile + scale_offset(f);
+    const uint8_t* own = scales + kTileRows * half;
+    if constexpr (f == Format::MXFP4) return load_powers(scales);
+    else if constexpr (f == Format::NVFP4) return load_small_floats(own);
+    else if constexpr (layout(f).header_bytes == 0) return load_half(reinterpret_cast<const uint16_t*>(scales));
+    else if constexpr (f == Format::Q5_K || f == Format::Q4_K) return first_half() * to_float(load_unsigned(scales));
+    else if constexpr (f == Format::Q2_K) return first_half() * to_float(load_low_nibbles(own));
+    else if constexpr (f == Format::IQ2_XXS) return first_half() * ((to_float(load_folded_nibbles(scales)) + broadcast(0.5f)) * broadcast(0.25f));
+    else return first_half() * to_float(load_signed(own));
+  }
+  template <int half>
+  Lanes minimum() const {
+    const uint8_t* scales = tile + scale_offset(f);
+    if constexpr (!kMinimum) return zero();
+    else if constexpr (layout(f).header_bytes == 0) return load_half(reinterpret_cast<const uint16_t*>(scales + 2 * kTileRows));
+    else if constexpr (f == Format::Q2_K) return zero() - second_half() * to_float(load_high_nibbles(scales + kTileRows * half));
+    else return zero() - second_half() * to_float(load_unsigned(scales + kTileRows));
+  }
+
+ private:
+  Lanes first_half() const { return load_half(reinterpret_cast<const uint16_t*>(header)); }
+  Lanes second_half() const { return load_half(reinterpret_cast<const uint16_t*>(header) + kTileRows); }
+};
+
+template <int bias, bool with_minimum, int scales>
+struct Panel {
+  static constexpr int kBias = bias;
+  static constexpr bool kMinimum = with_minimum;
+  static constexpr int kScales = scales;
+  static constexpr size_t kBytes = sizeof(PanelTile);
+  const PanelTile* tile;
+
+  Panel(const uint8_t* panel, int block) : tile(reinterpret_cast<const PanelTile*>(panel) + block) {}
+
+  Codes codes() const { return load_codes(tile->codes); }
+  template <int half>
+  Lanes scale() const { return load(tile->half[half].scale); }
+  template <int half>
+  Lanes minimum() const { return load(tile->half[half].minimum); }
+};
+
+// tiles [blocks], x [blocks][kGroup] -> sums [columns][16]. Runs n columns, columns <= n: those past `columns` are the
+// padding of their group, and their sums are dropped.
+template <class F, int n>
+void integer_sums(int columns, const uint8_t* tiles, int blocks, const QuantizedBlock* x, float* sums) {
+  constexpr int segment = PACELINE_PLANT_ORDER && n > 8 ? kSegmentBlocks / 2 : kSegmentBlocks;
+  for (int c = 0; c < columns; ++c) store(sums + kTileRows * c, zero());
+  for (int first = 0; first < blocks; first += segment) {
+    const int end = first + segment < blocks ? first + segment : blocks;
+    Lanes acc[n];
+    for (int c = 0; c < n; ++c) acc[c] = zero();
+    for (int b = first; b < end; ++b) {
+      const F tile(tiles, b);
+      for (size_t line = 0; line < F::kBytes && line < 320; line += 64) __builtin_prefetch(reinterpret_cast<const uint8_t*>(tile.tile) + 2048 + line);
+      const Codes codes = tile.codes();
+      const Lanes scale = tile.template scale<0>(), minimum = tile.template minimum<0>();
+      const QuantizedBlock* block = x + static_cast<size_t>(b) * kGroup;
+      if constexpr (F::kScales == 1) {
+#pragma GCC unroll 16
+        for (int c = 0; c < n; ++c) {
+          acc[c] = fma(to_float(dot<F::kBias, 1, 0>(codes, block[c])), scale * broadcast(block[c].scale), acc[c]);
+          if constexpr (F::kMinimum) acc[c] = fma(minimum, broadcast(block[c].scaled_sum), acc[c]);
+        }
+      } else {
+        const Lanes high_scale = tile.template scale<1>(), high_minimum = tile.template minimum<1>();
+#pragma GCC unroll 16
+        for (int c = 0; c < n; ++c) {
+          const Lanes unit = broadcast(block[c].scale);
+          acc[c] = fma(to_float(dot<F::kBias, 2, 0>(codes, block[c])), scale * unit, acc[c]);
+          if constexpr (F::kMinimum) acc[c] = fma(minimum, broadcast(block[c].scale * static_cast<float>(input_sum<2, 0>(block[c]))), acc[c]);
+          acc[c] = fma(to_float(dot<F::kBias, 2, 1>(codes, block[c])), high_scale * unit, acc[c]);
+          if constexpr (F::kMinimum) acc[c] = fma(high_minimum, broadcast(block[c].scale * static_cast<float>(input_sum<2, 1>(block[c]))), acc[c]);
+        }
+      }
+    }
+#pragma GCC unroll 16
+    for (int c = 0; c < n; ++c)
+      if (c < columns) store(sums + kTileRows * c, load(sums + kTileRows * c) + acc[c]);
+  }
+}
+
+// Calls sums for a number of columns that is a constant, so that the accumulators stay in registers: the next larger of
+// a few, which compile in less time than all.
+template <class F>
+void integer_columns(int columns, const uint8_t* tiles, int blocks, const QuantizedBlock* x, float* sums) {
+  const auto run = [=]<int n>() { integer_sums<F, n>(columns, tiles, blocks, x, sums); };
+  if constexpr (kColumns > 4) {
+    if (columns > 12) return run.template operator()<16>();
+    if (columns > 8) return run.template operator()<12>();
+    if (columns > 6) return run.template operator()<8>();
+    if (columns > 5) return run.template operator()<6>();
+    if (columns > 4) return run.template operator()<5>();
+  }
+  if (columns > 3) return run.template operator()<4>();
+  if (columns > 2) return run.template operator()<3>();
+  if (columns > 1) return run.template operator()<2>();
+  return run.template operator()<1>();
+}
+
+template <Format f>
+void unpack_panel(const uint8_t* tiles, int blocks, PanelTile* panel) {
+  for (int b = 0; b < blocks; ++b) {
+    const Tile<f> tile(tiles, b);
+    Codes codes = tile.codes();
+    if constexpr (panel_bias(f) != layout(f).bias) raise(codes, panel_bias(f) - layout(f).bias);
+    store_codes(panel[b].codes, codes);
+    store(panel[b].half[0].scale, tile.template scale<0>());
+    if constexpr (Tile<f>::kMinimum) store(panel[b].half[0].minimum, tile.template minimum<0>());
+    if constexpr (Tile<f>::kScales == 2) {
+      store(panel[b].half[1].scale, tile.template scale<1>());
+      if constexpr (Tile<f>::kMinimum) store(panel[b].half[1].minimum, tile.template minimum<1>());
+    }
+  }
+}
+
+template <Format f>
+void integer_tile(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch) {
+  const auto input = [=](int c) { return x + static_cast<size_t>(c / kGroup) * blocks * kGroup + c % kGroup; };
+  if (columns <= kColumns) {
+    scratch.weight_bytes += unit_offset(f, blocks);
+    return integer_columns<Tile<f>>(columns, tiles, blocks, x, sums);
+  }
+  if (PACELINE_PLANT_UNPACK) {
+    return each_run(columns, [&](int c, int n) {
+      scratch.weight_bytes += unit_offset(f, blocks);
+      integer_columns<Tile<f>>(n, tiles, blocks, input(c), sums + static_cast<size_t>(c) * kTileRows);
+    });
+  }
+  unpack_panel<f>(tiles, blocks, reinterpret_cast<PanelTile*>(scratch.panel));
+  scratch.weight_bytes += unit_offset(f, blocks);
+  each_run(columns, [&](int c, int n) {
+    panel_columns(panel_bias(f), layout(f).minimum, layout(f).scales, n, scratch.panel, blocks, input(c), sums + static_cast<size_t>(c) * kTileRows);
+  });
+}
+
+}  // namespace paceline::PACELINE_ISA
