@@ -7,11 +7,14 @@
 
 namespace paceline::PACELINE_ISA {
 
+// All of a kernel is one loop: a call in it would write sixteen registers to memory.
+#define PACELINE_INLINE [[gnu::always_inline]] inline
+
 typedef int32_t __attribute__((may_alias)) FourCodes;  // four activations, broadcast as one word
 
 // sum(x) over all inputs of a block, or over one of its two halves
 template <int halves, int half>
-inline int32_t input_sum(const QuantizedBlock& x) {
+PACELINE_INLINE int32_t input_sum(const QuantizedBlock& x) {
   return halves == 1 ? x.sum : half == 0 ? x.low_sum : x.sum - x.low_sum;
 }
 
@@ -19,12 +22,12 @@ inline int32_t input_sum(const QuantizedBlock& x) {
 
 struct Codes { __m512i v[8]; };
 
-inline Codes load_codes(const uint8_t* p) {
+PACELINE_INLINE Codes load_codes(const uint8_t* p) {
   Codes c;
   for (int j = 0; j < 8; ++j) c.v[j] = _mm512_loadu_si512(p + 64 * j);
   return c;
 }
-inline Codes load_nibbles(const uint8_t* p) {
+PACELINE_INLINE Codes load_nibbles(const uint8_t* p) {
   const __m512i low = _mm512_set1_epi8(15);
   Codes c;
   for (int j = 0; j < 4; ++j) {
@@ -34,21 +37,21 @@ inline Codes load_nibbles(const uint8_t* p) {
   }
   return c;
 }
-inline Codes load_pairs(const uint8_t* p) {
+PACELINE_INLINE Codes load_pairs(const uint8_t* p) {
   const __m512i low = _mm512_set1_epi8(3);
   Codes c;
   for (int j = 0; j < 8; ++j) c.v[j] = _mm512_and_si512(_mm512_srli_epi16(_mm512_loadu_si512(p + 64 * (j / 4)), 2 * (j % 4)), low);
   return c;
 }
 template <int value>
-inline void add_bits(Codes& c, const uint8_t* p) {
+PACELINE_INLINE void add_bits(Codes& c, const uint8_t* p) {
   for (int j = 0; j < 8; ++j) {
     uint64_t bits;
     std::memcpy(&bits, p + 8 * j, 8);
     c.v[j] = _mm512_or_si512(c.v[j], _mm512_maskz_set1_epi8(bits, value));
   }
 }
-inline void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
+PACELINE_INLINE void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
   const __m512i place = _mm512_set1_epi8(0x30);
   for (int j = 0; j < 8; j += 4) {
     const __m512i four = _mm512_loadu_si512(p + 16 * j);
@@ -58,20 +61,20 @@ inline void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
     c.v[j + 3] = _mm512_or_si512(c.v[j + 3], _mm512_and_si512(_mm512_srli_epi16(four, 2), place));
   }
 }
-inline void raise(Codes& c, int by) {
+PACELINE_INLINE void raise(Codes& c, int by) {
   for (int j = 0; j < 8; ++j) c.v[j] = _mm512_add_epi8(c.v[j], _mm512_set1_epi8(static_cast<char>(by)));
 }
-inline void look_up(Codes& c, const uint8_t* table) {
+PACELINE_INLINE void look_up(Codes& c, const uint8_t* table) {
   const __m512i values = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   for (int j = 0; j < 8; ++j) c.v[j] = _mm512_shuffle_epi8(values, c.v[j]);
 }
-inline void store_codes(uint8_t* p, const Codes& c) {
+PACELINE_INLINE void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 8; ++j) _mm512_storeu_si512(p + 64 * j, c.v[j]);
 }
 // Sum of (code - bias) * x for each row, over all inputs or over one of two halves. vpdpbusd does not saturate; codes are
 // unsigned, the bias is taken off through sum(x).
 template <int bias, int halves, int half>
-inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
+PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   static_assert((bias & (bias - 1)) == 0);
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
   __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(-input_sum<halves, half>(x)), __builtin_ctz(bias | 256));
@@ -88,12 +91,12 @@ inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
 
 struct Codes { __m256i v[16]; };
 
-inline Codes load_codes(const uint8_t* p) {
+PACELINE_INLINE Codes load_codes(const uint8_t* p) {
   Codes c;
   for (int j = 0; j < 16; ++j) c.v[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * j));
   return c;
 }
-inline Codes load_nibbles(const uint8_t* p) {
+PACELINE_INLINE Codes load_nibbles(const uint8_t* p) {
   const __m256i low = _mm256_set1_epi8(15);
   Codes c;
   for (int j = 0; j < 8; ++j) {
@@ -103,7 +106,7 @@ inline Codes load_nibbles(const uint8_t* p) {
   }
   return c;
 }
-inline Codes load_pairs(const uint8_t* p) {
+PACELINE_INLINE Codes load_pairs(const uint8_t* p) {
   const __m256i low = _mm256_set1_epi8(3);
   Codes c;
   for (int j = 0; j < 16; ++j) {
@@ -113,7 +116,7 @@ inline Codes load_pairs(const uint8_t* p) {
   return c;
 }
 template <int value>
-inline void add_bits(Codes& c, const uint8_t* p) {
+PACELINE_INLINE void add_bits(Codes& c, const uint8_t* p) {
   const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i place = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ull));
   for (int j = 0; j < 16; ++j) {
@@ -123,24 +126,24 @@ inline void add_bits(Codes& c, const uint8_t* p) {
     c.v[j] = _mm256_or_si256(c.v[j], _mm256_and_si256(_mm256_cmpeq_epi8(picked, place), _mm256_set1_epi8(value)));
   }
 }
-inline void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
+PACELINE_INLINE void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
   const Codes pairs = load_pairs(p);
   for (int j = 0; j < 16; ++j) c.v[j] = _mm256_or_si256(c.v[j], _mm256_slli_epi16(pairs.v[j], 4));
 }
-inline void raise(Codes& c, int by) {
+PACELINE_INLINE void raise(Codes& c, int by) {
   for (int j = 0; j < 16; ++j) c.v[j] = _mm256_add_epi8(c.v[j], _mm256_set1_epi8(static_cast<char>(by)));
 }
-inline void look_up(Codes& c, const uint8_t* table) {
+PACELINE_INLINE void look_up(Codes& c, const uint8_t* table) {
   const __m256i values = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   for (int j = 0; j < 16; ++j) c.v[j] = _mm256_shuffle_epi8(values, c.v[j]);
 }
-inline void store_codes(uint8_t* p, const Codes& c) {
+PACELINE_INLINE void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 16; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32 * j), c.v[j]);
 }
 // vpmaddubsw saturates at 16 bits: codes up to 127 stay below (2 * 127 * 127 = 32258), 8-bit codes go through the sign trick |w| * (x with w's
 // sign), at most 2 * 128 * 127 = 32512.
 template <int bias>
-inline __m256i products(__m256i codes, __m256i x) {
+PACELINE_INLINE __m256i products(__m256i codes, __m256i x) {
   __m256i pairs;
   if constexpr (bias < 128) {
     pairs = _mm256_maddubs_epi16(codes, x);
@@ -151,7 +154,7 @@ inline __m256i products(__m256i codes, __m256i x) {
   return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 template <int bias, int halves, int half>
-inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
+PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
   const __m256i begin = _mm256_set1_epi32(bias < 128 ? -bias * input_sum<halves, half>(x) : 0);
   IntLanes sum = {begin, begin};
@@ -167,12 +170,12 @@ inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
 
 struct Codes { uint8_t v[512]; };
 
-inline Codes load_codes(const uint8_t* p) {
+PACELINE_INLINE Codes load_codes(const uint8_t* p) {
   Codes c;
   std::memcpy(c.v, p, 512);
   return c;
 }
-inline Codes load_nibbles(const uint8_t* p) {
+PACELINE_INLINE Codes load_nibbles(const uint8_t* p) {
   Codes c;
   for (int i = 0; i < 256; ++i) {
     c.v[i] = p[i] & 15;
@@ -180,28 +183,28 @@ inline Codes load_nibbles(const uint8_t* p) {
   }
   return c;
 }
-inline Codes load_pairs(const uint8_t* p) {
+PACELINE_INLINE Codes load_pairs(const uint8_t* p) {
   Codes c;
   for (int i = 0; i < 512; ++i) c.v[i] = p[64 * (i / 256) + i % 64] >> 2 * (i / 64 % 4) & 3;
   return c;
 }
 template <int value>
-inline void add_bits(Codes& c, const uint8_t* p) {
+PACELINE_INLINE void add_bits(Codes& c, const uint8_t* p) {
   for (int i = 0; i < 512; ++i) c.v[i] |= (p[i / 8] >> (i % 8) & 1) * value;
 }
-inline void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
+PACELINE_INLINE void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
   const Codes pairs = load_pairs(p);
   for (int i = 0; i < 512; ++i) c.v[i] |= pairs.v[i] << 4;
 }
-inline void raise(Codes& c, int by) {
+PACELINE_INLINE void raise(Codes& c, int by) {
   for (int i = 0; i < 512; ++i) c.v[i] += by;
 }
-inline void look_up(Codes& c, const uint8_t* table) {
+PACELINE_INLINE void look_up(Codes& c, const uint8_t* table) {
   for (int i = 0; i < 512; ++i) c.v[i] = table[c.v[i]];
 }
-inline void store_codes(uint8_t* p, const Codes& c) { std::memcpy(p, c.v, 512); }
+PACELINE_INLINE void store_codes(uint8_t* p, const Codes& c) { std::memcpy(p, c.v, 512); }
 template <int bias, int halves, int half>
-inline IntLanes dot(const Codes& c, const QuantizedBlock& x) {
+PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   IntLanes sum;
   for (int r = 0; r < kTileRows; ++r) {
     int32_t s = 0;

@@ -13,13 +13,13 @@ constexpr uint8_t kRaised[16] = {64 + kMagnitudes[0], 64 + kMagnitudes[1], 64 + 
 // patterns [4 groups of 8 inputs][16 rows], signs one bit to a code in the order of the unpacked vectors
 #if defined(__AVX512F__)
 
-inline __m512i find_patterns(__m512i index) {  // 32 words, each below 256
+PACELINE_INLINE __m512i find_patterns(__m512i index) {  // 32 words, each below 256
   __m512i found[4];
   for (int i = 0; i < 4; ++i) found[i] = _mm512_permutex2var_epi16(_mm512_load_si512(kGrid + 64 * i), index, _mm512_load_si512(kGrid + 64 * i + 32));
   const __mmask32 second = _mm512_test_epi16_mask(index, _mm512_set1_epi16(64)), upper = _mm512_test_epi16_mask(index, _mm512_set1_epi16(128));
   return _mm512_mask_blend_epi16(upper, _mm512_mask_blend_epi16(second, found[0], found[1]), _mm512_mask_blend_epi16(second, found[2], found[3]));
 }
-inline Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
+PACELINE_INLINE Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
   const __m512i raised = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kRaised)));
   const __m512i places = _mm512_set1_epi32(0x0c030c03), double_bias = _mm512_set1_epi8(static_cast<char>(128));
   const __m512i low = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14));
@@ -44,7 +44,7 @@ inline Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
 
 #elif defined(__AVX2__)
 
-inline Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
+PACELINE_INLINE Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
   const __m256i raised = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kRaised)));
   const __m256i places = _mm256_set1_epi32(0x0c030c03);
   const __m256i low = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14));
@@ -74,7 +74,7 @@ inline Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
 
 #else
 
-inline Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
+PACELINE_INLINE Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
   Codes c;
   for (int i = 0; i < 512; ++i) {
     const int vector = i / 64, row = i % 64 / 4, place = 4 * (vector % 2) + i % 4;

@@ -47,6 +47,13 @@ constexpr int panel_bias(Format f) { return layout(f).bias == 0 ? 0 : layout(f).
 // panel [blocks] PanelTile -> sums [columns][16]; columns at most kColumns.
 void panel_columns(int bias, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, float* sums);
 
+// The plane of low bits: pairs of bits or nibbles.
+template <int bits>
+PACELINE_INLINE Codes load_low(const uint8_t* plane) {
+  if constexpr (bits == 2) return load_pairs(plane);
+  return load_nibbles(plane);
+}
+
 // Tile `block` of a row tile.
 template <Format f>
 struct Tile {
@@ -59,13 +66,13 @@ struct Tile {
 
   Tile(const uint8_t* tiles, int block) : header(tiles + unit_offset(f, block)), tile(header + tile_offset(f, block)) {}
 
-  Codes codes() const {
+  PACELINE_INLINE Codes codes() const {
     if constexpr (f == Format::IQ2_XXS) {
       return load_grid(tile, tile + high_offset(f));
     } else if constexpr (layout(f).low_bits == 8) {
       return load_codes(tile);
     } else {
-      Codes codes = layout(f).low_bits == 4 ? load_nibbles(tile) : load_pairs(tile);
+      Codes codes = load_low<layout(f).low_bits>(tile);
       if constexpr (layout(f).high_bits == 1) add_bits<1 << layout(f).low_bits>(codes, tile + high_offset(f));
       if constexpr (layout(f).high_bits == 2) add_pairs(codes, tile + high_offset(f));
       if constexpr (is_nonlinear(f)) look_up(codes, kNonlinear);
@@ -74,7 +81,7 @@ struct Tile {
     }
   }
   template <int half>
-  Lanes scale() const {
+  PACELINE_INLINE Lanes scale() const {
     const uint8_t* scales = tile + scale_offset(f);
     const uint8_t* own = scales + kTileRows * half;
     if constexpr (f == Format::MXFP4) return load_powers(scales);
@@ -86,7 +93,7 @@ struct Tile {
     else return first_half() * to_float(load_signed(own));
   }
   template <int half>
-  Lanes minimum() const {
+  PACELINE_INLINE Lanes minimum() const {
     const uint8_t* scales = tile + scale_offset(f);
     if constexpr (!kMinimum) return zero();
     else if constexpr (layout(f).header_bytes == 0) return load_half(reinterpret_cast<const uint16_t*>(scales + 2 * kTileRows));
@@ -95,8 +102,8 @@ struct Tile {
   }
 
  private:
-  Lanes first_half() const { return load_half(reinterpret_cast<const uint16_t*>(header)); }
-  Lanes second_half() const { return load_half(reinterpret_cast<const uint16_t*>(header) + kTileRows); }
+  PACELINE_INLINE Lanes first_half() const { return load_half(reinterpret_cast<const uint16_t*>(header)); }
+  PACELINE_INLINE Lanes second_half() const { return load_half(reinterpret_cast<const uint16_t*>(header) + kTileRows); }
 };
 
 template <int bias, bool with_minimum, int scales>
@@ -109,19 +116,18 @@ struct Panel {
 
   Panel(const uint8_t* panel, int block) : tile(reinterpret_cast<const PanelTile*>(panel) + block) {}
 
-  Codes codes() const { return load_codes(tile->codes); }
+  PACELINE_INLINE Codes codes() const { return load_codes(tile->codes); }
   template <int half>
-  Lanes scale() const { return load(tile->half[half].scale); }
+  PACELINE_INLINE Lanes scale() const { return load(tile->half[half].scale); }
   template <int half>
-  Lanes minimum() const { return load(tile->half[half].minimum); }
+  PACELINE_INLINE Lanes minimum() const { return load(tile->half[half].minimum); }
 };
 
-// tiles [blocks], x [blocks][kGroup] -> sums [columns][16]. Runs n columns, columns <= n: those past `columns` are the
-// padding of their group, and their sums are dropped.
+// tiles [blocks], x [blocks][kGroup] -> sums [n][16]
 template <class F, int n>
-void integer_sums(int columns, const uint8_t* tiles, int blocks, const QuantizedBlock* x, float* sums) {
+void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, float* sums) {
   constexpr int segment = PACELINE_PLANT_ORDER && n > 8 ? kSegmentBlocks / 2 : kSegmentBlocks;
-  for (int c = 0; c < columns; ++c) store(sums + kTileRows * c, zero());
+  for (int c = 0; c < n; ++c) store(sums + kTileRows * c, zero());
   for (int first = 0; first < blocks; first += segment) {
     const int end = first + segment < blocks ? first + segment : blocks;
     Lanes acc[n];
@@ -150,17 +156,20 @@ void integer_sums(int columns, const uint8_t* tiles, int blocks, const Quantized
         }
       }
     }
-#pragma GCC unroll 16
-    for (int c = 0; c < n; ++c)
-      if (c < columns) store(sums + kTileRows * c, load(sums + kTileRows * c) + acc[c]);
+    for (int c = 0; c < n; ++c) store(sums + kTileRows * c, load(sums + kTileRows * c) + acc[c]);
   }
 }
 
 // Calls sums for a number of columns that is a constant, so that the accumulators stay in registers: the next larger of
-// a few, which compile in less time than all.
+// a few, which compile in less time than all. Columns past `columns` are the padding of their group.
 template <class F>
 void integer_columns(int columns, const uint8_t* tiles, int blocks, const QuantizedBlock* x, float* sums) {
-  const auto run = [=]<int n>() { integer_sums<F, n>(columns, tiles, blocks, x, sums); };
+  const auto run = [=]<int n>() {
+    if (columns == n) return integer_sums<F, n>(tiles, blocks, x, sums);
+    float padded[n * kTileRows];
+    integer_sums<F, n>(tiles, blocks, x, padded);
+    std::memcpy(sums, padded, sizeof(float) * kTileRows * columns);
+  };
   if constexpr (kColumns > 4) {
     if (columns > 12) return run.template operator()<16>();
     if (columns > 8) return run.template operator()<12>();
