@@ -25,7 +25,7 @@ END = 2
 FLOATS = ("F32", "F16", "BF16")
 INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | {"gemma3": "attention.sliding_window_pattern"}
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma3", *HYBRIDS)
-TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
+TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "Q4_K")
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
@@ -84,8 +84,10 @@ def options() -> argparse.Namespace:
     if chosen.architecture in HYBRIDS:
         sizes["value-heads times value-size"] = chosen.value_heads * chosen.value_size
     for name, size in sizes.items():
-        if quantized and size % 32:
-            parser.error(f"{name} is {size}, expected a multiple of 32 for {min(quantized)}")
+        for kind in sorted(quantized):
+            unit, _ = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
+            if size % unit:
+                parser.error(f"{name} is {size}, expected a multiple of {unit} for {kind}")
     return chosen
 
 

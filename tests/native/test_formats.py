@@ -6,7 +6,10 @@ import pytest
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 from paceline.native import _cpu
+from paceline.native.core import open_core
 from paceline.native.model import MATRIX_TYPES
+
+from .rows import all_logits
 
 ROWS = 37  # no multiple of a tile's 16 rows
 # Where in a block its halves d and m are.
@@ -113,3 +116,12 @@ def test_a_matrix_may_have_a_scale_of_its_own(name: str) -> None:
 def test_columns_that_are_no_whole_blocks_are_named(name: str, unit: int) -> None:
     with pytest.raises(ValueError, match=f"tensor 'probe' has 272 columns, expected a multiple of {unit} for {name}"):
         _cpu.ProductProbe(name, ROWS, 272, b"")
+
+
+def test_a_model_of_super_blocks_agrees_with_the_reference(tiny_model) -> None:
+    path = tiny_model(type="Q4_K", width=512, heads=8, kv_heads=2, head_size=32, ffn=768)
+    ids = np.random.default_rng(4).integers(0, 128, 40).tolist()
+    expected = all_logits(open_core(path, slots=1, context=64, kind="reference"), 0, ids)
+    found = [all_logits(open_core(path, slots=1, context=64, isa=isa), 0, ids) for isa in _cpu.instruction_sets()]
+    assert np.sqrt(np.mean((found[0] - expected) ** 2)) <= 0.05 * np.sqrt(np.mean(expected**2))
+    assert all(np.array_equal(one.view(np.uint32), found[0].view(np.uint32)) for one in found)
