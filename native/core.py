@@ -150,7 +150,7 @@ def native_shape(shape: ModelShape, context: int) -> Shape:
 
 
 def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
-    total = sum(tensor.data.nbytes for tensor in tensors)
+    total = sum(tensor.nbytes for tensor in tensors)
     with tqdm(
         total=total, unit="B", unit_scale=True, desc="loading", disable=None if progress else True, leave=False
     ) as bar:
@@ -161,4 +161,4 @@ def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
                 core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.data)
             except ValueError as problem:
                 raise ModelUnreadable(f"cannot use the model: {problem}") from None
-            bar.update(tensor.data.nbytes)
+            bar.update(tensor.nbytes)

@@ -1,15 +1,15 @@
 """Model files: find one, read its metadata, open its tensors. Plain Python; the clients' tokenizer uses it too."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .demo_model import DEMO, ModelUnavailable, fetch
 from .gguf_file import DAMAGE, GGUFFile, Truncated
+from .model_file import Metadata, ModelUnreadable, Tensor, unreadable
+from .safetensors_folder import CONFIG, open_folder, read_folder_metadata
 
 __all__ = [
     "Metadata",
@@ -25,64 +25,40 @@ END_KEYS = ("eos", "eot", "eom")
 TURN_ENDS = {"gemma3": "<end_of_turn>"}  # of families whose files may not name it
 
 
-class ModelUnreadable(Exception):
-    """The file is no model that can be used; the message is one sentence. The process ends with exit code 66."""
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """What a model file says about itself; `values` holds every key as plain Python (str, int, float, bool, list)."""
-
-    path: Path
-    architecture: str
-    name: str
-    context: int
-    vocab: int
-    eos: tuple[int, ...]
-    values: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """One tensor as it lies in the file, memory-mapped and not yet read; a 1-d tensor has one row."""
-
-    name: str
-    type: str
-    rows: int
-    columns: int
-    data: npt.NDArray[np.uint8]  # [rows, bytes of one row]
-
-
 def find_model(name_or_path: str | None) -> Path:
-    """The path of a model file: the one named, or the demo model, which is fetched the first time."""
+    """The path of a model: the GGUF file or Hugging Face folder named, or the demo model, fetched the first time."""
     if name_or_path is None:
         return fetch(DEMO)
     path = Path(name_or_path).expanduser()
-    if path.is_dir():
-        raise _unreadable(path, "it is a folder, expected a GGUF file")
+    if path.is_dir() and not (path / CONFIG).is_file():
+        raise unreadable(path, f"it is a folder without a {CONFIG}, expected a GGUF file or a folder with one")
     if not path.exists():
-        raise _unreadable(path, "there is no such file")
+        raise unreadable(path, "there is no such file")
     return path
 
 
 def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
-    """The metadata and the tensors of a file, in one reading of its header; raises ModelUnreadable."""
+    """The metadata and the tensors of a GGUF file or a Hugging Face folder, both in GGUF's vocabulary; of their
+    contents just the headers are read. Raises ModelUnreadable."""
+    if path.is_dir():
+        return open_folder(path)
     reader = _open(path)
     try:
         values = {key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")}
         return _metadata(path, values), [_tensor(tensor) for tensor in reader.tensors]
     except DAMAGE as problem:
-        raise _unreadable(path, _reason(problem)) from None
+        raise unreadable(path, _reason(problem)) from None
 
 
 def read_metadata(path: Path) -> Metadata:
-    return open_model(path)[0]
+    """Reads no tensor, and of a folder not even their headers."""
+    return read_folder_metadata(path) if path.is_dir() else open_model(path)[0]
 
 
 def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
     architecture = values.get("general.architecture")
     if not isinstance(architecture, str):
-        raise _unreadable(path, "the key 'general.architecture' is missing or no text")
+        raise unreadable(path, "the key 'general.architecture' is missing or no text")
     tokens = values.get("tokenizer.ggml.tokens", [])
     vocab = _count(path, values, f"{architecture}.vocab_size", len(tokens) if isinstance(tokens, list) else 0)
     named = [_count(path, values, f"tokenizer.ggml.{key}_token_id", -1) for key in END_KEYS]
@@ -114,14 +90,14 @@ def _open(path: Path) -> GGUFFile:
         with path.open("rb") as file:
             magic = file.read(4)
         if magic != b"GGUF":
-            raise _unreadable(
+            raise unreadable(
                 path, "it is no GGUF file (its first four bytes are not 'GGUF')" if magic else "it is empty"
             )
         return GGUFFile(path)
     except OSError as problem:
-        raise _unreadable(path, problem.strerror or str(problem)) from None
+        raise unreadable(path, problem.strerror or str(problem)) from None
     except DAMAGE as problem:
-        raise _unreadable(path, _reason(problem)) from None
+        raise unreadable(path, _reason(problem)) from None
 
 
 def _reason(problem: BaseException) -> str:
@@ -133,9 +109,5 @@ def _reason(problem: BaseException) -> str:
 def _count(path: Path, values: Mapping[str, Any], key: str, default: int) -> int:
     value = values.get(key, default)
     if type(value) is not int:
-        raise _unreadable(path, f"the key {key!r} is {value!r}, expected a whole number")
+        raise unreadable(path, f"the key {key!r} is {value!r}, expected a whole number")
     return value
-
-
-def _unreadable(path: Path, reason: str) -> ModelUnreadable:
-    return ModelUnreadable(f"cannot read the model {path}: {reason}")

@@ -16,7 +16,7 @@ STANDARD = sys.stdlib_module_names
 ALLOWED = {
     "protocol": {"msgpack"},
     "daemon": {"paceline.protocol"},
-    "native": {"numpy", "gguf", "tqdm"},
+    "native": {"numpy", "gguf", "safetensors", "tqdm"},
     "clients": {"paceline.protocol", "tokenizers", "jinja2"},
 }
 # The named exceptions, file by file.

@@ -252,7 +252,9 @@ def test_scaled_rope_divides_the_frequencies(tiny: Opened) -> None:
         extra = []
         if factors is not None:
             data = np.array([factors], np.float32).view(np.uint8)
-            extra = [replace(tiny[1][1], name="rope_freqs.weight", type="F32", rows=1, columns=len(factors), data=data)]
+            extra = [
+                replace(tiny[1][1], name="rope_freqs.weight", type="F32", rows=1, columns=len(factors), source=data)
+            ]
         return ModelShape.from_metadata(metadata, [*tiny[1], *extra]).rope_divisors
 
     assert divisors(None) == divisors([1.0] * 8) == divisors(None, rope__scaling__type="none") == ()

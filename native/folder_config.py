@@ -1,0 +1,292 @@
+"""config.json of a Hugging Face folder, said in GGUF's keys.
+
+A key that would change the maths and has no GGUF key to say so is refused by name; a key that the model may not use
+either (a sliding window of a llama) is passed on, and refused where the shape is read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite, pi
+from typing import Any
+
+ARCHITECTURES: Mapping[str, str] = {
+    "llama": "llama",
+    "mistral": "llama",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "qwen3_moe": "qwen3moe",
+    "gemma3": "gemma3",
+    "gemma3_text": "gemma3",
+    "qwen3_next": "qwen3next",
+    "qwen3_5": "qwen35",
+    "qwen3_5_text": "qwen35",
+    "qwen3_5_moe": "qwen35moe",
+    "qwen3_5_moe_text": "qwen35moe",
+}
+EXPERTS = ("qwen3moe", "qwen3next", "qwen35moe")
+HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
+WINDOWED = ("llama", "gemma3")  # a sliding_window counts without a use_sliding_window
+GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees everything
+
+# What transformers fills in where config.json is silent.
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "qwen3": {"head_dim": 128},
+    "gemma3": {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "vocab_size": 262208,
+        "max_position_embeddings": 131072,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1e6,
+        "rope_local_base_freq": 1e4,
+        "query_pre_attn_scalar": 256,
+        "sliding_window": 4096,
+    },
+}
+# Keys that change the maths, with the values that leave it alone; a key that is absent or null does.
+UNUSED: Mapping[str, tuple[Any, ...]] = {
+    "attn_logit_softcapping": (),
+    "final_logit_softcapping": (),
+    "use_bidirectional_attention": (False,),
+    "mlp_only_layers": ([],),
+    "decoder_sparse_step": (1,),
+    "norm_topk_prob": (True,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the tensors are cut by. The last four are 0 in a model without recurrent layers."""
+
+    architecture: str
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    experts: int
+    key_heads: int
+    value_heads: int
+    key_size: int
+    value_size: int
+
+
+class Config:
+    """The keys of config.json, those of the language model for one that can also see."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._outer = values
+        inner = values.get("text_config")
+        merged = {**values, **inner} if isinstance(inner, dict) else dict(values)
+        kind = merged.get("model_type")
+        if kind not in ARCHITECTURES:
+            raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
+        self.architecture = ARCHITECTURES[kind]
+        self._values = {**DEFAULTS.get(self.architecture, {}), **{k: v for k, v in merged.items() if v is not None}}
+        self._check()
+
+    def sizes(self) -> Sizes:
+        heads = self.size("num_attention_heads")
+        hybrid = self.architecture in HYBRIDS
+        return Sizes(
+            architecture=self.architecture,
+            layers=self.size("num_hidden_layers"),
+            heads=heads,
+            kv_heads=self.size("num_key_value_heads", heads),
+            head_size=self.size("head_dim", self.size("hidden_size") // heads),
+            experts=self._experts() if self.architecture in EXPERTS else 0,
+            key_heads=self.size("linear_num_key_heads") if hybrid else 0,
+            value_heads=self.size("linear_num_value_heads") if hybrid else 0,
+            key_size=self.size("linear_key_head_dim") if hybrid else 0,
+            value_size=self.size("linear_value_head_dim") if hybrid else 0,
+        )
+
+    @property
+    def context(self) -> int:
+        return self.size("max_position_embeddings")
+
+    @property
+    def vocab(self) -> int:
+        return self.size("vocab_size")
+
+    @property
+    def tied(self) -> bool | None:
+        """Whether the embedding is the head too; None where config.json leaves it to the tensors."""
+        value = self._values.get("tie_word_embeddings")
+        return value if isinstance(value, bool) else None
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        return end_tokens(self._values) + end_tokens(self._outer)
+
+    def gguf_values(self) -> dict[str, Any]:
+        """Every number of the model under its GGUF key."""
+        sizes = self.sizes()
+        rope, local = self._rope()
+        kind, factor = self._rope_scaling(rope)
+        partial = rope.get("partial_rotary_factor", self._values.get("partial_rotary_factor", 1.0))
+        values = {
+            "block_count": sizes.layers,
+            "context_length": self.context,
+            "embedding_length": self.size("hidden_size"),
+            "attention.head_count": sizes.heads,
+            "attention.head_count_kv": sizes.kv_heads,
+            "attention.key_length": sizes.head_size,
+            "attention.value_length": sizes.head_size,
+            "attention.layer_norm_rms_epsilon": self.number("rms_norm_eps", 1e-6),
+            "rope.freq_base": positive("rope_theta", rope.get("rope_theta", self._values.get("rope_theta", 10000.0))),
+            "rope.dimension_count": int(sizes.head_size * positive("partial_rotary_factor", partial)),
+            "vocab_size": self.vocab,
+        }
+        if kind == "linear":
+            values |= {"rope.scaling.type": "linear", "rope.scaling.factor": factor}
+        if self.architecture not in ("qwen3next", "qwen35moe") or "intermediate_size" in self._values:
+            values["feed_forward_length"] = self.size("intermediate_size")
+        if sizes.experts:
+            values |= self._expert_values(sizes)
+        if sizes.key_heads:
+            values |= self._recurrent_values(sizes)
+        window = self._window()
+        if window:
+            values["attention.sliding_window"] = window
+        if self.architecture == "gemma3":
+            values |= self._gemma_values(sizes, local)
+        return {
+            "general.architecture": self.architecture,
+            **{f"{self.architecture}.{key}": value for key, value in values.items()},
+        }
+
+    def rope_divisors(self) -> list[float]:
+        """What the tensor rope_freqs.weight holds for Llama 3's scaling: one for each frequency; else empty."""
+        rope, _ = self._rope()
+        kind, factor = self._rope_scaling(rope)
+        if kind != "llama3":
+            return []
+        low, high = (
+            positive("low_freq_factor", rope.get("low_freq_factor")),
+            positive("high_freq_factor", rope.get("high_freq_factor")),
+        )
+        trained = positive("original_max_position_embeddings", rope.get("original_max_position_embeddings"))
+        base = positive("rope_theta", rope.get("rope_theta", self._values.get("rope_theta", 10000.0)))
+        size = self.sizes().head_size
+        divisors = []
+        for index in range(size // 2):
+            turns = trained * base ** (-2 * index / size) / (2 * pi)  # in the context that it was trained with
+            blend = min(max((turns - low) / (high - low), 0.0), 1.0)
+            divisors.append(1 / ((1 - blend) / factor + blend))
+        return divisors
+
+    def size(self, key: str, default: int | None = None) -> int:
+        value = self._values.get(key, default)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"the key {key!r} of config.json is {value!r}, expected a whole number above 0")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        return positive(key, self._values.get(key, default))
+
+    def _check(self) -> None:
+        unset = {"norm_topk_prob": False} if self.architecture == "qwen3moe" else {}
+        for key, harmless in UNUSED.items():
+            value = self._values.get(key, unset.get(key))
+            if value is not None and value not in harmless:
+                expected = " or ".join(map(repr, harmless)) or "nothing"
+                raise ValueError(f"the key {key!r} of config.json is {value!r}, supported: {expected}")
+        expected = "gelu_pytorch_tanh" if self.architecture == "gemma3" else "silu"
+        activation = self._values.get("hidden_activation", self._values.get("hidden_act", expected))
+        if activation != expected:
+            raise ValueError(f"its activation is {activation!r}, supported: {expected!r}")
+
+    def _rope(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The settings of RoPE, and those of layers with a sliding window.
+
+        Transformers 5 has them in rope_parameters, earlier ones had them in rope_theta and rope_scaling.
+        """
+        settings = self._values.get("rope_parameters") or self._values.get("rope_scaling") or {}
+        if not isinstance(settings, dict):
+            raise ValueError(f"the RoPE settings of config.json are {settings!r}, expected an object")
+        if "full_attention" in settings:
+            return settings["full_attention"], settings.get("sliding_attention", {})
+        return settings, {"rope_theta": self._values.get("rope_local_base_freq", 1e4)}
+
+    def _rope_scaling(self, rope: Mapping[str, Any]) -> tuple[str, float]:
+        kind = rope.get("rope_type", rope.get("type", "default"))
+        match kind:
+            case "default":
+                return kind, 1.0
+            case "linear" | "llama3":
+                return kind, positive("factor", rope.get("factor"))
+        raise ValueError(f"its RoPE scaling is {kind!r}, supported: 'default', 'linear', 'llama3'")
+
+    def _experts(self) -> int:
+        return self.size("num_experts" if "num_experts" in self._values else "num_local_experts")
+
+    def _expert_values(self, sizes: Sizes) -> dict[str, Any]:
+        values = {
+            "expert_count": sizes.experts,
+            "expert_used_count": self.size("num_experts_per_tok"),
+            "expert_feed_forward_length": self.size("moe_intermediate_size"),
+        }
+        if self.architecture != "qwen3moe":
+            values["expert_shared_feed_forward_length"] = self.size("shared_expert_intermediate_size")
+        return values
+
+    def _recurrent_values(self, sizes: Sizes) -> dict[str, Any]:
+        if sizes.value_heads % sizes.key_heads:
+            raise ValueError(f"its {sizes.value_heads} value heads are no multiple of its {sizes.key_heads} key heads")
+        return {
+            "ssm.conv_kernel": self.size("linear_conv_kernel_dim"),
+            "ssm.state_size": sizes.key_size,
+            "ssm.group_count": sizes.key_heads,
+            "ssm.time_step_rank": sizes.value_heads,
+            "ssm.inner_size": sizes.value_heads * sizes.value_size,
+            "full_attention_interval": self._interval(sizes.layers),
+        }
+
+    def _interval(self, layers: int) -> int:
+        kinds = self._values.get("layer_types")
+        if kinds is None:
+            return self.size("full_attention_interval")
+        interval = kinds.index("full_attention") + 1 if "full_attention" in kinds else layers + 1
+        expected = ["linear_attention" if (n + 1) % interval else "full_attention" for n in range(layers)]
+        if kinds != expected:
+            raise ValueError(
+                "the key 'layer_types' of config.json does not repeat, expected full attention every so often"
+            )
+        return interval
+
+    def _window(self) -> int | None:
+        used = self._values.get("use_sliding_window", self.architecture in WINDOWED)
+        window = self.size("sliding_window") if used and "sliding_window" in self._values else None
+        return window if window and (window < self.context or self.architecture == "gemma3") else None
+
+    def _gemma_values(self, sizes: Sizes, local: Mapping[str, Any]) -> dict[str, Any]:
+        expected = ["full" if (n + 1) % GEMMA_PERIOD == 0 else "sliding" for n in range(sizes.layers)]
+        kinds = self._values.get("layer_types")
+        pattern = self._values.get("sliding_window_pattern", GEMMA_PERIOD)
+        if (kinds is None and pattern != GEMMA_PERIOD) or (
+            kinds and kinds != [f"{kind}_attention" for kind in expected]
+        ):
+            raise ValueError(
+                f"its layers mix attention in an unknown way, expected full attention every {GEMMA_PERIOD}th"
+            )
+        if local.get("rope_type", "default") != "default":
+            raise ValueError(f"the RoPE scaling of its sliding windows is {local['rope_type']!r}, supported: 'default'")
+        values = {"rope.freq_base_swa": positive("rope_theta", local.get("rope_theta", 1e4))}
+        scalar = self.number("query_pre_attn_scalar")
+        return values if scalar == sizes.head_size else {**values, "attention.scale": scalar**-0.5}
+
+
+def end_tokens(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """The ids under eos_token_id, which is one, a list, or nothing."""
+    found = values.get("eos_token_id")
+    ends = found if isinstance(found, list) else [] if found is None else [found]
+    if not all(type(end) is int for end in ends):
+        raise ValueError(f"the key 'eos_token_id' is {found!r}, expected a token id or a list of them")
+    return tuple(ends)
+
+
+def positive(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
+        raise ValueError(f"the key {key!r} of config.json is {value!r}, expected a number above 0")
+    return float(value)

@@ -1,0 +1,151 @@
+"""The tensors of a Hugging Face folder by their GGUF names, in the form that GGUF has them.
+
+What differs is more than names: llama's queries and keys turn by pairs, some families keep norms as their distance
+from one, experts lie stacked, and recurrent layers keep their projections apart.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from .folder_config import EXPERTS, HYBRIDS, Sizes
+from .folder_recurrent import Change, Parts, recurrent_parts
+from .model_file import Tensor
+from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
+
+OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.")
+SEEING = re.compile(r"(model\.)?(visual|vision_tower|vision_model|multi_modal_projector|embed_vision)\.")
+DRAFTING = re.compile(r"(model\.)?mtp\.")  # the head that drafts tokens ahead, of Qwen's later models
+EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate|up|down)_proj\.weight")
+CENTRED = ("gemma3", *HYBRIDS)  # norms that are kept as their distance from one
+
+
+def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -> Iterator[Tensor]:
+    """`found` is by Hugging Face name, a 1-d tensor having one row; raises ValueError naming what is wrong."""
+    parts = _parts(sizes.architecture)
+    norm = _centred if sizes.architecture in CENTRED else _float32
+    experts: dict[tuple[int, str], dict[int, Tensor]] = {}
+    for name, tensor in found.items():
+        if SEEING.match(name) or DRAFTING.match(name) or name.endswith("rotary_emb.inv_freq"):
+            continue
+        short = _short(name)
+        layer, part = _layer(short)
+        if short == "embed_tokens.weight":
+            yield renamed(tensor, "token_embd.weight")
+        elif short == "norm.weight":
+            yield renamed(norm(tensor, sizes), "output_norm.weight")
+        elif short == "lm_head.weight":
+            if not tied:
+                yield renamed(tensor, "output.weight")
+        elif layer is not None and layer < sizes.layers and part in parts:
+            for target, change in parts[part]:
+                yield renamed(change(tensor, sizes), f"blk.{layer}.{target}")
+        elif layer is not None and layer < sizes.layers and sizes.experts and (expert := EXPERT.fullmatch(part)):
+            experts.setdefault((layer, expert[2]), {})[int(expert[1])] = tensor
+        else:
+            raise ValueError(f"the tensor {name!r} is not part of a supported {sizes.architecture} model")
+    if tied is False and not any(_short(name) == "lm_head.weight" for name in found):
+        raise ValueError("the tensor 'lm_head.weight' is missing, and tie_word_embeddings is false")
+    for (layer, kind), members in experts.items():
+        missing = set(range(sizes.experts)) ^ set(members)
+        if missing:
+            raise ValueError(f"layer {layer} has no experts numbered 0 to {sizes.experts - 1}: {min(missing)} is wrong")
+        yield stacked(f"blk.{layer}.ffn_{kind}_exps.weight", [members[number] for number in range(sizes.experts)])
+
+
+def _short(name: str) -> str:
+    for prefix in OUTER:
+        if name.startswith(prefix):
+            return name[len(prefix) :]
+    return name
+
+
+def _layer(short: str) -> tuple[int | None, str]:
+    match = re.fullmatch(r"layers\.(\d+)\.(.+)", short)
+    return (int(match[1]), match[2]) if match else (None, short)
+
+
+def _parts(architecture: str) -> Parts:
+    """The parts of a layer of one architecture."""
+    centred, hybrid = architecture in CENTRED, architecture in HYBRIDS
+    norm = _centred if centred else _float32
+    paired = architecture == "llama"
+    parts: dict[str, tuple[tuple[str, Change], ...]] = {
+        "input_layernorm.weight": (("attn_norm.weight", norm),),
+        "self_attn.q_proj.weight": (("attn_q.weight", _paired_queries if paired else _same),),
+        "self_attn.k_proj.weight": (("attn_k.weight", _paired_keys if paired else _same),),
+        "self_attn.v_proj.weight": (("attn_v.weight", _same),),
+        "self_attn.o_proj.weight": (("attn_output.weight", _same),),
+    }
+    if architecture == "gemma3":
+        parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)
+        parts["pre_feedforward_layernorm.weight"] = (("ffn_norm.weight", norm),)
+        parts["post_feedforward_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
+    else:
+        after = "post_attention_norm.weight" if hybrid else "ffn_norm.weight"
+        parts["post_attention_layernorm.weight"] = ((after, norm),)
+    if architecture == "qwen2":
+        parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", _float32),) for part in "qkv"}
+    if architecture not in ("llama", "qwen2"):
+        parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
+    if architecture in EXPERTS:
+        parts |= _expert_parts(shared=architecture != "qwen3moe")
+    else:
+        parts |= {f"mlp.{part}_proj.weight": ((f"ffn_{part}.weight", _same),) for part in ("gate", "up", "down")}
+    if hybrid:
+        parts |= recurrent_parts(tiled=architecture != "qwen3next")
+    return parts
+
+
+def _expert_parts(shared: bool) -> Parts:
+    parts: dict[str, tuple[tuple[str, Change], ...]] = {
+        "mlp.gate.weight": (("ffn_gate_inp.weight", _float32),),
+        # the form with all experts in one tensor: [experts, 2 * ffn, width] and [experts, width, ffn]
+        "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _first_halves), ("ffn_up_exps.weight", _second_halves)),
+        "mlp.experts.down_proj": (("ffn_down_exps.weight", _same),),
+    }
+    if shared:
+        parts["mlp.shared_expert_gate.weight"] = (("ffn_gate_inp_shexp.weight", _float32),)
+        for part in ("gate", "up", "down"):
+            parts[f"mlp.shared_expert.{part}_proj.weight"] = ((f"ffn_{part}_shexp.weight", _same),)
+    return parts
+
+
+def _same(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return tensor
+
+
+def _float32(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return as_float32(tensor)
+
+
+def _centred(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return as_float32(tensor, lambda values: values + np.float32(1))
+
+
+def _paired_queries(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return take_rows(tensor, _pairs(sizes.heads, sizes.head_size))
+
+
+def _paired_keys(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return take_rows(tensor, _pairs(sizes.kv_heads, sizes.head_size))
+
+
+def _pairs(heads: int, head_size: int) -> Indexes:
+    """Rows of each head from halves to pairs: i and i + head_size / 2 come to lie side by side."""
+    return np.arange(heads * head_size).reshape(heads, 2, head_size // 2).swapaxes(1, 2).ravel()
+
+
+def _first_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return take_rows(tensor, _halves(tensor, sizes)[:, 0].ravel())
+
+
+def _second_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return take_rows(tensor, _halves(tensor, sizes)[:, 1].ravel())
+
+
+def _halves(tensor: Tensor, sizes: Sizes) -> Indexes:
+    if tensor.rows % (2 * sizes.experts):
+        raise ValueError(f"the tensor {tensor.name!r} has {tensor.rows} rows for {sizes.experts} experts' two halves")
+    return np.arange(tensor.rows).reshape(sizes.experts, 2, -1)

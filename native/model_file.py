@@ -1,0 +1,68 @@
+"""What every kind of model file gives: its metadata and its tensors, in GGUF's vocabulary."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class ModelUnreadable(Exception):
+    """The file is no model that can be used; the message is one sentence. The process ends with exit code 66."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a model file says about itself; `values` holds every key as plain Python (str, int, float, bool, list)."""
+
+    path: Path
+    architecture: str
+    name: str
+    context: int
+    vocab: int
+    eos: tuple[int, ...]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor, not yet read; a 1-d tensor has one row.
+
+    `source` is the bytes as they lie in the file, memory-mapped, or the function that reads and converts them.
+    `scales` are factors of the whole tensor, or of each expert (as many equal parts of its rows), that its type has no
+    place for: the product is multiplied by them.
+    """
+
+    name: str
+    type: str
+    rows: int
+    columns: int
+    source: Bytes | Callable[[], Bytes]
+    scales: tuple[float, ...] = ()
+
+    @property
+    def data(self) -> Bytes:
+        """[rows, bytes of one row]; a tensor that has to be converted is converted each time."""
+        return self.source() if callable(self.source) else self.source
+
+    @property
+    def nbytes(self) -> int:
+        """The size of `data`, without reading it."""
+        return self.rows * row_bytes(self.type, self.columns)
+
+
+def row_bytes(type: str, columns: int) -> int:
+    """The bytes of a row of `columns` weights of a GGML type; raises ValueError if it is no whole number of blocks."""
+    block, size = GGML_QUANT_SIZES[GGMLQuantizationType[type]]
+    if columns % block:
+        raise ValueError(f"{columns} columns are no multiple of the {block} weights in a block of {type}")
+    return columns // block * int(size)
+
+
+def unreadable(path: Path, reason: str) -> ModelUnreadable:
+    return ModelUnreadable(f"cannot read the model {path}: {reason}")

@@ -1,0 +1,107 @@
+"""A Hugging Face folder (config.json, *.safetensors), opened like a GGUF file: the same keys, names and layouts.
+
+Nothing but headers is read here. A tensor that GGUF has in the same form stays memory-mapped; the others are converted
+when they are asked for.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .folder_config import Config, end_tokens
+from .folder_names import gguf_tensors
+from .model_file import Metadata, Tensor, unreadable
+from .rearrange import FLOAT_TYPES
+from .safetensors_file import Stored, read_stored
+
+CONFIG = "config.json"
+GENERATION = "generation_config.json"
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+
+
+def open_folder(path: Path) -> tuple[Metadata, list[Tensor]]:
+    """Raises ModelUnreadable."""
+    try:
+        config = Config(_object(path / CONFIG))
+        tensors = list(gguf_tensors(_tensors(path), config.sizes(), config.tied))
+        divisors = np.array([config.rope_divisors()], np.float32)  # [1, rope_size / 2]
+        if divisors.size:
+            tensors.append(Tensor("rope_freqs.weight", "F32", 1, divisors.size, divisors.view(np.uint8)))
+        return _metadata(path, config), tensors
+    except ValueError as problem:
+        raise unreadable(path, str(problem)) from None
+
+
+def read_folder_metadata(path: Path) -> Metadata:
+    """Raises ModelUnreadable."""
+    try:
+        return _metadata(path, Config(_object(path / CONFIG)))
+    except ValueError as problem:
+        raise unreadable(path, str(problem)) from None
+
+
+def _metadata(path: Path, config: Config) -> Metadata:
+    generation = _object(path / GENERATION) if (path / GENERATION).exists() else {}
+    ends = end_tokens(generation) + config.ends
+    return Metadata(
+        path=path,
+        architecture=config.architecture,
+        name=path.resolve().name,
+        context=config.context,
+        vocab=config.vocab,
+        eos=tuple(dict.fromkeys(token for token in ends if 0 <= token < config.vocab)),
+        values=config.gguf_values(),
+    )
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """Every tensor of all shards by its name in the folder; as many and no more than the index says."""
+    found: dict[str, Stored] = {}
+    for file, names in _shards(path).items():
+        if not (path / file).is_file():
+            raise ValueError(f"the file {file} is missing")
+        stored = {tensor.name: tensor for tensor in read_stored(path / file)}
+        missing = sorted(names - stored.keys())
+        if missing:
+            raise ValueError(f"the tensor {missing[0]!r} is missing in {file}, where {INDEX} has it")
+        found |= stored
+    return {name: _float_tensor(stored) for name, stored in found.items()}
+
+
+def _shards(path: Path) -> dict[str, set[str]]:
+    """The names of the files, and the tensors that each must hold."""
+    if not (path / INDEX).exists():
+        return {SINGLE: set()}
+    places = _object(path / INDEX).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+        raise ValueError(f"the key 'weight_map' of {INDEX} is missing or no object of texts")
+    shards: dict[str, set[str]] = {}
+    for name, file in places.items():
+        if Path(file).name != file:
+            raise ValueError(f"{INDEX} names the file {file!r}, expected a name without a folder")
+        shards.setdefault(file, set()).add(name)
+    return shards
+
+
+def _float_tensor(stored: Stored) -> Tensor:
+    if stored.dtype not in FLOAT_TYPES:
+        raise ValueError(f"the tensor {stored.name!r} is {stored.dtype}, supported: {', '.join(FLOAT_TYPES)}")
+    return Tensor(stored.name, stored.dtype, stored.rows, stored.columns, stored.raw.reshape(stored.rows, -1))
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """A JSON file that holds an object; raises ValueError naming it."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"the file {path.name} is missing") from None
+    except OSError as problem:
+        raise ValueError(f"the file {path.name} cannot be read ({problem.strerror or problem})") from None
+    except ValueError as problem:
+        raise ValueError(f"the file {path.name} is no JSON ({problem})") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"the file {path.name} holds no JSON object")
+    return found

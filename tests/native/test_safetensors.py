@@ -1,0 +1,193 @@
+"""Hugging Face folders: what is read from a good one, and the one sentence about a bad one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from paceline.native.reference import open_reference, to_float32
+from paceline.native.weights import ModelUnreadable, find_model, open_model, read_metadata
+
+from .folders import LLAMA, llama_tensors, write_folder
+from .sequences import run
+from .test_transformers import paired
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "tiny", llama_tensors(), LLAMA)
+
+
+def changed(folder: Path, **changes: Any) -> Path:
+    (folder / "config.json").write_text(json.dumps({**LLAMA, **changes}))
+    return folder
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(ModelUnreadable) as caught:
+        open_model(folder)
+    text = str(caught.value)
+    assert text.startswith(f"cannot read the model {folder}: ") and "\n" not in text
+    return text.removeprefix(f"cannot read the model {folder}: ")
+
+
+def test_the_metadata_of_a_folder(folder: Path) -> None:
+    (folder / "generation_config.json").write_text('{"eos_token_id": [7, 2, 900]}')
+    metadata = read_metadata(folder)
+    assert metadata == open_model(folder)[0]
+    assert (metadata.path, metadata.architecture, metadata.name) == (folder, "llama", "tiny")
+    assert (metadata.context, metadata.vocab, metadata.eos) == (512, 131, (7, 2))
+    assert metadata.values["llama.attention.key_length"] == metadata.values["llama.rope.dimension_count"] == 16
+    assert metadata.values["llama.rope.freq_base"] == 10000.0
+    assert find_model(str(folder)) == folder
+
+
+def test_tensors_have_ggufs_names_and_order_of_rows(folder: Path) -> None:
+    stored, found = llama_tensors(), {tensor.name: tensor for tensor in open_model(folder)[1]}
+    assert len(found) == len(stored) and all(tensor.type == "F32" for tensor in found.values())
+    for name, heads in (("q", 4), ("k", 2)):
+        expected = paired(stored[f"model.layers.1.self_attn.{name}_proj.weight"], heads)
+        assert (to_float32(found[f"blk.1.attn_{name}.weight"]) == expected).all()
+    assert (to_float32(found["blk.0.ffn_down.weight"]) == stored["model.layers.0.mlp.down_proj.weight"]).all()
+    assert all(tensor.data.nbytes == tensor.nbytes for tensor in found.values())
+
+
+def test_what_needs_no_change_stays_in_the_file(folder: Path) -> None:
+    found = {tensor.name: tensor for tensor in open_model(folder)[1]}
+    base = found["blk.0.attn_v.weight"].data
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    assert isinstance(base, np.memmap) and not base.flags.writeable
+
+
+def test_shards_are_one_model(tmp_path: Path, folder: Path) -> None:
+    shards = write_folder(tmp_path / "shards", llama_tensors(), LLAMA, shards=3)
+    assert not (shards / "model.safetensors").exists()
+    ids = list(range(40))
+    assert (run(open_reference(shards), ids) == run(open_reference(folder), ids)).all()
+
+
+def test_half_floats_stay_half_but_for_vectors(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "half", llama_tensors(np.float16), LLAMA)
+    for tensor in open_model(folder)[1]:
+        assert tensor.type == ("F32" if tensor.name.endswith("norm.weight") else "F16")
+        assert tensor.data.shape == (tensor.rows, tensor.columns * (4 if tensor.type == "F32" else 2))
+
+
+def test_a_head_of_its_own(tmp_path: Path) -> None:
+    tensors = {**llama_tensors(), "lm_head.weight": np.ones((131, 64), np.float32)}
+    for tied in (True, False, None):
+        folder = write_folder(tmp_path / str(tied), tensors, {**LLAMA, "tie_word_embeddings": tied})
+        found = [tensor for tensor in open_model(folder)[1] if tensor.name == "output.weight"]
+        assert len(found) == (0 if tied else 1)
+    folder = write_folder(tmp_path / "lost", llama_tensors(), {**LLAMA, "tie_word_embeddings": False})
+    assert refusal(folder) == "the tensor 'lm_head.weight' is missing, and tie_word_embeddings is false"
+
+
+def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
+    key = "llama.attention.sliding_window"
+    assert read_metadata(changed(folder, model_type="mistral", sliding_window=64)).values[key] == 64
+    assert key not in read_metadata(changed(folder, model_type="mistral", sliding_window=512)).values
+    assert key not in read_metadata(changed(folder, model_type="mistral", sliding_window=None)).values
+    qwen = read_metadata(changed(folder, model_type="qwen2", sliding_window=64, use_sliding_window=False))
+    assert "qwen2.attention.sliding_window" not in qwen.values
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"model_type": "mamba"}, "its model_type is 'mamba', supported: llama, mistral, qwen2, "),
+        ({"model_type": None}, "its model_type is None, supported: llama"),
+        ({"hidden_size": "many"}, "the key 'hidden_size' of config.json is 'many', expected a whole number above 0"),
+        ({"vocab_size": None}, "the key 'vocab_size' of config.json is None"),
+        ({"rope_theta": -1}, "the key 'rope_theta' of config.json is -1, expected a number above 0"),
+        ({"rms_norm_eps": True}, "the key 'rms_norm_eps' of config.json is True"),
+        ({"hidden_act": "relu"}, "its activation is 'relu', supported: 'silu'"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4}}, "its RoPE scaling is 'yarn', supported: 'default', 'linear'"),
+        ({"rope_scaling": {"rope_type": "linear"}}, "the key 'factor' of config.json is None"),
+        ({"rope_scaling": [1]}, "the RoPE settings of config.json are [1], expected an object"),
+        ({"eos_token_id": "end"}, "the key 'eos_token_id' is 'end', expected a token id or a list of them"),
+        ({"final_logit_softcapping": 30.0}, "the key 'final_logit_softcapping' of config.json is 30.0, supported: n"),
+        (
+            {"num_hidden_layers": 1},
+            "the tensor 'model.layers.1.input_layernorm.weight' is not part of a supported llama",
+        ),
+        (
+            {"model_type": "qwen3_moe", "num_experts": 2},
+            "the key 'norm_topk_prob' of config.json is False, supported: T",
+        ),
+    ],
+)
+def test_a_config_that_cannot_be_followed(folder: Path, changes: dict[str, Any], reason: str) -> None:
+    assert refusal(changed(folder, **changes)).startswith(reason)
+
+
+def test_files_that_are_missing_or_broken(folder: Path, tmp_path: Path) -> None:
+    whole = (folder / "model.safetensors").read_bytes()
+    for length in (0, 7, 8, 500, len(whole) // 2, len(whole) - 1):
+        (folder / "model.safetensors").write_bytes(whole[:length])
+        assert refusal(folder).startswith("the file model.safetensors is damaged (")
+    (folder / "model.safetensors").unlink()
+    assert refusal(folder) == "the file model.safetensors is missing"
+    (folder / "config.json").write_text("{")
+    assert refusal(folder).startswith("the file config.json is no JSON (")
+    (folder / "config.json").write_text("[]")
+    assert refusal(folder) == "the file config.json holds no JSON object"
+    (folder / "config.json").unlink()
+    assert refusal(folder) == "the file config.json is missing"
+    with pytest.raises(ModelUnreadable, match=r"it is a folder without a config\.json, expected a GGUF file or"):
+        find_model(str(folder))
+
+
+def test_shards_that_do_not_fit_their_index(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "shards", llama_tensors(), LLAMA, shards=3)
+    index = folder / "model.safetensors.index.json"
+    places = json.loads(index.read_text())["weight_map"]
+    index.write_text(json.dumps({"weight_map": {**places, "model.more.weight": "model-1.safetensors"}}))
+    assert (
+        refusal(folder)
+        == f"the tensor 'model.more.weight' is missing in model-1.safetensors, where {index.name} has it"
+    )
+    index.write_text(json.dumps({"weight_map": {**places, "model.more.weight": "../model-1.safetensors"}}))
+    assert "'../model-1.safetensors', expected a name without a folder" in refusal(folder)
+    index.write_text(json.dumps({"weight_map": [1]}))
+    assert refusal(folder) == f"the key 'weight_map' of {index.name} is missing or no object of texts"
+    index.write_text(json.dumps({"weight_map": places}))
+    (folder / "model-2.safetensors").unlink()
+    assert refusal(folder) == "the file model-2.safetensors is missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "reason"),
+    [
+        (
+            "model.norm.weight",
+            np.ones(64, np.float64),
+            "the tensor 'model.norm.weight' is F64, supported: F32, F16, BF16",
+        ),
+        (
+            "model.norm.bias",
+            np.ones(64, np.float32),
+            "the tensor 'model.norm.bias' is not part of a supported llama model",
+        ),
+        (
+            "model.norm.weight",
+            np.ones((0, 64), np.float32),
+            "the tensor 'model.norm.weight' has the impossible dimensions",
+        ),
+        (
+            "model.layers.0.self_attn.q_proj.weight",
+            np.ones((32, 64), np.float32),
+            "the tensor 'model.layers.0.self_attn.",
+        ),
+    ],
+)
+def test_tensors_that_are_refused(tmp_path: Path, name: str, weights: Any, reason: str) -> None:
+    assert refusal(write_folder(tmp_path / "bad", {**llama_tensors(), name: weights}, LLAMA)).startswith(reason)
+
+
+def test_a_type_that_the_format_does_not_have(folder: Path) -> None:
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole.replace(b'"F32"', b'"F99"'))
+    assert refusal(folder).startswith("the file model.safetensors is damaged (")
