@@ -27,8 +27,6 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
     norm = _centred if sizes.architecture in CENTRED else _float32
     experts: dict[tuple[int, str], dict[int, Tensor]] = {}
     for name, tensor in found.items():
-        if SEEING.match(name) or DRAFTING.match(name) or name.endswith("rotary_emb.inv_freq"):
-            continue
         short = _short(name)
         layer, part = _layer(short)
         if short == "embed_tokens.weight":
@@ -52,6 +50,11 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
         if missing:
             raise ValueError(f"layer {layer} has no experts numbered 0 to {sizes.experts - 1}: {min(missing)} is wrong")
         yield stacked(f"blk.{layer}.ffn_{kind}_exps.weight", [members[number] for number in range(sizes.experts)])
+
+
+def is_ignored(name: str) -> bool:
+    """Whether a tensor of the folder is no part of decoding text."""
+    return bool(SEEING.match(name) or DRAFTING.match(name)) or name.endswith("rotary_emb.inv_freq")
 
 
 def _short(name: str) -> str:

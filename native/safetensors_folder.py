@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .folder_config import Config, end_tokens
-from .folder_names import gguf_tensors
+from .folder_names import gguf_tensors, is_ignored
 from .model_file import Metadata, Tensor, unreadable
 from .rearrange import FLOAT_TYPES
 from .safetensors_file import Stored, read_stored
@@ -68,7 +68,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         if missing:
             raise ValueError(f"the tensor {missing[0]!r} is missing in {file}, where {INDEX} has it")
         found |= stored
-    return {name: _float_tensor(stored) for name, stored in found.items()}
+    return {name: _float_tensor(stored) for name, stored in found.items() if not is_ignored(name)}
 
 
 def _shards(path: Path) -> dict[str, set[str]]:
