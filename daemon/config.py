@@ -47,6 +47,7 @@ class Config:
     auto: bool = False
     threads: int | None = None
     isa: str = "auto"
+    quantize: str | None = None
     stream: str | None = None
     stream_fd: int = 1
     max_line: int = 1 << 20
@@ -58,7 +59,10 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "model", nargs="?", metavar="MODEL.gguf", help="the model; without it the demo model, fetched the first time"
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="a GGUF file or a Hugging Face folder; without it the demo model, fetched the first time",
     )
 
     room = parser.add_argument_group("room")
@@ -155,6 +159,11 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "avx512", "avx2", "plain"),
         default="auto",
         help="instructions to compute with; all give the same bits",
+    )
+    engine.add_argument(
+        "--quantize",
+        choices=("q8_0", "q4_0"),
+        help="quantize float matrices as they are loaded (embedding and head always to q8_0)",
     )
     engine.add_argument("--fault", type=_faults, metavar="SPEC", help="break on purpose: see below")
 

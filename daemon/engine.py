@@ -82,6 +82,7 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             cache_type_k=config.cache_type_k,
             cache_type_v=config.cache_type_v,
             kind=config.engine,
+            quantize=config.quantize,
             progress=True,
         )
     except ModelUnreadable as error:

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
 from .model import ROPE_FREQUENCIES, ModelShape
+from .quantize import quantized
 from .reference import Reference
 from .rope import rope_table
 from .weights import Metadata, ModelUnreadable, Tensor, open_model
@@ -89,6 +90,7 @@ def open_core(
     cache_type_k: str = "f16",
     cache_type_v: str = "f16",
     kind: str = "cpu",
+    quantize: str | None = None,
     progress: bool = False,
 ) -> Core:
     """Loads a model: `kind` "cpu" is the C++ core, "reference" the NumPy one.
@@ -96,9 +98,12 @@ def open_core(
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
     by default what all slots need at full context. threads: by default the processors this process may use.
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
+    quantize: what float matrices become, "q8_0" or "q4_0".
     Raises ModelUnreadable for the file, ValueError for the other arguments.
     """
     metadata, tensors = open_model(path)
+    if quantize is not None:
+        tensors = quantized(tensors, quantize)
     shape = ModelShape.from_metadata(metadata, tensors)
     if context is not None and context > shape.context:
         raise ValueError(f"a context of {context} is more than the model's {shape.context}")

@@ -79,7 +79,7 @@ class Config:
         inner = values.get("text_config")
         merged = {**values, **inner} if isinstance(inner, dict) else dict(values)
         kind = merged.get("model_type")
-        if kind not in ARCHITECTURES:
+        if not isinstance(kind, str) or kind not in ARCHITECTURES:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
         self.architecture = ARCHITECTURES[kind]
         self._values = {**DEFAULTS.get(self.architecture, {}), **{k: v for k, v in merged.items() if v is not None}}
@@ -125,7 +125,7 @@ class Config:
         rope, local = self._rope()
         kind, factor = self._rope_scaling(rope)
         partial = rope.get("partial_rotary_factor", self._values.get("partial_rotary_factor", 1.0))
-        values = {
+        values: dict[str, Any] = {
             "block_count": sizes.layers,
             "context_length": self.context,
             "embedding_length": self.size("hidden_size"),

@@ -156,7 +156,15 @@ class FakeNative:
 def test_a_model_opens_with_what_the_flags_say(monkeypatch: pytest.MonkeyPatch) -> None:
     native = FakeNative(monkeypatch)
     engine, limits = open_engine(
-        Config(model="x.gguf", slots=2, threads=3, isa="avx2", cache_bytes=4000, cache_type_v="q8_0")
+        Config(
+            model="x.gguf",
+            slots=2,
+            threads=3,
+            isa="avx2",
+            cache_bytes=4000,
+            cache_type_v="q8_0",
+            quantize="q4_0",
+        )
     )
     assert native.asked == {
         "path": Path("x.gguf"),
@@ -168,6 +176,7 @@ def test_a_model_opens_with_what_the_flags_say(monkeypatch: pytest.MonkeyPatch) 
         "cache_type_k": "f16",
         "cache_type_v": "q8_0",
         "kind": "cpu",
+        "quantize": "q4_0",
         "progress": True,
     }
     assert isinstance(engine, NativeEngine)
