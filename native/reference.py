@@ -231,9 +231,11 @@ def open_reference(path: Path) -> Reference:
 
 
 def to_float32(tensor: Tensor) -> Floats:
-    """The weights of a tensor: [rows, columns]."""
-    floats = dequantize(tensor.data, GGMLQuantizationType[tensor.type])
-    return np.ascontiguousarray(floats, np.float32).reshape(tensor.rows, tensor.columns)
+    """The weights of a tensor, times its scales: [rows, columns]."""
+    floats = np.ascontiguousarray(dequantize(tensor.data, GGMLQuantizationType[tensor.type]), np.float32)
+    if tensor.scales:
+        floats = floats.reshape(len(tensor.scales), -1) * np.array(tensor.scales, np.float32)[:, None]
+    return floats.reshape(tensor.rows, tensor.columns)
 
 
 def spans(rows: Sequence[Row]) -> Iterator[tuple[Row, slice]]:

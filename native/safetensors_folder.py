@@ -13,6 +13,7 @@ import numpy as np
 from .folder_config import Config, end_tokens
 from .folder_names import gguf_tensors, is_ignored
 from .model_file import Metadata, Tensor, unreadable
+from .nvfp4 import UNUSED, stored_tensors
 from .rearrange import FLOAT_TYPES
 from .safetensors_file import Stored, read_stored
 
@@ -68,7 +69,13 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         if missing:
             raise ValueError(f"the tensor {missing[0]!r} is missing in {file}, where {INDEX} has it")
         found |= stored
-    return {name: _float_tensor(stored) for name, stored in found.items() if not is_ignored(name)}
+    found = {name: stored for name, stored in found.items() if not is_ignored(name) and not name.endswith(UNUSED)}
+    tensors = {}
+    for tensor, names in list(stored_tensors(found)):
+        tensors[tensor.name] = tensor
+        for name in names:
+            del found[name]
+    return tensors | {name: _float_tensor(stored) for name, stored in found.items()}
 
 
 def _shards(path: Path) -> dict[str, set[str]]:

@@ -9,6 +9,7 @@ import numpy as np
 from .demo_model import DEMO, ModelUnavailable, fetch
 from .gguf_file import DAMAGE, GGUFFile, Truncated
 from .model_file import Metadata, ModelUnreadable, Tensor, unreadable
+from .nvfp4 import merged
 from .safetensors_folder import CONFIG, open_folder, read_folder_metadata
 
 __all__ = [
@@ -45,7 +46,7 @@ def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
     reader = _open(path)
     try:
         values = {key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")}
-        return _metadata(path, values), [_tensor(tensor) for tensor in reader.tensors]
+        return _metadata(path, values), merged([_tensor(tensor) for tensor in reader.tensors])
     except DAMAGE as problem:
         raise unreadable(path, _reason(problem)) from None
 
