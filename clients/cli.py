@@ -93,7 +93,7 @@ def _parser(for_daemon: bool) -> ArgumentParser:
     add_encode_arguments(command("encode", _encode, "text to token ids", ENCODE, ENCODE_EXAMPLES))
     frames = command("frames", _frames, "a frame stream to readable lines, or to text", FRAMES, FRAMES_EXAMPLES)
     frames.add_argument("--text", action="store_true", help="decoded words instead of frames")
-    frames.add_argument("--model", metavar="M", help="the GGUF file to decode with (default: the one the stream names)")
+    frames.add_argument("--model", metavar="M", help="the model to decode with (default: the one the stream names)")
     return parser
 
 

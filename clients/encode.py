@@ -8,7 +8,9 @@ def add_encode_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "text", nargs="+", metavar="TEXT", help="joined by blanks; a single - reads standard input whole"
     )
-    parser.add_argument("--model", metavar="M", help="a GGUF file (default: the demo model, fetched once)")
+    parser.add_argument(
+        "--model", metavar="M", help="a GGUF file or a Hugging Face folder (default: the demo model, fetched once)"
+    )
     parser.add_argument(
         "--chat", action="store_true", help="put TEXT into the model's chat template, as the user's turn"
     )
@@ -27,18 +29,18 @@ def encode(arguments: Namespace) -> int:
     except UnicodeDecodeError as problem:
         return _refuse(f"the text is not UTF-8: {problem}")
     from ..native.weights import find_model
-    from .tokenizer import Tokenizer
+    from .model_text import open_chat_template, open_tokenizer
 
     model = find_model(arguments.model)
     if arguments.chat:
-        from .chat import ChatRefused, ChatTemplate
+        from .chat import ChatRefused
 
         messages = [{"role": "system", "content": arguments.system}] if arguments.system is not None else []
         try:
-            text = ChatTemplate.from_gguf(model).render([*messages, {"role": "user", "content": text}])
+            text = open_chat_template(model).render([*messages, {"role": "user", "content": text}])
         except ChatRefused as problem:
             return _refuse(str(problem))
-    ids = Tokenizer.from_gguf(model).encode(text, special=not arguments.plain)
+    ids = open_tokenizer(model).encode(text, special=not arguments.plain)
     print(",".join(map(str, ids)))
     return 0
 

@@ -56,10 +56,10 @@ def open_model(path: str | None) -> Callable[[], Decoder]:
     if not path:
         return IdDecoder
     from ..native.weights import ModelUnreadable
-    from .tokenizer import Tokenizer
+    from .model_text import open_tokenizer
 
     try:
-        return Tokenizer.from_gguf(path).detokenizer
+        return open_tokenizer(path).detokenizer
     except ModelUnreadable as problem:
         print(f"paceline frames: {problem}; token ids follow instead", file=sys.stderr)
         return IdDecoder

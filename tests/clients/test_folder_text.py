@@ -1,0 +1,130 @@
+"""Tokenizer and chat template of a Hugging Face folder, made with the tokenizers package itself."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paceline.clients.cli import main
+from paceline.clients.folder_text import FolderTokenizer
+from paceline.clients.model_text import open_chat_template, open_tokenizer
+from paceline.clients.tokenizer import Tokenizer
+from paceline.native.weights import ModelUnreadable
+from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer as Peer
+
+CONFIG = {"model_type": "qwen2", "vocab_size": 300, "max_position_embeddings": 64, "hidden_size": 8,
+          "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}  # fmt: skip
+TEMPLATE = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}"
+TEXTS = ["", "Hello, world", "naïve 12 🙂\n", "  two  blanks", "<s>a</s>", "a<tool>b", "Ünï ▁ code"]
+
+
+def byte_level(begin: bool = False) -> Peer:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: number for number, token in enumerate([*alphabet, "lo", "llo", "Hello"])}
+    peer = Peer(models.BPE(vocabulary, [("l", "o"), ("l", "lo")]))
+    peer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    peer.decoder = decoders.ByteLevel()
+    peer.add_special_tokens(["<s>", "</s>"])
+    peer.add_tokens([AddedToken("<tool>", normalized=False)])
+    if begin:
+        peer.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", peer.token_to_id("<s>"))])
+    return peer
+
+
+def sentence_pieces() -> Peer:
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"Helo,wrd", "lo", "▁w"]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    peer = Peer(models.BPE(vocabulary, [("l", "o"), ("▁", "w")], unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    from tokenizers import normalizers
+
+    peer.normalizer = normalizers.Replace(" ", "▁")
+    peer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    peer.add_special_tokens(["<s>", "</s>"])
+    return peer
+
+
+def folder(path: Path, peer: Peer, settings: dict[str, Any] | None = None) -> Path:
+    path.mkdir()
+    peer.save(str(path / "tokenizer.json"))
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    (path / "tokenizer_config.json").write_text(json.dumps(settings or {}))
+    return path
+
+
+@pytest.mark.parametrize("make", [byte_level, sentence_pieces])
+def test_ids_are_the_peers_and_text_comes_back(tmp_path: Path, make: Any) -> None:
+    peer, ours = make(), open_tokenizer(folder(tmp_path / "m", make()))
+    assert isinstance(ours, FolderTokenizer) and ours.vocab == 300
+    for text in TEXTS:
+        ids = ours.encode(text)
+        assert ids == peer.encode(text).ids
+        back = text.replace("▁", " ") if make is sentence_pieces else text
+        assert ours.decode(ids) == back == ours.decode(ours.encode(text, special=False))
+        stream = ours.detokenizer()
+        assert "".join(map(stream.push, ids)) + stream.flush() == back
+    assert peer.token_to_id("<s>") in ours.encode("<s>a") and peer.token_to_id("<s>") not in ours.encode("<s>a", False)
+    assert ours.decode([299]) == ""  # the model has more ids than the tokenizer
+
+
+def test_a_begin_token_is_added_once_and_to_control_text_only(tmp_path: Path) -> None:
+    peer, ours = byte_level(begin=True), FolderTokenizer(folder(tmp_path / "m", byte_level(begin=True)))
+    start = peer.token_to_id("<s>")
+    assert ours.encode("Hi") == peer.encode("Hi").ids and ours.encode("Hi")[0] == start
+    assert ours.encode("<s>Hi") == ours.encode("Hi") and ours.encode("") == [start]
+    assert start not in ours.encode("Hi", special=False)
+
+
+def test_the_template_in_its_file_or_among_the_settings(tmp_path: Path) -> None:
+    named = [{"name": "tools", "template": "no"}, {"name": "default", "template": TEMPLATE}]
+    end = {"content": "</s>", "special": True}
+    for number, settings in enumerate(({"chat_template": TEMPLATE}, {"chat_template": named}, {"chat_template": "no"})):
+        path = folder(tmp_path / str(number), byte_level(), {**settings, "bos_token": None, "eos_token": end})
+        if number == 2:
+            (path / "chat_template.jinja").write_text(TEMPLATE)
+        assert open_chat_template(path).render([{"role": "user", "content": "x"}]) == "<s>user: x</s>"
+        assert (open_tokenizer(path).bos, open_tokenizer(path).eos) == ("", "</s>")
+
+
+def test_the_command_line_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder(tmp_path / "m", byte_level(), {"chat_template": TEMPLATE, "eos_token": "</s>"})
+    assert main(["encode", "--model", str(path), "--chat", "Hello"]) == 0
+    expected = byte_level().encode("<s>user: Hello</s>").ids
+    assert capsys.readouterr().out.strip() == ",".join(map(str, expected))
+
+
+def test_gguf_files_open_as_before(demo_model: Path) -> None:
+    assert isinstance(open_tokenizer(demo_model), Tokenizer) and open_chat_template(demo_model)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("tokenizer.json", None, "the file tokenizer.json is missing"),
+        ("tokenizer.json", "{", "the file tokenizer.json is no JSON"),
+        ("tokenizer.json", "[]", "the file tokenizer.json holds no JSON object"),
+        ("tokenizer.json", "{}", "the file tokenizer.json is not understood"),
+        ("tokenizer_config.json", "?", "the file tokenizer_config.json is no JSON"),
+    ],
+)
+def test_files_that_are_missing_or_broken(tmp_path: Path, name: str, content: str | None, reason: str) -> None:
+    path = folder(tmp_path / "m", byte_level())
+    (path / name).write_text(content) if content is not None else (path / name).unlink()
+    with pytest.raises(ModelUnreadable, match=reason) as caught:
+        open_tokenizer(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_what_is_not_supported(tmp_path: Path) -> None:
+    peer = byte_level()
+    peer.decoder = decoders.WordPiece()
+    with pytest.raises(ModelUnreadable, match="its decoder is WordPiece, supported are ByteLevel and ByteFallback"):
+        open_tokenizer(folder(tmp_path / "words", peer))
+    path = folder(tmp_path / "silent", byte_level())
+    with pytest.raises(
+        ModelUnreadable, match=r"there is none, expected chat_template\.jinja or the key 'chat_template'"
+    ):
+        open_chat_template(path)
+    (path / "chat_template.jinja").write_text("{% if %}")
+    with pytest.raises(ModelUnreadable, match="its chat template is broken"):
+        open_chat_template(path)
