@@ -6,8 +6,9 @@ either (a sliding window of a llama) is passed on, and refused where the shape i
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite, pi
 from typing import Any
+
+from .folder_rope import positive, read_rope
 
 ARCHITECTURES: Mapping[str, str] = {
     "llama": "llama",
@@ -28,9 +29,12 @@ HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
 WINDOWED = ("llama", "gemma3")  # a sliding_window counts without a use_sliding_window
 GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees everything
 
+MOST = 1 << 24  # what has more rows or columns than this is damage, and would take for ever to lay out
+
 # What transformers fills in where config.json is silent.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "qwen3": {"head_dim": 128},
+    **{family: {"partial_rotary_factor": 0.25} for family in HYBRIDS},
     "gemma3": {
         "num_attention_heads": 8,
         "num_key_value_heads": 4,
@@ -83,23 +87,31 @@ class Config:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
         self.architecture = ARCHITECTURES[kind]
         self._values = {**DEFAULTS.get(self.architecture, {}), **{k: v for k, v in merged.items() if v is not None}}
+        self._rope = read_rope(self._values)
         self._check()
 
     def sizes(self) -> Sizes:
         heads = self.size("num_attention_heads")
+        head_size = self.size("head_dim", max(1, self.size("hidden_size") // heads))
         hybrid = self.architecture in HYBRIDS
-        return Sizes(
+        sizes = Sizes(
             architecture=self.architecture,
             layers=self.size("num_hidden_layers"),
             heads=heads,
             kv_heads=self.size("num_key_value_heads", heads),
-            head_size=self.size("head_dim", self.size("hidden_size") // heads),
+            head_size=head_size,
             experts=self._experts() if self.architecture in EXPERTS else 0,
             key_heads=self.size("linear_num_key_heads") if hybrid else 0,
             value_heads=self.size("linear_num_value_heads") if hybrid else 0,
             key_size=self.size("linear_key_head_dim") if hybrid else 0,
             value_size=self.size("linear_value_head_dim") if hybrid else 0,
         )
+        counts = (heads, sizes.kv_heads, sizes.key_heads, sizes.value_heads)
+        widths = (head_size, head_size, sizes.key_size, sizes.value_size)
+        for count, width in zip(counts, widths, strict=True):
+            if count * width > MOST:
+                raise ValueError(f"its {count} heads of {width} are wider than {MOST}")
+        return sizes
 
     @property
     def context(self) -> int:
@@ -122,9 +134,7 @@ class Config:
     def gguf_values(self) -> dict[str, Any]:
         """Every number of the model under its GGUF key."""
         sizes = self.sizes()
-        rope, local = self._rope()
-        kind, factor = self._rope_scaling(rope)
-        partial = rope.get("partial_rotary_factor", self._values.get("partial_rotary_factor", 1.0))
+        rope = self._rope
         values: dict[str, Any] = {
             "block_count": sizes.layers,
             "context_length": self.context,
@@ -134,12 +144,12 @@ class Config:
             "attention.key_length": sizes.head_size,
             "attention.value_length": sizes.head_size,
             "attention.layer_norm_rms_epsilon": self.number("rms_norm_eps", 1e-6),
-            "rope.freq_base": positive("rope_theta", rope.get("rope_theta", self._values.get("rope_theta", 10000.0))),
-            "rope.dimension_count": int(sizes.head_size * positive("partial_rotary_factor", partial)),
+            "rope.freq_base": rope.base,
+            "rope.dimension_count": int(sizes.head_size * rope.partial),
             "vocab_size": self.vocab,
         }
-        if kind == "linear":
-            values |= {"rope.scaling.type": "linear", "rope.scaling.factor": factor}
+        if rope.kind == "linear":
+            values |= {"rope.scaling.type": "linear", "rope.scaling.factor": rope.factor}
         if self.architecture not in ("qwen3next", "qwen35moe") or "intermediate_size" in self._values:
             values["feed_forward_length"] = self.size("intermediate_size")
         if sizes.experts:
@@ -150,7 +160,7 @@ class Config:
         if window:
             values["attention.sliding_window"] = window
         if self.architecture == "gemma3":
-            values |= self._gemma_values(sizes, local)
+            values |= self._gemma_values(sizes)
         return {
             "general.architecture": self.architecture,
             **{f"{self.architecture}.{key}": value for key, value in values.items()},
@@ -158,28 +168,14 @@ class Config:
 
     def rope_divisors(self) -> list[float]:
         """What the tensor rope_freqs.weight holds for Llama 3's scaling: one for each frequency; else empty."""
-        rope, _ = self._rope()
-        kind, factor = self._rope_scaling(rope)
-        if kind != "llama3":
-            return []
-        low, high = (
-            positive("low_freq_factor", rope.get("low_freq_factor")),
-            positive("high_freq_factor", rope.get("high_freq_factor")),
-        )
-        trained = positive("original_max_position_embeddings", rope.get("original_max_position_embeddings"))
-        base = positive("rope_theta", rope.get("rope_theta", self._values.get("rope_theta", 10000.0)))
-        size = self.sizes().head_size
-        divisors = []
-        for index in range(size // 2):
-            turns = trained * base ** (-2 * index / size) / (2 * pi)  # in the context that it was trained with
-            blend = min(max((turns - low) / (high - low), 0.0), 1.0)
-            divisors.append(1 / ((1 - blend) / factor + blend))
-        return divisors
+        return self._rope.divisors(self.sizes().head_size)
 
     def size(self, key: str, default: int | None = None) -> int:
         value = self._values.get(key, default)
         if type(value) is not int or value < 1:
             raise ValueError(f"the key {key!r} of config.json is {value!r}, expected a whole number above 0")
+        if value > MOST:
+            raise ValueError(f"the key {key!r} of config.json is {value!r}, expected at most {MOST}")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -196,27 +192,6 @@ class Config:
         activation = self._values.get("hidden_activation", self._values.get("hidden_act", expected))
         if activation != expected:
             raise ValueError(f"its activation is {activation!r}, supported: {expected!r}")
-
-    def _rope(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The settings of RoPE, and those of layers with a sliding window.
-
-        Transformers 5 has them in rope_parameters, earlier ones had them in rope_theta and rope_scaling.
-        """
-        settings = self._values.get("rope_parameters") or self._values.get("rope_scaling") or {}
-        if not isinstance(settings, dict):
-            raise ValueError(f"the RoPE settings of config.json are {settings!r}, expected an object")
-        if "full_attention" in settings:
-            return settings["full_attention"], settings.get("sliding_attention", {})
-        return settings, {"rope_theta": self._values.get("rope_local_base_freq", 1e4)}
-
-    def _rope_scaling(self, rope: Mapping[str, Any]) -> tuple[str, float]:
-        kind = rope.get("rope_type", rope.get("type", "default"))
-        match kind:
-            case "default":
-                return kind, 1.0
-            case "linear" | "llama3":
-                return kind, positive("factor", rope.get("factor"))
-        raise ValueError(f"its RoPE scaling is {kind!r}, supported: 'default', 'linear', 'llama3'")
 
     def _experts(self) -> int:
         return self.size("num_experts" if "num_experts" in self._values else "num_local_experts")
@@ -247,6 +222,8 @@ class Config:
         kinds = self._values.get("layer_types")
         if kinds is None:
             return self.size("full_attention_interval")
+        if not isinstance(kinds, list) or len(kinds) != layers:
+            raise ValueError(f"the key 'layer_types' of config.json is {kinds!r}, expected a list of {layers}")
         interval = kinds.index("full_attention") + 1 if "full_attention" in kinds else layers + 1
         expected = ["linear_attention" if (n + 1) % interval else "full_attention" for n in range(layers)]
         if kinds != expected:
@@ -260,19 +237,16 @@ class Config:
         window = self.size("sliding_window") if used and "sliding_window" in self._values else None
         return window if window and (window < self.context or self.architecture == "gemma3") else None
 
-    def _gemma_values(self, sizes: Sizes, local: Mapping[str, Any]) -> dict[str, Any]:
-        expected = ["full" if (n + 1) % GEMMA_PERIOD == 0 else "sliding" for n in range(sizes.layers)]
+    def _gemma_values(self, sizes: Sizes) -> dict[str, Any]:
         kinds = self._values.get("layer_types")
         pattern = self._values.get("sliding_window_pattern", GEMMA_PERIOD)
-        if (kinds is None and pattern != GEMMA_PERIOD) or (
-            kinds and kinds != [f"{kind}_attention" for kind in expected]
-        ):
-            raise ValueError(
-                f"its layers mix attention in an unknown way, expected full attention every {GEMMA_PERIOD}th"
-            )
-        if local.get("rope_type", "default") != "default":
-            raise ValueError(f"the RoPE scaling of its sliding windows is {local['rope_type']!r}, supported: 'default'")
-        values = {"rope.freq_base_swa": positive("rope_theta", local.get("rope_theta", 1e4))}
+        if kinds is not None:
+            ends = range(1, (len(kinds) if isinstance(kinds, list) else 0) + 1)
+            expected = ["sliding_attention" if end % GEMMA_PERIOD else "full_attention" for end in ends]
+            pattern = GEMMA_PERIOD if kinds == expected and len(expected) == sizes.layers else None
+        if pattern != GEMMA_PERIOD:
+            raise ValueError(f"its layers mix attention in an unknown way, expected every {GEMMA_PERIOD}th to see all")
+        values = {"rope.freq_base_swa": self._rope.local_base}
         scalar = self.number("query_pre_attn_scalar")
         return values if scalar == sizes.head_size else {**values, "attention.scale": scalar**-0.5}
 
@@ -284,9 +258,3 @@ def end_tokens(values: Mapping[str, Any]) -> tuple[int, ...]:
     if not all(type(end) is int for end in ends):
         raise ValueError(f"the key 'eos_token_id' is {found!r}, expected a token id or a list of them")
     return tuple(ends)
-
-
-def positive(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
-        raise ValueError(f"the key {key!r} of config.json is {value!r}, expected a number above 0")
-    return float(value)

@@ -71,10 +71,10 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         found |= stored
     found = {name: stored for name, stored in found.items() if not is_ignored(name) and not name.endswith(UNUSED)}
     tensors = {}
-    for tensor, names in list(stored_tensors(found)):
+    for tensor, parts in list(stored_tensors(found)):
         tensors[tensor.name] = tensor
-        for name in names:
-            del found[name]
+        for part in parts:
+            del found[part]
     return tensors | {name: _float_tensor(stored) for name, stored in found.items()}
 
 

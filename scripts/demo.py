@@ -20,12 +20,11 @@ from queue import SimpleQueue
 from typing import Any
 from unicodedata import combining, east_asian_width
 
-from paceline.clients.chat import ChatTemplate
 from paceline.clients.client import Client
 from paceline.clients.errors import DaemonGone, Refused, RequestFailed
 from paceline.clients.frames import IdDecoder
 from paceline.clients.frames_view import PICTURES, Decoder
-from paceline.clients.tokenizer import Tokenizer
+from paceline.clients.model_text import open_chat_template, open_tokenizer
 from paceline.native.weights import ModelUnavailable, ModelUnreadable, find_model
 from paceline.protocol import TERMINALS, Frame, Item, Message
 
@@ -64,7 +63,7 @@ def make_requests(model: str | None) -> list[Request]:
     if model is None:
         made = [[7], [2] * 40, list(range(1, 200)), [5, 4, 3]]
         return [Request(f"request {n + 1}", ids, 24 + 16 * n, {}, IdDecoder()) for n, ids in enumerate(made)]
-    tokenizer, chat = Tokenizer.from_gguf(model), chat_of(model)
+    tokenizer, chat = open_tokenizer(model), chat_of(model)
 
     def request(name: str, text: str, total: int, **options: Any) -> Request:
         return Request(name, tokenizer.encode(text), total, options, tokenizer.detokenizer())
@@ -80,7 +79,7 @@ def make_requests(model: str | None) -> list[Request]:
 def chat_of(model: str) -> Callable[[str], str]:
     """Puts a text into the model's chat template; a model without one goes on from the text itself."""
     try:
-        template = ChatTemplate.from_gguf(model)
+        template = open_chat_template(model)
     except ModelUnreadable:
         return str
     return lambda text: template.render([{"role": "user", "content": text}])
@@ -205,7 +204,7 @@ def number(value: float | None) -> str:
 
 def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--model", metavar="M", help="a GGUF file (default: the demo model)")
+    parser.add_argument("--model", metavar="M", help="a GGUF file or a Hugging Face folder (default: the demo model)")
     parser.add_argument("--engine", default="cpu", help="cpu, reference or null, as the daemon's (default cpu)")
     parser.add_argument("--quantum", type=int, default=8, metavar="N", help="tokens in a turn (default 8)")
     parser.add_argument("--threads", metavar="N", help="threads of the engine (default: as many as cores)")

@@ -4,12 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paceline.native.core import open_core
 from paceline.native.reference import open_reference, to_float32
 from paceline.native.weights import ModelUnreadable, find_model, open_model, read_metadata
 
 from .folders import LLAMA, llama_tensors, write_folder
+from .rows import all_logits
 from .sequences import run
 from .test_transformers import paired
 
@@ -138,6 +143,53 @@ def test_files_that_are_missing_or_broken(folder: Path, tmp_path: Path) -> None:
     assert refusal(folder) == "the file config.json is missing"
     with pytest.raises(ModelUnreadable, match=r"it is a folder without a config\.json, expected a GGUF file or"):
         find_model(str(folder))
+
+
+JUNK = st.sampled_from([None, True, -1, 0, 3, 1 << 40, 10**400, 0.5, float("nan"), "x", [], [1], {}, {"rope_type": []}])
+MORE = ("head_dim", "layer_types", "rope_parameters", "text_config", "sliding_window", "full_attention_interval")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    kind=st.sampled_from(["llama", "qwen3_moe", "gemma3_text", "qwen3_5", "qwen3_next"]),
+    junk=st.dictionaries(st.sampled_from([*LLAMA, *MORE]), JUNK, min_size=1, max_size=3),
+)
+def test_any_config_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, junk: dict[str, Any]
+) -> None:
+    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "norm_topk_prob": True}
+    sizes |= {"shared_expert_intermediate_size": 8, "full_attention_interval": 2, "linear_conv_kernel_dim": 4}
+    sizes |= {f"linear_{part}_head_dim": 8 for part in ("key", "value")}
+    sizes |= {f"linear_num_{part}_heads": 2 for part in ("key", "value")}
+    folder = tmp_path_factory.mktemp("junk")
+    (folder / "config.json").write_text(json.dumps({**LLAMA, **sizes, "model_type": kind, **junk}))
+    write_folder(folder, llama_tensors(), json.loads((folder / "config.json").read_text()))
+    for opened in (read_metadata, open_model):
+        try:
+            opened(folder)
+        except ModelUnreadable as problem:
+            assert "\n" not in str(problem)
+
+
+def test_a_folder_and_a_file_of_the_same_weights_give_the_same_bits(tmp_path: Path, folder: Path) -> None:
+    metadata, tensors = open_model(folder)
+    writer = gguf.GGUFWriter(tmp_path / "same.gguf", "llama")
+    for key, value in metadata.values.items():
+        if type(value) is int:
+            writer.add_uint32(key, value)
+        elif type(value) is float:
+            writer.add_float32(key, value)
+    for tensor in tensors:
+        weights = to_float32(tensor)
+        writer.add_tensor(tensor.name, weights[0] if tensor.rows == 1 else weights)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    logits = []
+    for path in (folder, tmp_path / "same.gguf"):
+        logits.append(all_logits(open_core(path, slots=1, threads=1), 0, list(range(70))))
+    assert logits[0].tobytes() == logits[1].tobytes()
 
 
 def test_shards_that_do_not_fit_their_index(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""The settings of RoPE in config.json."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import pi
+from typing import Any
+
+LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json is silent
+
+
+@dataclass(frozen=True, slots=True)
+class Rope:
+    """`partial` is the share of a head that turns; the last three are Llama 3's scaling, 0 without it."""
+
+    base: float
+    local_base: float
+    partial: float
+    kind: str  # default, linear, llama3
+    factor: float
+    low: float
+    high: float
+    trained: float
+
+    def divisors(self, head_size: int) -> list[float]:
+        """What each frequency is divided by, [head_size / 2]; empty but for Llama 3's scaling.
+
+        A frequency that turns often within the context it was trained with stays, one that turns seldom is divided by
+        the factor, and between the two it is a blend.
+        """
+        if self.kind != "llama3":
+            return []
+        size = int(head_size * self.partial)
+        divisors = []
+        for index in range(size // 2):
+            turns = self.trained * self.base ** (-2 * index / size) / (2 * pi)
+            blend = min(max((turns - self.low) / (self.high - self.low), 0.0), 1.0)
+            divisors.append(1 / ((1 - blend) / self.factor + blend))
+        return divisors
+
+
+def read_rope(values: Mapping[str, Any]) -> Rope:
+    """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling."""
+    settings, local = _settings(values)
+    kind = settings.get("rope_type", settings.get("type", "default"))
+    if kind not in ("default", "linear", "llama3"):
+        raise ValueError(f"its RoPE scaling is {kind!r}, supported: 'default', 'linear', 'llama3'")
+    if local.get("rope_type", "default") != "default":
+        raise ValueError(f"the RoPE scaling of its sliding windows is {local['rope_type']!r}, supported: 'default'")
+    three = kind == "llama3"
+    rope = Rope(
+        base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),
+        local_base=positive("rope_theta", local.get("rope_theta", LOCAL_BASE)),
+        partial=positive(
+            "partial_rotary_factor", settings.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
+        ),
+        kind=kind,
+        factor=1.0 if kind == "default" else positive("factor", settings.get("factor")),
+        low=positive("low_freq_factor", settings.get("low_freq_factor")) if three else 0.0,
+        high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
+        trained=positive("original_max_position_embeddings", settings.get("original_max_position_embeddings"))
+        if three
+        else 0.0,
+    )
+    if rope.partial > 1:
+        raise ValueError(f"the key 'partial_rotary_factor' of config.json is {rope.partial!r}, expected at most 1")
+    if three and rope.high <= rope.low:
+        raise ValueError(f"its high_freq_factor {rope.high!r} is not above its low_freq_factor {rope.low!r}")
+    return rope
+
+
+def _settings(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Those of layers that see everything, and those of layers with a sliding window."""
+    found = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    if not isinstance(found, dict):
+        raise ValueError(f"the RoPE settings of config.json are {found!r}, expected an object")
+    if "full_attention" not in found:
+        return found, {"rope_theta": values.get("rope_local_base_freq", LOCAL_BASE)}
+    kinds = found["full_attention"], found.get("sliding_attention", {})
+    if not all(isinstance(kind, dict) for kind in kinds):
+        raise ValueError(f"the RoPE settings of config.json are {found!r}, expected an object for each kind")
+    return kinds
+
+
+def positive(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
+        raise ValueError(f"the key {key!r} of config.json is {value!r}, expected a number above 0")
+    return float(value)
