@@ -7,26 +7,44 @@ import numpy as np
 import numpy.typing as npt
 
 class Shape:
-    """Sizes of a model; `context` is the most positions of one slot."""
+    """Sizes of a model, see native/cpu/core.h; `context` is the most positions of one slot."""
 
-    def __init__(
-        self,
-        *,
-        layers: int,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        head_size: int,
-        ffn: int,
-        vocab: int,
-        context: int,
-        rope_size: int,
-        rope_pairs: bool,
-        norm_epsilon: float,
-        tied: bool,
-        qkv_bias: bool,
-        qk_norm: bool,
-    ) -> None: ...
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    ffn: int
+    vocab: int
+    context: int
+    kinds: Sequence[str]  # write-only: attention, sliding or recurrent, one a layer
+    rope_size: int
+    rope_pairs: bool
+    norm_epsilon: float
+    tied: bool
+    qkv_bias: bool
+    qk_norm: bool
+    gated_attention: bool
+    post_norms: bool
+    gelu: bool
+    window: int
+    embedding_scale: float
+    query_scale: float
+    attention_softcap: float
+    final_softcap: float
+    experts: int
+    experts_used: int
+    expert_ffn: int
+    shared_ffn: int
+    normalize_experts: bool
+    conv_kernel: int
+    key_heads: int
+    value_heads: int
+    key_size: int
+    value_size: int
+    grouped_heads: bool
+
+    def __init__(self) -> None: ...
     def page_bytes(self, cache_type_k: str, cache_type_v: str) -> int:
         """Bytes of 64 positions of cache, all layers."""
 
@@ -36,6 +54,8 @@ class Core:
         shape: Shape,
         cosine: npt.NDArray[np.float32],
         sine: npt.NDArray[np.float32],
+        local_cosine: npt.NDArray[np.float32],
+        local_sine: npt.NDArray[np.float32],
         *,
         slots: int,
         pages: int,
@@ -44,10 +64,18 @@ class Core:
         cache_type_k: str = "f16",
         cache_type_v: str = "f16",
     ) -> None:
-        """cosine, sine: [context, rope_size / 2]. isa: auto, plain, avx2 or avx512. Types: f32 f16 bf16 q8_0 q4_0."""
+        """cosine, sine: [context, rope_size / 2]; local: of sliding layers, or empty.
 
-    def load(self, name: str, type: str, rows: int, columns: int, data: npt.NDArray[np.uint8]) -> None:
-        """One tensor by its GGUF name, `data` being its bytes as in the file; repacked, not kept."""
+        isa: auto, plain, avx2 or avx512. Cache types: f32, f16, bf16, q8_0, q4_0.
+        """
+
+    def load(
+        self, name: str, type: str, rows: int, columns: int, data: npt.NDArray[np.uint8], scales: Sequence[float] = ()
+    ) -> None:
+        """One tensor by its GGUF name, `data` being its bytes as in the file; repacked, not kept.
+
+        scales: factors of a matrix, one for all or one per expert.
+        """
 
     def step(self, rows: Sequence[Any]) -> tuple[list[tuple[tuple[int, ...], npt.NDArray[np.float32] | None]], int]:
         """Per row its predicted tokens and, where row.logits, logits [outputs, vocab]; then the weight bytes."""

@@ -7,18 +7,18 @@ on, memory-mapped; so nothing changes when this is done twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from .rearrange import renamed, take_rows
 from .weights import Tensor
 
 if TYPE_CHECKING:
     from .model import ModelShape
 
-Bytes = npt.NDArray[np.uint8]
+Indexes = npt.NDArray[np.int64]
 
 
 def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -32,7 +32,7 @@ def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
     ratio = shape.value_heads // shape.key_heads if shape.key_heads else 0
     match name:
         case "ssm_a.weight":
-            yield replace(tensor, name=f"{block}.ssm_a")
+            yield renamed(tensor, f"{block}.ssm_a")
         case "ffn_gate_up_exps.weight":
             gate, up = _taken_apart(tensor, shape.experts, [shape.expert_ffn] * 2)
             yield _joined(tensor, f"{block}.ffn_gate_exps.weight", [gate])
@@ -50,18 +50,16 @@ def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
             yield tensor
 
 
-def _taken_apart(tensor: Tensor, groups: int, sizes: list[int]) -> list[Bytes]:
-    """A tensor of `groups` times the parts of `sizes` rows: each part [groups, rows, bytes of one row]."""
+def _taken_apart(tensor: Tensor, groups: int, sizes: list[int]) -> list[Indexes]:
+    """Where the parts are of a tensor of `groups` times `sizes` rows: each part [groups, rows of a group]."""
     rows = groups * sum(sizes)
     if tensor.rows != rows:
         raise ValueError(
             f"the tensor {tensor.name!r} is [{tensor.rows}, {tensor.columns}], expected [{rows}, {tensor.columns}]"
         )
-    grouped = tensor.data.reshape(groups, sum(sizes), -1)
-    return np.split(grouped, np.cumsum(sizes)[:-1], axis=1)
+    return np.split(np.arange(rows).reshape(groups, -1), np.cumsum(sizes)[:-1], axis=1)
 
 
-def _joined(tensor: Tensor, name: str, parts: list[Bytes]) -> Tensor:
-    """Parts [groups, rows, bytes of one row], one below the other, each with its groups one below the other."""
-    data = np.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
-    return replace(tensor, name=name, rows=len(data), data=data)
+def _joined(tensor: Tensor, name: str, parts: list[Indexes]) -> Tensor:
+    """Parts one below the other, each with its groups one below the other."""
+    return renamed(take_rows(tensor, np.concatenate([part.ravel() for part in parts])), name)

@@ -4,6 +4,7 @@
 what a daemon has to know: model, architecture, device, vocab, context, eos, page_bytes, pages.
 """
 
+import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +16,16 @@ from tqdm import tqdm
 
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
+from .arrange import arranged
 from .model import ROPE_FREQUENCIES, ModelShape
 from .quantize import quantized
 from .reference import Reference
-from .rope import rope_table
+from .rope import Table, local_rope_table, rope_table
 from .weights import Metadata, ModelUnreadable, Tensor, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
+EMPTY = np.empty(0, np.float32)
 
 Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None]
 
@@ -97,8 +100,8 @@ def open_core(
 
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
     by default what all slots need at full context. threads: by default the processors this process may use.
-    cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
     quantize: what float matrices become, "q8_0" or "q4_0".
+    cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
     Raises ModelUnreadable for the file, ValueError for the other arguments.
     """
     metadata, tensors = open_model(path)
@@ -118,12 +121,10 @@ def open_core(
     if kind == "reference":
         stepper: Stepper = ReferenceStepper(Reference(shape, tensors))
         return Core(metadata, context, pages, page_bytes, "numpy", stepper)
-    cosine, sine = rope_table(shape, context)
     threads = threads or len(os.sched_getaffinity(0))
     core = NativeCore(
         native,
-        cosine,
-        sine,
+        *rotations(shape, context),
         slots=slots,
         pages=pages,
         threads=threads,
@@ -131,27 +132,45 @@ def open_core(
         cache_type_k=cache_type_k,
         cache_type_v=cache_type_v,
     )
-    load(core, tensors, progress)
+    load(core, arranged(shape, tensors), progress)
     return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core)
 
 
+# Fields that the C++ shape has under the same name.
+FIELDS = (
+    *(
+        "layers",
+        "width",
+        "heads",
+        "kv_heads",
+        "head_size",
+        "ffn",
+        "vocab",
+        "kinds",
+        "rope_size",
+        "norm_epsilon",
+        "tied",
+    ),
+    *("qkv_bias", "qk_norm", "gated_attention", "post_norms", "window", "embedding_scale", "query_scale"),
+    *("attention_softcap", "final_softcap", "experts", "experts_used", "expert_ffn", "shared_ffn", "normalize_experts"),
+    *("conv_kernel", "key_heads", "value_heads", "key_size", "value_size", "grouped_heads"),
+)
+
+
 def native_shape(shape: ModelShape, context: int) -> Shape:
-    return Shape(
-        layers=shape.layers,
-        width=shape.width,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        head_size=shape.head_size,
-        ffn=shape.ffn,
-        vocab=shape.vocab,
-        context=context,
-        rope_size=shape.rope_size,
-        rope_pairs=shape.rope_layout == "pairs",
-        norm_epsilon=shape.norm_epsilon,
-        tied=shape.tied,
-        qkv_bias=shape.qkv_bias,
-        qk_norm=shape.qk_norm,
-    )
+    native = Shape()
+    for name in FIELDS:
+        setattr(native, name, getattr(shape, name))
+    native.context = context
+    native.rope_pairs = shape.rope_layout == "pairs"
+    native.gelu = shape.activation == "gelu"
+    return native
+
+
+def rotations(shape: ModelShape, context: int) -> tuple[Table, Table, Table, Table]:
+    """Cosines and sines, each [context, rope_size / 2]; then those of sliding layers, or empty ones."""
+    local = local_rope_table(shape, context) if "sliding" in shape.kinds else (EMPTY, EMPTY)
+    return *rope_table(shape, context), *local
 
 
 def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
@@ -163,7 +182,22 @@ def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
             if tensor.name == ROPE_FREQUENCIES:  # it is in the tables
                 continue
             try:
-                core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.data)
+                data = tensor.data
+                core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales)
             except ValueError as problem:
                 raise ModelUnreadable(f"cannot use the model: {problem}") from None
+            release(data)
             bar.update(tensor.nbytes)
+
+
+def release(data: npt.NDArray[np.uint8]) -> None:
+    """Gives the memory of a tensor that lies in a mapped file back: its weights are in the core now."""
+    base: Any = data
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if not isinstance(base, mmap.mmap):
+        return
+    begin = data.ctypes.data - np.frombuffer(base, np.uint8).ctypes.data
+    first, last = -(-begin // mmap.PAGESIZE), (begin + data.nbytes) // mmap.PAGESIZE  # whole pages of its own
+    if last > first:
+        base.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)

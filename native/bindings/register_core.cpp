@@ -28,6 +28,18 @@ paceline::Sampling sampling_of(const py::object& source) {
   return s;
 }
 
+paceline::LayerKind layer_kind(const std::string& word) {
+  if (word == "attention") return paceline::LayerKind::Attention;
+  if (word == "sliding") return paceline::LayerKind::Sliding;
+  if (word == "recurrent") return paceline::LayerKind::Recurrent;
+  throw std::invalid_argument("layer kind '" + word + "': expected attention, sliding or recurrent");
+}
+
+paceline::Rotation rotation(const FloatTable& cosine, const FloatTable& sine, py::ssize_t size) {
+  if (cosine.size() != size || sine.size() != size) throw std::invalid_argument("cosine and sine must be [context, rope_size / 2]");
+  return {{cosine.data(), cosine.data() + size}, {sine.data(), sine.data() + size}};
+}
+
 // Holds what the rows point into for as long as the step runs.
 struct Rows {
   std::vector<paceline::Row> rows;
@@ -85,37 +97,46 @@ py::tuple step(Core& core, const py::sequence& sources) {
 }  // namespace
 
 void register_core(py::module_& m) {
-  py::class_<paceline::Shape>(m, "Shape")
-      .def(py::init([](int layers, int width, int heads, int kv_heads, int head_size, int ffn, int vocab, int context, int rope_size, bool rope_pairs,
-                       float norm_epsilon, bool tied, bool qkv_bias, bool qk_norm) {
-             return paceline::Shape{layers, width, heads, kv_heads, head_size, ffn, vocab, context, rope_size, rope_pairs, norm_epsilon, tied, qkv_bias, qk_norm};
-           }),
-           py::kw_only(), py::arg("layers"), py::arg("width"), py::arg("heads"), py::arg("kv_heads"), py::arg("head_size"), py::arg("ffn"), py::arg("vocab"),
-           py::arg("context"), py::arg("rope_size"), py::arg("rope_pairs"), py::arg("norm_epsilon"), py::arg("tied"), py::arg("qkv_bias"), py::arg("qk_norm"))
+  using paceline::Shape;
+  py::class_<Shape>(m, "Shape")
+      .def(py::init<>())
+#define FIELD(name) .def_readwrite(#name, &Shape::name)
+      FIELD(layers) FIELD(width) FIELD(heads) FIELD(kv_heads) FIELD(head_size) FIELD(ffn) FIELD(vocab) FIELD(context)
+      FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(tied) FIELD(qkv_bias) FIELD(qk_norm) FIELD(gated_attention) FIELD(post_norms) FIELD(gelu)
+      FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)
+      FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn) FIELD(normalize_experts)
+      FIELD(conv_kernel) FIELD(key_heads) FIELD(value_heads) FIELD(key_size) FIELD(value_size) FIELD(grouped_heads)
+#undef FIELD
+      .def_property(
+          "kinds", [](const Shape&) { return py::none(); },
+          [](Shape& shape, const std::vector<std::string>& kinds) {
+            shape.kinds.clear();
+            for (const std::string& kind : kinds) shape.kinds.push_back(layer_kind(kind));
+          })
       .def(
           "page_bytes",
-          [](const paceline::Shape& shape, const std::string& cache_type_k, const std::string& cache_type_v) {
+          [](const Shape& shape, const std::string& cache_type_k, const std::string& cache_type_v) {
             return Core::cache_layout(shape, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)).page_bytes();
           },
           py::arg("cache_type_k"), py::arg("cache_type_v"));
 
   py::class_<Core>(m, "Core")
-      .def(py::init([](const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, int slots, int pages, int threads, const std::string& isa,
-                       const std::string& cache_type_k, const std::string& cache_type_v) {
+      .def(py::init([](const Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, int slots, int pages,
+                       int threads, const std::string& isa, const std::string& cache_type_k, const std::string& cache_type_v) {
              const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
-             if (cosine.size() != size || sine.size() != size) throw std::invalid_argument("cosine and sine must be [context, rope_size / 2]");
-             return std::make_unique<Core>(shape, paceline::Options{slots, pages, threads, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
-                                           cosine.data(), sine.data());
+             const paceline::Options options = {slots, pages, threads, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)};
+             return std::make_unique<Core>(shape, options, rotation(cosine, sine, size),
+                                           local_cosine.size() ? rotation(local_cosine, local_sine, size) : paceline::Rotation{});
            }),
-           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::kw_only(), py::arg("slots"), py::arg("pages"), py::arg("threads"), py::arg("isa"), py::arg("cache_type_k") = "f16",
-           py::arg("cache_type_v") = "f16")
+           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::kw_only(), py::arg("slots"), py::arg("pages"),
+           py::arg("threads"), py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
       .def("load",
-           [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data) {
+           [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales) {
              const py::buffer_info info = data.request();
              py::gil_scoped_release release;
-             core.load(name, type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize));
+             core.load({name, type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scales});
            },
-           py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"))
+           py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scales") = std::vector<float>())
       .def("step", &step, py::arg("rows"))
       .def("commit", &Core::commit, py::arg("slot"), py::arg("position"))
       .def_property_readonly("isa", &Core::isa)

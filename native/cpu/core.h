@@ -12,18 +12,45 @@
 
 #include "kernels.h"
 #include "memory.h"
+#include "recurrent.h"
 #include "sampling.h"
 
 namespace paceline {
 
+enum class LayerKind { Attention, Sliding, Recurrent };
+
+// Zero means that a model has no such thing.
 struct Shape {
-  int layers, width, heads, kv_heads, head_size, ffn, vocab, context;
-  int rope_size;         // dimensions of a head that turn
-  bool rope_pairs;       // neighbours turn together; otherwise the two halves
-  float norm_epsilon;
-  bool tied;             // the head is the embedding
-  bool qkv_bias;         // queries, keys and values have a bias
-  bool qk_norm;          // each head of queries and keys is normed before it turns
+  int layers = 0, width = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0, vocab = 0, context = 0;
+  std::vector<LayerKind> kinds;     // [layers]
+  int rope_size = 0;                // dimensions of a head that turn
+  bool rope_pairs = false;          // neighbours turn together; otherwise the two halves
+  float norm_epsilon = 0.0f;
+  bool tied = false;                // the head is the embedding
+  bool qkv_bias = false;            // queries, keys and values have a bias
+  bool qk_norm = false;             // each head of queries and keys is normed before it turns
+  bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)
+  bool post_norms = false;          // a branch is normed again before it joins the residual stream
+  bool gelu = false;                // the feed-forward's gate; otherwise SiLU
+  int window = 0;                   // of sliding layers
+  float embedding_scale = 1.0f, query_scale = 1.0f;
+  float attention_softcap = 0.0f, final_softcap = 0.0f;
+  int experts = 0, experts_used = 0, expert_ffn = 0, shared_ffn = 0;
+  bool normalize_experts = false;   // the chosen experts' weights are divided by their sum
+  int conv_kernel = 0, key_heads = 0, value_heads = 0, key_size = 0, value_size = 0;  // of recurrent layers
+  bool grouped_heads = false;       // value head h reads key head h / (value_heads / key_heads); otherwise h mod key_heads
+
+  int queries() const { return heads * head_size; }
+  int keys() const { return kv_heads * head_size; }
+  int inner() const { return value_heads * value_size; }
+  int channels() const { return 2 * key_heads * key_size + inner(); }  // of the convolution: queries, keys, values
+  int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
+  int layers_of(bool recurrent) const;
+};
+
+// The tables of rotation, each [context][rope_size / 2]; sliding layers may have their own.
+struct Rotation {
+  std::vector<float> cosine, sine;
 };
 
 struct Options {
@@ -51,12 +78,46 @@ struct StepResult {
   uint64_t weight_bytes = 0;      // counted where tiles are unpacked
 };
 
+// A tensor as it comes: its GGUF name, its type's name, its bytes in the file's layout.
+struct Source {
+  std::string name, type;
+  int rows, columns;
+  const uint8_t* data;
+  size_t size;
+  std::vector<float> scales;  // factors of a matrix, one or one per expert; none: 1
+};
+
+struct FeedForward {
+  Matrix gate, up, down;
+};
+
 struct Layer {
-  Matrix q, k, v, output, gate, up, down;
-  const float* attention_norm = nullptr;
-  const float* ffn_norm = nullptr;
-  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;  // [heads * head_size], [kv_heads * head_size] twice
-  const float *q_norm = nullptr, *k_norm = nullptr;                    // [head_size]
+  LayerKind kind = LayerKind::Attention;
+  int ordinal = 0;         // among the layers that have a cache, or among the recurrent ones
+  const float *attention_norm = nullptr, *ffn_norm = nullptr;                       // [width]
+  const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;             // [width]
+
+  Matrix q, k, v, output;  // output: of recurrent layers too
+  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;              // [queries], [keys] twice
+  const float *q_norm = nullptr, *k_norm = nullptr;                                 // [head_size]
+
+  Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice
+  const float* convolution = nullptr;               // [conv_kernel][channels padded to 16]
+  const float *decay = nullptr, *time_bias = nullptr;  // [value_heads]: -exp(A), dt
+  const float* recurrent_norm = nullptr;            // [value_size]
+
+  FeedForward ffn;                                  // dense, or the shared expert
+  Matrix router, shared_gate;                       // [experts], [1]
+  std::vector<FeedForward> experts;
+
+  template <class Function>
+  void each_matrix(Function f) const {
+    for (const Matrix* m : {&q, &k, &v, &output, &mixed, &gate, &alpha, &beta, &ffn.gate, &ffn.up, &ffn.down, &router, &shared_gate})
+      if (m->data) f(*m);
+    for (const FeedForward& expert : experts)
+      for (const Matrix* m : {&expert.gate, &expert.up, &expert.down})
+        if (m->data) f(*m);
+  }
 };
 
 // The weight types of a GGUF file that have tiles, by name; throws std::invalid_argument naming them all.
@@ -66,38 +127,48 @@ void check_columns(const std::string& tensor, Format format, const std::string& 
 
 class Core {
  public:
-  // cosine, sine: [context][rope_size / 2]. Throws std::invalid_argument, std::bad_alloc.
-  Core(const Shape& shape, const Options& options, const float* cosine, const float* sine);
+  // Throws std::invalid_argument, std::bad_alloc. `local`: of sliding layers, empty where they turn like the others.
+  Core(const Shape& shape, const Options& options, Rotation rotation, Rotation local);
 
-  // One tensor by its GGUF name; data in the file's layout. Throws std::invalid_argument when name, shape or size is off.
-  void load(const std::string& name, const std::string& type, int rows, int columns, const uint8_t* data, size_t size);
+  // Throws std::invalid_argument when name, shape or size is off.
+  void load(const Source& source);
 
   // Rows are checked first; std::invalid_argument leaves everything as it was.
   StepResult step(const std::vector<Row>& rows, bool keep_logits);
 
   // Moves the slot to `position`: where it stands, anywhere its last step reached, or 0. Absolute, so it can be repeated.
+  // A model with recurrent layers keeps the updates of rows of at most kReplay tokens: longer rows are committed whole.
   void commit(int slot, int position);
+  static constexpr int kReplay = 64;
 
   static CacheLayout cache_layout(const Shape& shape, CacheType key_type, CacheType value_type);
   const Shape& shape() const { return shape_; }
   const char* isa() const { return kernels_.name; }
   size_t logits_stride() const;
-  uint64_t weight_bytes() const;  // of one step in which some row wants a prediction
+  uint64_t weight_bytes() const;  // of one step in which some row wants a prediction and every expert is chosen
   uint64_t head_bytes() const { return head().bytes(); }
 
  private:
   struct Slot {
     int position = 0;    // committed
     int reached = 0;     // end of the last step's row
+    int state = 0;       // which of its two recurrent states is the committed one
     std::vector<int32_t> ids;  // [context]: ids fed, by position
   };
   struct Work;
+  class Step;
 
   const Matrix& head() const { return shape_.tied ? embedding_ : head_; }
   void check(const std::vector<Row>& rows) const;
-  void load_matrix(Matrix& matrix, const std::string& name, const std::string& type, int rows, int columns, bool paired, const uint8_t* data, size_t size);
-  const float* load_vector(const std::string& name, const std::string& type, int rows, int columns, const uint8_t* data, size_t size);
-  void prepare(const std::vector<Row>& rows, Work& work);
+  void load_outer(const std::string& name, const Source& source);
+  void load_layer(Layer& layer, const std::string& part, const Source& source);
+  void load_matrix(Matrix& matrix, const Source& source, int rows, int columns, bool paired = false);
+  void load_experts(Layer& layer, Matrix FeedForward::*part, const Source& source, int rows, int columns, bool paired = false);
+  void load_vector(const float*& vector, const Source& source, int size);
+  void load_convolution(Layer& layer, const Source& source);
+  void replay(int slot, int count);
+  void list_columns(const std::vector<Row>& rows, Work& work);
+  void reserve(Work& work);
 
   const Shape shape_;
   const Options options_;
@@ -107,8 +178,9 @@ class Core {
   Matrix embedding_, head_;
   const float* final_norm_ = nullptr;
   std::vector<Layer> layers_;
-  std::vector<float> cosine_, sine_;
+  Rotation rotation_, local_;
   Mapping pool_;
+  std::unique_ptr<RecurrentStates> states_;
   std::vector<Slot> slots_;
   std::unique_ptr<Work> work_;
 

@@ -13,6 +13,23 @@ namespace paceline {
 // What becomes of the sums of a product: written over, or added to, out[column][row].
 enum class Epilogue { Store, Add };
 
+// One value head of a recurrent layer over the tokens of a row (delta_rule.cpp). A token's vectors are `stride` floats after the
+// last one's, its gates `gate_stride`. queries and keys are of unit length, queries scaled too.
+struct DeltaRule {
+  int tokens, key_size, value_size, value_stride;
+  const float *queries, *keys, *values;  // [tokens] of [key_size] twice, [value_size]; values readable up to whole lanes
+  size_t stride;
+  const float *decay, *beta;
+  size_t gate_stride;
+  const float* state;                    // [key_size][value_stride]; null: zeros
+  float* updated;                        // likewise
+  float* out;                            // [tokens] of [value_size]; null: not wanted
+  size_t out_stride;
+};
+constexpr int kDeltaPart = 32;   // values to a part: a unit of work
+constexpr int kDeltaKeys = 256;  // most to a head
+constexpr int kMostTaps = 16;    // of a convolution
+
 struct Kernels {
   const char* name;
 
@@ -20,8 +37,9 @@ struct Kernels {
   void (*product)(const Matrix& weights, int tile, const Activations& input, int columns, Epilogue epilogue, float* out, size_t stride,
                   Scratch& scratch);
 
-  // Row tiles 2*pair and 2*pair+1 of gate and up together: silu(gate) * up, 32 outputs, written as block `pair` of `output`.
-  void (*gated_product)(const Matrix& gate, const Matrix& up, int pair, const Activations& input, int columns, const Activations& output,
+  // Row tiles 2*pair and 2*pair+1 of gate and up together: silu(gate) * up, or gelu(gate) * up, 32 outputs, written as block
+  // `pair` of `output`.
+  void (*gated_product)(const Matrix& gate, const Matrix& up, bool gelu, int pair, const Activations& input, int columns, const Activations& output,
                         int output_blocks, Scratch& scratch);
 
   // x [size] / rms(x) * weight [size] -> y [padded to 32, zeros past size]. 16 lanes folded 8-4-2-1.
@@ -46,6 +64,27 @@ struct Kernels {
 
   // e^((x[i] - peak) * factor) -> y [size]; x may be y.
   void (*weigh)(const float* x, float peak, float factor, int size, float* y);
+
+  // sum[i] = fma(weight, y[i], sum[i]) for size rounded up to 16
+  void (*add_scaled)(const float* y, float weight, int size, float* sum);
+
+  // x [size] times sigmoid(gate), or silu(gate)
+  void (*multiply_gate)(const float* gate, bool silu, int size, float* x);
+
+  // x = cap * tanh(x / cap) for size rounded up to 16
+  void (*soft_cap)(float cap, int size, float* x);
+
+  // silu(sum of weights[tap] * inputs[tap]) -> out [channels rounded up to 16]; weights [kernel][stride], inputs [kernel]
+  void (*convolve)(const float* const* inputs, const float* weights, int kernel, size_t stride, int channels, float* out);
+
+  // x [size] * scale / sqrt(sum of squares + epsilon)
+  void (*divide_by_length)(float epsilon, float scale, int size, float* x);
+
+  // decay = e^(a * softplus(alpha + time_bias)), beta = sigmoid(b), each [heads]
+  void (*delta_gates)(const float* alpha, const float* b, const float* a, const float* time_bias, int heads, float* decay, float* beta);
+
+  // Values [part * kDeltaPart, + kDeltaPart) of a head.
+  void (*delta_rule)(const DeltaRule& rule, int part);
 };
 
 constexpr int kQueryTile = 16;   // most queries to one attend call

@@ -6,7 +6,7 @@
 namespace paceline::PACELINE_ISA {
 
 void product(const Matrix&, int, const Activations&, int, Epilogue, float*, size_t, Scratch&);
-void gated_product(const Matrix&, const Matrix&, int, const Activations&, int, const Activations&, int, Scratch&);
+void gated_product(const Matrix&, const Matrix&, bool, int, const Activations&, int, const Activations&, int, Scratch&);
 void rms_norm(const float*, const float*, float, int, float*);
 void quantize(const float*, int, int, int, int, const Activations&);
 void rotate(float*, int, int, int, bool, const float*, const float*);
@@ -14,5 +14,12 @@ void write_cache(const CacheView&, int, int, const float*, const float*);
 void attend(const CacheView&, const int32_t*, int, const float* const*, const int*, float* const*, float*);
 int largest(const float*, int);
 void weigh(const float*, float, float, int, float*);
+void add_scaled(const float*, float, int, float*);
+void multiply_gate(const float*, bool, int, float*);
+void soft_cap(float, int, float*);
+void convolve(const float* const*, const float*, int, size_t, int, float*);
+void divide_by_length(float, float, int, float*);
+void delta_gates(const float*, const float*, const float*, const float*, int, float*, float*);
+void delta_rule(const DeltaRule&, int);
 
 }  // namespace paceline::PACELINE_ISA

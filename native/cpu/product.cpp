@@ -67,6 +67,9 @@ void tile_sums(const Matrix& weights, int t, const Activations& input, int colum
   integer_tile(weights.format, tiles, weights.blocks, input.quantized, columns, sums, scratch);
 }
 
+// gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
+Lanes gelu_slope(Lanes x) { return x * fma(x * x, broadcast(0.0713548163f), broadcast(1.59576912f)); }
+
 }  // namespace
 
 void product(const Matrix& weights, int tile, const Activations& input, int columns, Epilogue epilogue, float* out, size_t stride,
@@ -79,7 +82,7 @@ void product(const Matrix& weights, int tile, const Activations& input, int colu
   }
 }
 
-void gated_product(const Matrix& gate, const Matrix& up, int pair, const Activations& input, int columns, const Activations& output,
+void gated_product(const Matrix& gate, const Matrix& up, bool gelu, int pair, const Activations& input, int columns, const Activations& output,
                    int output_blocks, Scratch& scratch) {
   const size_t size = static_cast<size_t>(columns) * kTileRows;
   for (int half = 0; half < 2; ++half) {
@@ -91,7 +94,7 @@ void gated_product(const Matrix& gate, const Matrix& up, int pair, const Activat
     for (int half = 0; half < 2; ++half) {
       const Lanes g = load(scratch.sums + size * (2 * half) + kTileRows * c) * broadcast(gate.scale);
       const Lanes u = load(scratch.sums + size * (2 * half + 1) + kTileRows * c) * broadcast(up.scale);
-      store(y + kTileRows * half, g / (broadcast(1.0f) + exponential(zero() - g)) * u);
+      store(y + kTileRows * half, g / (broadcast(1.0f) + exponential(zero() - (gelu ? gelu_slope(g) : g))) * u);
     }
     quantize(y, pair, 1, c, output_blocks, output);
   }

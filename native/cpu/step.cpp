@@ -2,41 +2,26 @@
 //
 // A column is one token of one row. A row of one token (decode), a chunk of a prompt and a drafted run differ in nothing
 // but their number of columns. Whatever shares the step, a column's arithmetic is the same: products and norms never mix
-// columns, attention reads keys through the row's own page table up to the column's own position.
+// columns, attention reads keys through the row's own page table up to the column's own position, and a recurrent state
+// is its row's own.
+#include "step.h"
+
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
-#include "core.h"
 #include "repack.h"
-#include "team.h"
-#include "work.h"
 
 namespace paceline {
-namespace {
 
-int padded(int n, int unit) { return (n + unit - 1) / unit * unit; }
-int blocks_of(int n) { return (n + kBlock - 1) / kBlock; }
-int groups_of(int columns) { return (columns + kGroup - 1) / kGroup; }
-
-Activations room(Buffer<QuantizedBlock>& quantized, Buffer<float>& wide, int columns, int blocks, bool integer, bool floating) {
-  const size_t places = static_cast<size_t>(groups_of(columns)) * blocks * kGroup;
-  Activations a;
-  if (integer) a.quantized = quantized.reserve(places);
-  if (floating) a.wide = wide.reserve(places * kBlock);
-  return a;
-}
-
-}  // namespace
-
-void Core::prepare(const std::vector<Row>& rows, Work& work) {
+void Core::list_columns(const std::vector<Row>& rows, Work& work) {
   work.row_of.clear();
   work.position_of.clear();
   work.first_column.clear();
   work.output_column.clear();
   work.output_row.clear();
   work.items.clear();
-  const int group = shape_.heads / shape_.kv_heads;
+  const int group = std::max(1, shape_.heads / std::max(1, shape_.kv_heads));
   const int tile = std::max(1, kQueryTile / group);
   for (int r = 0; r < static_cast<int>(rows.size()); ++r) {
     const Row& row = rows[r];
@@ -64,35 +49,147 @@ void Core::prepare(const std::vector<Row>& rows, Work& work) {
   if (work.next_item.empty()) work.next_item = std::vector<std::atomic<int>>(shape_.layers);
   for (auto& next : work.next_item) next.store(0, std::memory_order_relaxed);
 
-  const int q = shape_.heads * shape_.head_size, kv = shape_.kv_heads * shape_.head_size;
-  const int outputs = static_cast<int>(work.output_column.size());
-  work.stride_x = padded(shape_.width, kBlock);
-  work.offset_k = padded(q, kTileRows);
-  work.offset_v = work.offset_k + padded(kv, kTileRows);
-  work.stride_qkv = work.offset_v + padded(kv, kTileRows) + kTileRows;
-  work.stride_attention = padded(q, kBlock);
-  work.x.reserve(work.columns * work.stride_x);
-  work.qkv.reserve(work.columns * work.stride_qkv);
-  work.attention.reserve(work.columns * work.stride_attention);
+}
+
+void Core::reserve(Work& work) {
+  const Shape& s = shape_;
+  const int columns = work.columns, outputs = static_cast<int>(work.output_column.size());
+  const int attention = std::max(s.queries(), s.inner()), groups = padded(columns, kGroup) / kGroup;
+  const int dense_ffn = s.experts ? s.shared_ffn : s.ffn;
+  bool integer = false, floating = false;
+  int mixed = s.width, widest = std::max({s.width, dense_ffn, s.expert_ffn, attention});
+  const auto note = [&](const Matrix& m) { (is_float(m.format) ? floating : integer) = true; };
+  note(head());
+  for (const Layer& layer : layers_) {
+    layer.each_matrix(note);
+    const int tiles = layer.kind == LayerKind::Recurrent ? layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles : layer.q.tiles + layer.k.tiles + layer.v.tiles;
+    mixed = std::max(mixed, tiles * kTileRows);
+  }
+  work.stride_x = padded(s.width, kBlock);
+  work.stride_mixed = padded(mixed, kBlock) + kTileRows;
+  work.stride_attention = padded(attention, kBlock);
+  work.x.reserve(columns * work.stride_x);
+  work.mixed.reserve(columns * work.stride_mixed);
+  work.attention.reserve(columns * work.stride_attention + kLanesWide);
   work.logits.reserve(outputs * logits_stride());
   work.changed.reserve(outputs * logits_stride());
   work.tokens.resize(outputs);
+  if (s.post_norms || s.shared_ffn) work.branch.reserve(columns * work.stride_x);
+  if (s.gated_attention || s.value_heads) work.gates.reserve(static_cast<size_t>(columns) * std::max(padded(s.queries(), kLanesWide), 2 * s.value_heads));
+  if (s.value_heads) {
+    work.convolved.reserve(static_cast<size_t>(columns) * padded(s.channels(), kLanesWide) + kLanesWide);
+    work.zeros.reserve(padded(s.channels(), kLanesWide));
+  }
+  work.width_input.reserve(groups, s.width, integer, floating);
+  work.ffn_input.reserve(groups, std::max(1, dense_ffn), integer, floating);
+  work.head_input.reserve(groups, std::max(attention, s.width), integer, floating);
 
-  bool integer = !is_float(head().format), floating = !integer;
-  for (const Layer& layer : layers_)
-    for (const Matrix* m : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down})
-      (is_float(m->format) ? floating : integer) = true;
-  work.width_input = room(work.quantized_width, work.wide_width, work.columns, blocks_of(shape_.width), integer, floating);
-  work.ffn_input = room(work.quantized_ffn, work.wide_ffn, work.columns, blocks_of(shape_.ffn), integer, floating);
-  work.head_input = room(work.quantized_head, work.wide_head, work.columns, std::max(blocks_of(q), blocks_of(shape_.width)), integer, floating);
-
+  int most_columns = std::max(columns, outputs);
+  if (s.experts) {
+    ExpertWork& experts = work.experts;
+    const int choices = columns * s.experts_used, expert_groups = choices / kGroup + std::min(s.experts, choices);
+    experts.choices.resize(choices);
+    experts.router.reserve(static_cast<size_t>(columns) * (padded(s.experts, kTileRows) + kTileRows));
+    experts.input.reserve(expert_groups, s.width, integer, floating);
+    experts.ffn.reserve(expert_groups, s.expert_ffn, integer, floating);
+    experts.out.reserve(static_cast<size_t>(expert_groups) * kGroup * work.stride_x);
+  }
   work.own.resize(options_.threads);
-  const int widest = std::max({blocks_of(shape_.width), blocks_of(shape_.ffn), blocks_of(q)});
   for (Private& own : work.own) {
-    own.sampler.reserve(shape_.vocab);
-    own.norm.reserve(padded(std::max(shape_.width, shape_.head_size), kBlock) + kLanesWide);
+    own.sampler.reserve(s.vocab);
+    own.norm.reserve(padded(std::max({s.width, s.head_size, s.value_size}), kBlock) + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(cache_.value_stride()));
-    own.scratch = {own.panel.reserve(widest * sizeof(FloatPanelTile)), own.sums.reserve(4 * static_cast<size_t>(std::max(work.columns, outputs)) * kTileRows), 0};
+    own.scratch = {own.panel.reserve(padded(widest, kBlock) / kBlock * sizeof(FloatPanelTile)), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};
+  }
+}
+
+Core::Step::Step(Core& owner, const std::vector<Row>& step_rows, bool keep)
+    : core(owner), work(*owner.work_), rows(step_rows), kernels(owner.kernels_), s(owner.shape_), keep_logits(keep), columns(work.columns),
+      outputs(static_cast<int>(work.output_column.size())), x(work.x.data()) {}
+
+void Core::Step::run(const Member& me) {
+  Private& own = work.own[me.index];
+  embed(me);
+  for (const Layer& layer : core.layers_) {
+    if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
+    else attention(me, own, layer);
+    feed_forward(me, own, layer);
+  }
+  if (outputs) predict(me, own);
+}
+
+// No barrier: what follows goes by columns too.
+void Core::Step::embed(const Member& me) {
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c) {
+    float* column = x + c * work.stride_x;
+    read_row(core.embedding_, rows[work.row_of[c]].tokens[c - work.first_column[work.row_of[c]]], column);
+    if (s.embedding_scale != 1.0f)
+      for (int i = 0; i < s.width; ++i) column[i] *= s.embedding_scale;
+  }
+}
+
+void Core::Step::norm_columns(const Member& me, Private& own, const float* weight) {
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c) {
+    kernels.rms_norm(x + c * work.stride_x, weight, s.norm_epsilon, s.width, own.norm.data());
+    kernels.quantize(own.norm.data(), 0, work.width_input.blocks, c, work.width_input.blocks, work.width_input.views);
+  }
+  me.barrier.wait();
+}
+
+// The tiles of all `count` matrices as one list, shared out evenly.
+void Core::Step::products(const Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count) {
+  int tiles = 0;
+  for (int i = 0; i < count; ++i) tiles += matrices[i]->tiles;
+  const auto [begin, end] = me.share(tiles);
+  for (int t = begin; t < end; ++t) {
+    int i = 0, tile = t;
+    while (tile >= matrices[i]->tiles) tile -= matrices[i++]->tiles;
+    kernels.product(*matrices[i], tile, work.width_input.views, columns, Epilogue::Store, work.mixed.data() + offsets[i], work.stride_mixed, own.scratch);
+  }
+  me.barrier.wait();
+}
+
+// x += weights * input, or the norm of it
+void Core::Step::add_product(const Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm) {
+  const auto [begin, end] = me.share(weights.tiles);
+  float* const out = post_norm ? work.branch.data() : x;
+  for (int t = begin; t < end; ++t) kernels.product(weights, t, input, columns, post_norm ? Epilogue::Store : Epilogue::Add, out, work.stride_x, own.scratch);
+  me.barrier.wait();
+  if (!post_norm) return;
+  const auto [first, last] = me.share(columns);
+  for (int c = first; c < last; ++c) {
+    kernels.rms_norm(out + c * work.stride_x, post_norm, s.norm_epsilon, s.width, own.norm.data());
+    kernels.add_scaled(own.norm.data(), 1.0f, s.width, x + c * work.stride_x);
+  }
+  me.barrier.wait();
+}
+
+void Core::Step::predict(const Member& me, Private& own) {
+  const auto [first, last] = me.share(outputs);
+  for (int o = first; o < last; ++o) {
+    kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.final_norm_, s.norm_epsilon, s.width, own.norm.data());
+    kernels.quantize(own.norm.data(), 0, work.width_input.blocks, o, work.width_input.blocks, work.head_input.views);
+  }
+  me.barrier.wait();
+  const Matrix& head = core.head();
+  const size_t stride = core.logits_stride();
+  float* const logits = work.logits.data();
+  const auto [begin, end] = me.share(head.tiles);
+  for (int t = begin; t < end; ++t) kernels.product(head, t, work.head_input.views, outputs, Epilogue::Store, logits, stride, own.scratch);
+  me.barrier.wait();
+  for (int o = first; o < last; ++o) {
+    const Row& row = rows[work.output_row[o]];
+    const int position = work.position_of[work.output_column[o]];
+    float* own_logits = logits + o * stride;
+    if (s.final_softcap > 0.0f) kernels.soft_cap(s.final_softcap, s.vocab, own_logits);
+    if (keep_logits && row.sampling.penalizes()) {
+      float* changed = work.changed.data() + o * stride;
+      std::memcpy(changed, own_logits, sizeof(float) * stride);
+      own_logits = changed;
+    }
+    work.tokens[o] = own.sampler.sample(kernels, row.sampling, own_logits, s.vocab, core.slots_[row.slot].ids.data(), position + 1, row.prompt_tokens);
   }
 }
 
@@ -100,176 +197,14 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
   if (!final_norm_ || !head().data) throw std::invalid_argument("the weights are not all loaded");
   check(rows);
   Work& work = *work_;
-  prepare(rows, work);
-  const Kernels& kernels = kernels_;
-  const Shape& s = shape_;
-  const int columns = work.columns, outputs = static_cast<int>(work.output_column.size());
-  const int q = s.heads * s.head_size, group = s.heads / s.kv_heads, rope = s.rope_size / 2;
-  const int width_blocks = blocks_of(s.width), ffn_blocks = blocks_of(s.ffn), q_blocks = blocks_of(q);
-  const float query_scale = 1.0f / __builtin_sqrtf(static_cast<float>(s.head_size));
-  float* const x = work.x.data();
-  float* const qkv = work.qkv.data();
-  float* const attention = work.attention.data();
-  float* const logits = work.logits.data();
-
-  const auto cache = [&](int layer, int kv_head) { return cache_.view(static_cast<uint8_t*>(pool_.data()), layer, kv_head); };
-
-  const auto norm_columns = [&](const Member& me, Private& own, const float* weight) {
-    const auto [begin, end] = me.share(columns);
-    for (int c = begin; c < end; ++c) {
-      kernels.rms_norm(x + c * work.stride_x, weight, s.norm_epsilon, s.width, own.norm.data());
-      kernels.quantize(own.norm.data(), 0, width_blocks, c, width_blocks, work.width_input);
-    }
-    me.barrier.wait();
-  };
-
-  const auto queries_keys_values = [&](const Member& me, Private& own, const Layer& layer) {
-    const int tq = layer.q.tiles, tk = layer.k.tiles, tv = layer.v.tiles;
-    const auto [begin, end] = me.share(tq + tk + tv);
-    for (int t = begin; t < end; ++t) {
-      const Matrix& m = t < tq ? layer.q : t < tq + tk ? layer.k : layer.v;
-      const int tile = t < tq ? t : t < tq + tk ? t - tq : t - tq - tk;
-      const size_t offset = t < tq ? 0 : t < tq + tk ? work.offset_k : work.offset_v;
-      kernels.product(m, tile, work.width_input, columns, Epilogue::Store, qkv + offset, work.stride_qkv, own.scratch);
-    }
-    me.barrier.wait();
-  };
-
-  const auto add_bias = [](float* x, const float* bias, int size) {
-    for (int i = 0; i < size; ++i) x[i] += bias[i];
-  };
-  const auto norm_heads = [&](Private& own, float* x, const float* weight, int heads) {
-    for (int h = 0; h < heads; ++h) {
-      kernels.rms_norm(x + h * s.head_size, weight, s.norm_epsilon, s.head_size, own.norm.data());
-      std::memcpy(x + h * s.head_size, own.norm.data(), sizeof(float) * s.head_size);
-    }
-  };
-
-  const auto rotate_and_write = [&](const Member& me, Private& own, int layer) {
-    const Layer& weights = layers_[layer];
-    const auto [begin, end] = me.share(columns);
-    for (int c = begin; c < end; ++c) {
-      float* row = qkv + c * work.stride_qkv;
-      const int position = work.position_of[c];
-      const float* cosine = cosine_.data() + static_cast<size_t>(position) * rope;
-      const float* sine = sine_.data() + static_cast<size_t>(position) * rope;
-      if (s.qkv_bias) {
-        add_bias(row, weights.q_bias, q);
-        add_bias(row + work.offset_k, weights.k_bias, s.kv_heads * s.head_size);
-        add_bias(row + work.offset_v, weights.v_bias, s.kv_heads * s.head_size);
-      }
-      if (s.qk_norm) {
-        norm_heads(own, row, weights.q_norm, s.heads);
-        norm_heads(own, row + work.offset_k, weights.k_norm, s.kv_heads);
-      }
-      kernels.rotate(row, s.heads, s.head_size, s.rope_size, s.rope_pairs, cosine, sine);
-      kernels.rotate(row + work.offset_k, s.kv_heads, s.head_size, s.rope_size, s.rope_pairs, cosine, sine);
-      for (int i = 0; i < q; ++i) row[i] *= query_scale;
-      const int page = rows[work.row_of[c]].table[position / kPage];
-      for (int h = 0; h < s.kv_heads; ++h)
-        kernels.write_cache(cache(layer, h), page, position, row + work.offset_k + h * s.head_size, row + work.offset_v + h * s.head_size);
-    }
-    me.barrier.wait();
-  };
-
-  const auto attend = [&](const Member& me, Private& own, int layer) {
-    const int items = static_cast<int>(work.items.size());
-    for (int i = work.next_item[layer].fetch_add(1, std::memory_order_relaxed); i < items; i = work.next_item[layer].fetch_add(1, std::memory_order_relaxed)) {
-      const AttentionItem& item = work.items[i];
-      const float* queries[kQueryTile];
-      float* out[kQueryTile];
-      int positions[kQueryTile], count = 0;
-      const auto flush = [&] {
-        kernels.attend(cache(layer, item.kv_head), rows[item.row].table, count, queries, positions, out, own.attention.data());
-        count = 0;
-      };
-      for (int token = 0; token < item.count; ++token) {
-        const int c = work.first_column[item.row] + item.first + token;
-        for (int g = 0; g < group; ++g) {
-          const int head = item.kv_head * group + g;
-          queries[count] = qkv + c * work.stride_qkv + head * s.head_size;
-          out[count] = attention + c * work.stride_attention + head * s.head_size;
-          positions[count] = work.position_of[c];
-          if (++count == kQueryTile) flush();
-        }
-      }
-      if (count) flush();
-    }
-    me.barrier.wait();
-  };
-
-  const auto quantize_attention = [&](const Member& me) {
-    const auto [begin, end] = me.share(columns);
-    for (int c = begin; c < end; ++c) {
-      float* row = attention + c * work.stride_attention;
-      std::fill(row + q, row + work.stride_attention, 0.0f);
-      kernels.quantize(row, 0, q_blocks, c, q_blocks, work.head_input);
-    }
-    me.barrier.wait();
-  };
-
-  // x += weights * input
-  const auto add_product = [&](const Member& me, Private& own, const Matrix& weights, const Activations& input) {
-    const auto [begin, end] = me.share(weights.tiles);
-    for (int t = begin; t < end; ++t) kernels.product(weights, t, input, columns, Epilogue::Add, x, work.stride_x, own.scratch);
-    me.barrier.wait();
-  };
-
-  const auto gated_products = [&](const Member& me, Private& own, const Layer& layer) {
-    const auto [begin, end] = me.share(layer.gate.tiles / 2);
-    for (int pair = begin; pair < end; ++pair)
-      kernels.gated_product(layer.gate, layer.up, pair, work.width_input, columns, work.ffn_input, ffn_blocks, own.scratch);
-    me.barrier.wait();
-  };
-
-  const auto predict = [&](const Member& me, Private& own) {
-    const auto [first, last] = me.share(outputs);
-    for (int o = first; o < last; ++o) {
-      kernels.rms_norm(x + work.output_column[o] * work.stride_x, final_norm_, s.norm_epsilon, s.width, own.norm.data());
-      kernels.quantize(own.norm.data(), 0, width_blocks, o, width_blocks, work.head_input);
-    }
-    me.barrier.wait();
-    const auto [begin, end] = me.share(head().tiles);
-    for (int t = begin; t < end; ++t) kernels.product(head(), t, work.head_input, outputs, Epilogue::Store, logits, logits_stride(), own.scratch);
-    me.barrier.wait();
-    for (int o = first; o < last; ++o) {
-      const Row& row = rows[work.output_row[o]];
-      const int position = work.position_of[work.output_column[o]];
-      float* own_logits = logits + o * logits_stride();
-      if (keep_logits && row.sampling.penalizes()) {
-        float* changed = work.changed.data() + o * logits_stride();
-        std::memcpy(changed, own_logits, sizeof(float) * logits_stride());
-        own_logits = changed;
-      }
-      work.tokens[o] = own.sampler.sample(kernels, row.sampling, own_logits, s.vocab, slots_[row.slot].ids.data(), position + 1, row.prompt_tokens);
-    }
-  };
-
-  run_team(options_.threads, [&](const Member& me) {
-    Private& own = work.own[me.index];
-    const auto [begin, end] = me.share(columns);
-    for (int c = begin; c < end; ++c) {
-      const Row& row = rows[work.row_of[c]];
-      read_row(embedding_, row.tokens[c - work.first_column[work.row_of[c]]], x + c * work.stride_x);
-    }
-    for (int l = 0; l < s.layers; ++l) {
-      const Layer& layer = layers_[l];
-      norm_columns(me, own, layer.attention_norm);
-      queries_keys_values(me, own, layer);
-      rotate_and_write(me, own, l);
-      attend(me, own, l);
-      quantize_attention(me);
-      add_product(me, own, layer.output, work.head_input);
-      norm_columns(me, own, layer.ffn_norm);
-      gated_products(me, own, layer);
-      add_product(me, own, layer.down, work.ffn_input);
-    }
-    if (outputs) predict(me, own);
-  });
+  list_columns(rows, work);
+  reserve(work);
+  Step step(*this, rows, keep_logits);
+  run_team(options_.threads, [&](const Member& me) { step.run(me); });
 
   StepResult result;
   result.tokens = work.tokens;
-  result.logits = logits;
+  result.logits = work.logits.data();
   for (const Private& own : work.own) result.weight_bytes += own.scratch.weight_bytes;
   for (const Row& row : rows) slots_[row.slot].reached = row.position + static_cast<int>(row.tokens.size());
   return result;

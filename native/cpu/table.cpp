@@ -7,7 +7,8 @@
 namespace paceline::PACELINE_ISA {
 
 const Kernels& kernels() {
-  static constexpr Kernels table = {PACELINE_TEXT(PACELINE_ISA), product, gated_product, rms_norm, quantize, rotate, write_cache, attend, largest, weigh};
+  static constexpr Kernels table = {PACELINE_TEXT(PACELINE_ISA), product, gated_product, rms_norm, quantize, rotate, write_cache, attend, largest, weigh,
+                                    add_scaled, multiply_gate, soft_cap, convolve, divide_by_length, delta_gates, delta_rule};
   return table;
 }
 

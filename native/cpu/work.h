@@ -23,6 +23,47 @@ struct Private {
   Scratch scratch{};
 };
 
+// Activations of some width for some number of columns, in the forms that the weights' formats ask for.
+struct ActivationRoom {
+  Buffer<QuantizedBlock> quantized;
+  Buffer<float> wide;
+  Activations views;
+  int blocks = 0;
+
+  void reserve(int groups, int size, bool integer, bool floating) {
+    blocks = (size + kBlock - 1) / kBlock;
+    const size_t places = static_cast<size_t>(groups) * blocks * kGroup;
+    views = {};
+    if (integer) views.quantized = quantized.reserve(places);
+    if (floating) views.wide = wide.reserve(places * kBlock);
+  }
+  // The same with `group` as its first.
+  Activations from(int group) const {
+    Activations a = views;
+    const size_t places = static_cast<size_t>(group) * blocks * kGroup;
+    if (a.quantized) a.quantized += places;
+    if (a.wide) a.wide += places * kBlock;
+    return a;
+  }
+};
+
+// The choice of a column: an expert, its weight, and where among the experts' columns it stands.
+struct Choice {
+  int expert;
+  float weight;
+  int place;
+};
+
+// Which columns each expert works for. An expert's columns stand together, from the beginning of a group.
+struct ExpertWork {
+  std::vector<Choice> choices;        // [columns][experts_used], each column's by ascending expert
+  std::vector<int> active;            // experts that somebody chose, ascending
+  std::vector<int> count, first_group;  // [experts]
+  ActivationRoom input, ffn;
+  Buffer<float> router;               // [columns][experts and the shared gate, padded]
+  Buffer<float> out;                  // [places][stride_x]
+};
+
 struct Core::Work {
   int columns = 0;                 // tokens of all rows
   std::vector<int> row_of, position_of;      // [columns]
@@ -32,15 +73,18 @@ struct Core::Work {
   std::vector<std::atomic<int>> next_item;   // [layers]
   std::vector<Private> own;                  // [threads]
 
-  size_t stride_x = 0, stride_qkv = 0, stride_attention = 0, offset_k = 0, offset_v = 0;
+  size_t stride_x = 0, stride_mixed = 0, stride_attention = 0;
   Buffer<float> x;          // [columns][stride_x] residual stream
-  Buffer<float> qkv;        // [columns][stride_qkv]
+  Buffer<float> branch;     // [columns][stride_x] where a branch is normed before it joins, and of shared experts
+  Buffer<float> mixed;      // [columns][stride_mixed] queries, keys, values; of recurrent layers their inputs
+  Buffer<float> convolved;  // [columns][channels padded]
+  Buffer<float> zeros;      // [channels padded] the inputs of the convolution before the first token
+  Buffer<float> gates;      // [columns][queries padded] of gated attention; decay and beta [2 * value_heads] of recurrent layers
   Buffer<float> attention;  // [columns][stride_attention]
   Buffer<float> logits;     // [outputs][logits_stride]
   Buffer<float> changed;    // [outputs][logits_stride] where penalties apply
-  Buffer<QuantizedBlock> quantized_width, quantized_ffn, quantized_head;
-  Buffer<float> wide_width, wide_ffn, wide_head;
-  Activations width_input, ffn_input, head_input;  // of q/k/v and gate/up; of down; of attention output and the vocabulary
+  ActivationRoom width_input, ffn_input, head_input;  // of a layer's first products; of down; of attention's output and the vocabulary
+  ExpertWork experts;
   std::vector<int32_t> tokens;  // [outputs]
 };
 

@@ -8,10 +8,13 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
+from paceline.native.core import Core, open_core
 from paceline.native.reference import open_reference
 
 from .families import export_family, random_family_model
-from .sequences import Row, relative_error, run
+from .rows import Row as CoreRow
+from .rows import all_logits, table
+from .sequences import relative_error, run
 
 pytestmark = pytest.mark.slow
 
@@ -280,6 +283,7 @@ def test_random_models_agree(tmp_path: Path, name: str) -> None:
     assert reference.shape.tied == CONFIGS[name]["tied"]
     assert relative_error(run(reference, ids), expected) < 1e-4
     assert relative_error(run(reference, ids, cuts=[1, 17, 18]), expected) < 1e-4
+    assert relative_error(all_logits(open_float_core(tmp_path / "model.gguf"), 0, ids), expected) < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -300,28 +304,34 @@ def test_random_models_of_the_newer_families_agree(tmp_path: Path, name: str, fu
     assert reference.shape.tied == FAMILY_CONFIGS[name]["tie_word_embeddings"]
     assert relative_error(run(reference, ids), expected) < 1e-4
     assert relative_error(run(reference, ids, cuts=[1, 17, 18, 70]), expected) < 1e-4
+    assert relative_error(all_logits(open_float_core(tmp_path / "model.gguf"), 0, ids), expected) < 1e-3
 
 
 @pytest.mark.parametrize("name", DECODED)
 @pytest.mark.parametrize("length", [1, 7, 300])
-def test_greedy_tokens_of_the_newer_families_are_equal(tmp_path: Path, name: str, length: int) -> None:
+@pytest.mark.parametrize("kind", ["reference", "cpu"])
+def test_greedy_tokens_of_the_newer_families_are_equal(tmp_path: Path, name: str, length: int, kind: str) -> None:
     import torch
 
     family = name.split("-")[0]
     model = random_family_model(family, FAMILY_CONFIGS[name])
     export_family(family, model, tmp_path / "model.gguf")
     prompt = np.random.RandomState(length).randint(0, VOCAB, length).tolist()
-    reference = open_reference(tmp_path / "model.gguf")
+    core = open_float_core(tmp_path / "model.gguf", kind)
     tokens, pending = list(prompt), list(prompt)
     for _ in range(64):
-        [result] = reference.step([Row(0, pending, len(tokens) - len(pending), 1)])
-        reference.commit(0, len(tokens))
-        pending = list(result.tokens)
+        [(chosen, _)], _ = core.step([CoreRow(0, pending, len(tokens) - len(pending), 1, table(0, core.context))])
+        core.commit(0, len(tokens))
+        pending = list(chosen)
         tokens += pending
     with torch.inference_mode():  # one whole pass: no cache of transformers has a say
         expected = model(torch.tensor([tokens[:-1]])).logits[0].argmax(dim=1).tolist()
     assert tokens[length:] == expected[length - 1 :]
     assert len(set(tokens[length:])) > 8
+
+
+def open_float_core(path: Path, kind: str = "cpu") -> Core:
+    return open_core(path, slots=1, threads=2, kind=kind, cache_type_k="f32", cache_type_v="f32")
 
 
 @pytest.mark.parametrize("against", ["transformers", "core"])

@@ -1,0 +1,123 @@
+// Gated DeltaNet, token by token: the definition, with one order for every chunk. For one value head at one token, S [key][value]:
+//
+//   S    = S * decay                                decay = e^(a * softplus(alpha + dt)), beta = sigmoid(b)
+//   d    = beta * (v - sum_k S[k] * key[k])         fma over k ascending; lanes are values
+//   S[k] = fma(key[k], d, S[k])
+//   out  = sum_k S[k] * query[k]                    fma over k ascending
+//
+// The convolution before it: fma over its taps, oldest first; SiLU; lanes are channels. Queries and keys are divided by their
+// length: 16 lanes folded 8-4-2-1.
+#include "operations.h"
+#include "simd.h"
+
+namespace paceline::PACELINE_ISA {
+namespace {
+
+// ln x for normal x > 0: x = 2^n * m with m in [sqrt(1/2), sqrt(2)), ln m = 2 atanh(s) by its series, s = (m - 1) / (m + 1).
+float logarithm(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  const uint32_t shifted = bits - 0x3f3504f3u;  // sqrt(1/2)
+  const int n = static_cast<int32_t>(shifted) >> 23;
+  bits -= static_cast<uint32_t>(n) << 23;
+  float m;
+  std::memcpy(&m, &bits, 4);
+  const float s = (m - 1.0f) / (m + 1.0f), z = s * s;
+  float p = 2.0f / 11.0f;
+  p = __builtin_fmaf(p, z, 2.0f / 9.0f);
+  p = __builtin_fmaf(p, z, 2.0f / 7.0f);
+  p = __builtin_fmaf(p, z, 2.0f / 5.0f);
+  p = __builtin_fmaf(p, z, 2.0f / 3.0f);
+  p = __builtin_fmaf(p, z, 2.0f);
+  const float nf = static_cast<float>(n);
+  return __builtin_fmaf(nf, 0.693359375f, __builtin_fmaf(nf, -2.12194440e-4f, s * p));
+}
+
+// ln(1 + e^x). Rounding 1 + e is made good by e / ((1 + e) - 1).
+float softplus(float x) {
+  if (x > 20.0f) return x;
+  const float e = exponential(x), u = 1.0f + e;
+  return u == 1.0f ? e : logarithm(u) * (e / (u - 1.0f));
+}
+
+constexpr int kWide = 2;  // lanes of values worked on together: S [256][32] is 32 KiB, and stays in the nearest cache
+constexpr int kMostKeys = 256;
+
+template <int wide>
+void delta_columns(const DeltaRule& rule, int first) {
+  alignas(64) float s[kMostKeys][wide * kLanes];
+  const auto valid = [&](int j) { return rule.value_size - first - kLanes * j; };
+  for (int k = 0; k < rule.key_size; ++k)
+    for (int j = 0; j < wide; ++j)
+      store(s[k] + kLanes * j, rule.state ? load(rule.state + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j) : zero());
+  for (int t = 0; t < rule.tokens; ++t) {
+    const float* key = rule.keys + t * rule.stride;
+    const float* query = rule.queries + t * rule.stride;
+    const float* value = rule.values + t * rule.stride + first;
+    const Lanes decay = broadcast(rule.decay[t * rule.gate_stride]), beta = broadcast(rule.beta[t * rule.gate_stride]);
+    Lanes seen[wide], delta[wide], out[wide];
+    for (int j = 0; j < wide; ++j) seen[j] = out[j] = zero();
+    for (int k = 0; k < rule.key_size; ++k)
+      for (int j = 0; j < wide; ++j) {
+        const Lanes decayed = load(s[k] + kLanes * j) * decay;
+        store(s[k] + kLanes * j, decayed);
+        seen[j] = fma(decayed, broadcast(key[k]), seen[j]);
+      }
+    for (int j = 0; j < wide; ++j) delta[j] = keep(beta * (load(value + kLanes * j) - seen[j]), valid(j), zero());
+    for (int k = 0; k < rule.key_size; ++k)
+      for (int j = 0; j < wide; ++j) {
+        const Lanes updated = fma(broadcast(key[k]), delta[j], load(s[k] + kLanes * j));
+        store(s[k] + kLanes * j, updated);
+        out[j] = fma(updated, broadcast(query[k]), out[j]);
+      }
+    if (!rule.out) continue;
+    for (int j = 0; j < wide; ++j) {
+      float* destination = rule.out + t * rule.out_stride + first + kLanes * j;
+      if (valid(j) >= kLanes) {
+        store(destination, out[j]);
+        continue;
+      }
+      float tail[kLanes];
+      store(tail, out[j]);
+      for (int i = 0; i < valid(j); ++i) destination[i] = tail[i];
+    }
+  }
+  for (int k = 0; k < rule.key_size; ++k)
+    for (int j = 0; j < wide; ++j) store(rule.updated + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j, load(s[k] + kLanes * j));
+}
+
+}  // namespace
+
+void delta_rule(const DeltaRule& rule, int part) {
+  const int first = part * kDeltaPart;
+  static_assert(kDeltaPart == kWide * kLanes && kDeltaKeys == kMostKeys);
+  if (rule.value_stride - first >= kDeltaPart) return delta_columns<kWide>(rule, first);
+  return delta_columns<1>(rule, first);
+}
+
+void delta_gates(const float* alpha, const float* b, const float* a, const float* time_bias, int heads, float* decay, float* beta) {
+  for (int h = 0; h < heads; ++h) {
+    decay[h] = exponential(a[h] * softplus(alpha[h] + time_bias[h]));
+    beta[h] = 1.0f / (1.0f + exponential(-b[h]));
+  }
+}
+
+void convolve(const float* const* inputs, const float* weights, int kernel, size_t stride, int channels, float* out) {
+  for (int c = 0; c < channels; c += kLanes) {
+    Lanes sum = zero();
+    for (int tap = 0; tap < kernel; ++tap) sum = fma(load(weights + tap * stride + c), load(inputs[tap] + c), sum);
+    store(out + c, sum / (broadcast(1.0f) + exponential(zero() - sum)));
+  }
+}
+
+void divide_by_length(float epsilon, float scale, int size, float* x) {
+  Lanes squares = zero();
+  for (int i = 0; i < size; i += kLanes) {
+    const Lanes v = keep(load(x + i), size - i, zero());
+    squares = fma(v, v, squares);
+  }
+  const Lanes factor = broadcast(scale / __builtin_sqrtf(fold_sum(squares) + epsilon));
+  for (int i = 0; i < size; i += kLanes) store(x + i, keep(load(x + i) * factor, size - i, load(x + i)));
+}
+
+}  // namespace paceline::PACELINE_ISA

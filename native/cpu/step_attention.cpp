@@ -1,0 +1,111 @@
+// An attention layer: queries, keys and values; keys and values into the cache; attention; its output back to the stream.
+#include <algorithm>
+#include <cstring>
+
+#include "step.h"
+
+namespace paceline {
+
+CacheView Core::Step::cache(const Layer& layer, int kv_head) const {
+  CacheView view = core.cache_.view(static_cast<uint8_t*>(core.pool_.data()), layer.ordinal, kv_head);
+  view.window = layer.kind == LayerKind::Sliding ? s.window : 0;
+  view.softcap = s.attention_softcap;
+  return view;
+}
+
+void Core::Step::attention(const Member& me, Private& own, const Layer& layer) {
+  norm_columns(me, own, layer.attention_norm);
+  const Matrix* const matrices[] = {&layer.q, &layer.k, &layer.v};
+  const size_t k = static_cast<size_t>(layer.q.tiles) * kTileRows, v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
+  const size_t offsets[] = {0, k, v};
+  products(me, own, matrices, offsets, 3);
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c) place_keys(own, layer, c);
+  me.barrier.wait();
+  attend(me, own, layer);
+  quantize_attention(me, s.queries(), s.gated_attention);
+  add_product(me, own, layer.output, work.head_input.views, layer.attention_post_norm);
+}
+
+// Biases, norms and rotation of one column's queries and keys; its key and value into the cache. No barrier.
+void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
+  float* const q = mixed(c);
+  float* const k = q + static_cast<size_t>(layer.q.tiles) * kTileRows;
+  float* const v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
+  const auto add = [](float* to, const float* bias, int size) {
+    for (int i = 0; i < size; ++i) to[i] += bias[i];
+  };
+  const auto norm_heads = [&](float* vectors, const float* weight, int heads) {
+    for (int h = 0; h < heads; ++h) {
+      kernels.rms_norm(vectors + h * s.head_size, weight, s.norm_epsilon, s.head_size, own.norm.data());
+      std::memcpy(vectors + h * s.head_size, own.norm.data(), sizeof(float) * s.head_size);
+    }
+  };
+  if (s.gated_attention) {  // [query | gate] of each head: the gates go apart, the queries together
+    float* gates = work.gates.data() + static_cast<size_t>(c) * padded(s.queries(), kLanesWide);
+    for (int h = 0; h < s.heads; ++h) {
+      std::memcpy(gates + h * s.head_size, q + (2 * h + 1) * s.head_size, sizeof(float) * s.head_size);
+      std::memmove(q + h * s.head_size, q + 2 * h * s.head_size, sizeof(float) * s.head_size);
+    }
+  }
+  if (s.qkv_bias) {
+    add(q, layer.q_bias, s.queries());
+    add(k, layer.k_bias, s.keys());
+    add(v, layer.v_bias, s.keys());
+  }
+  if (s.qk_norm) {
+    norm_heads(q, layer.q_norm, s.heads);
+    norm_heads(k, layer.k_norm, s.kv_heads);
+  }
+  const int position = work.position_of[c];
+  const Rotation& rotation = layer.kind == LayerKind::Sliding && !core.local_.cosine.empty() ? core.local_ : core.rotation_;
+  const float* cosine = rotation.cosine.data() + static_cast<size_t>(position) * (s.rope_size / 2);
+  const float* sine = rotation.sine.data() + static_cast<size_t>(position) * (s.rope_size / 2);
+  kernels.rotate(q, s.heads, s.head_size, s.rope_size, s.rope_pairs, cosine, sine);
+  kernels.rotate(k, s.kv_heads, s.head_size, s.rope_size, s.rope_pairs, cosine, sine);
+  for (int i = 0; i < s.queries(); ++i) q[i] *= s.query_scale;
+  const int page = rows[work.row_of[c]].table[position / kPage];
+  for (int h = 0; h < s.kv_heads; ++h) kernels.write_cache(cache(layer, h), page, position, k + h * s.head_size, v + h * s.head_size);
+}
+
+void Core::Step::attend(const Member& me, Private& own, const Layer& layer) {
+  const int items = static_cast<int>(work.items.size()), group = s.heads / s.kv_heads;
+  std::atomic<int>& next = work.next_item[layer.ordinal];
+  for (int i = next.fetch_add(1, std::memory_order_relaxed); i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
+    const AttentionItem& item = work.items[i];
+    const float* queries[kQueryTile];
+    float* out[kQueryTile];
+    int positions[kQueryTile], count = 0;
+    const auto flush = [&] {
+      kernels.attend(cache(layer, item.kv_head), rows[item.row].table, count, queries, positions, out, own.attention.data());
+      count = 0;
+    };
+    for (int token = 0; token < item.count; ++token) {
+      const int c = work.first_column[item.row] + item.first + token;
+      for (int g = 0; g < group; ++g) {
+        const int head = item.kv_head * group + g;
+        queries[count] = mixed(c) + head * s.head_size;
+        out[count] = work.attention.data() + c * work.stride_attention + head * s.head_size;
+        positions[count] = work.position_of[c];
+        if (++count == kQueryTile) flush();
+      }
+    }
+    if (count) flush();
+  }
+  me.barrier.wait();
+}
+
+// attention [columns][size], gated where it is, as the input of the output product
+void Core::Step::quantize_attention(const Member& me, int size, bool gated) {
+  const auto [begin, end] = me.share(columns);
+  const int blocks = (size + kBlock - 1) / kBlock;
+  for (int c = begin; c < end; ++c) {
+    float* row = work.attention.data() + c * work.stride_attention;
+    std::fill(row + size, row + blocks * kBlock, 0.0f);
+    if (gated) kernels.multiply_gate(work.gates.data() + static_cast<size_t>(c) * padded(size, kLanesWide), false, size, row);
+    kernels.quantize(row, 0, blocks, c, blocks, work.head_input.views);
+  }
+  me.barrier.wait();
+}
+
+}  // namespace paceline

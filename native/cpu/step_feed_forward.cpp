@@ -1,0 +1,146 @@
+// The feed-forward of a layer: dense, or experts. Tokens that chose the same expert are its columns, so that its weights are
+// read once for all of them. A column's sum: experts by ascending id, the shared one last.
+#include <algorithm>
+#include <cstring>
+
+#include "step.h"
+
+namespace paceline {
+
+void Core::Step::feed_forward(const Member& me, Private& own, const Layer& layer) {
+  norm_columns(me, own, layer.ffn_norm);
+  if (!s.experts) {
+    dense(me, own, layer.ffn);
+    return add_product(me, own, layer.ffn.down, work.ffn_input.views, layer.ffn_post_norm);
+  }
+  choose_experts(me, own, layer);
+  run_experts(me, own, layer);
+  if (s.shared_ffn) {
+    dense(me, own, layer.ffn);
+    const auto [begin, end] = me.share(layer.ffn.down.tiles);
+    for (int t = begin; t < end; ++t)
+      kernels.product(layer.ffn.down, t, work.ffn_input.views, columns, Epilogue::Store, work.branch.data(), work.stride_x, own.scratch);
+    me.barrier.wait();
+  }
+  combine(me, layer);
+}
+
+void Core::Step::dense(const Member& me, Private& own, const FeedForward& ffn) {
+  const auto [begin, end] = me.share(ffn.gate.tiles / 2);
+  for (int pair = begin; pair < end; ++pair)
+    kernels.gated_product(ffn.gate, ffn.up, s.gelu, pair, work.width_input.views, columns, work.ffn_input.views, work.ffn_input.blocks, own.scratch);
+  me.barrier.wait();
+}
+
+// Softmax over all experts' logits; the experts_used largest, ties to the lower id.
+void Core::Step::choose_experts(const Member& me, Private& own, const Layer& layer) {
+  ExpertWork& experts = work.experts;
+  const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = shared + kTileRows;
+  const int tiles = layer.router.tiles + (s.shared_ffn ? 1 : 0);
+  const auto [first, last] = me.share(tiles);
+  for (int t = first; t < last; ++t) {
+    const bool routes = t < layer.router.tiles;
+    kernels.product(routes ? layer.router : layer.shared_gate, routes ? t : 0, work.width_input.views, columns, Epilogue::Store,
+                    experts.router.data() + (routes ? 0 : shared), stride, own.scratch);
+  }
+  me.barrier.wait();
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c) {
+    float* weights = experts.router.data() + c * stride;
+    kernels.weigh(weights, weights[kernels.largest(weights, s.experts)], 1.0f, s.experts, weights);
+    float all = 0.0f, chosen = 0.0f;
+    for (int e = 0; e < s.experts; ++e) all += weights[e];
+    for (int e = 0; e < s.experts; ++e) weights[e] /= all;
+    Choice* choices = experts.choices.data() + static_cast<size_t>(c) * s.experts_used;
+    for (int k = 0; k < s.experts_used; ++k) {
+      int best = 0;
+      for (int e = 1; e < s.experts; ++e)
+        if (weights[e] > weights[best]) best = e;
+      choices[k] = {best, weights[best], 0};
+      weights[best] = -1.0f;
+      chosen += choices[k].weight;
+    }
+    if (s.normalize_experts)
+      for (int k = 0; k < s.experts_used; ++k) choices[k].weight /= chosen;
+    std::sort(choices, choices + s.experts_used, [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
+  }
+  me.barrier.wait();
+  if (me.index == 0) group_choices();
+  me.barrier.wait();
+  gather(me);
+}
+
+// By one thread.
+void Core::Step::group_choices() {
+  ExpertWork& experts = work.experts;
+  experts.count.assign(s.experts, 0);
+  experts.first_group.assign(s.experts, 0);
+  experts.active.clear();
+  for (Choice& choice : experts.choices) choice.place = experts.count[choice.expert]++;
+  int group = 0;
+  for (int e = 0; e < s.experts; ++e) {
+    if (!experts.count[e]) continue;
+    experts.active.push_back(e);
+    experts.first_group[e] = group;
+    group += (experts.count[e] + kGroup - 1) / kGroup;
+  }
+  for (Choice& choice : experts.choices) choice.place += experts.first_group[choice.expert] * kGroup;
+}
+
+// The columns' inputs to the places of the experts that they chose.
+void Core::Step::gather(const Member& me) {
+  const ActivationRoom &from = work.width_input, &to = work.experts.input;
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c)
+    for (int k = 0; k < s.experts_used; ++k) {
+      const int place = work.experts.choices[static_cast<size_t>(c) * s.experts_used + k].place;
+      for (int b = 0; b < from.blocks; ++b) {
+        const size_t source = (static_cast<size_t>(c / kGroup) * from.blocks + b) * kGroup, target = (static_cast<size_t>(place / kGroup) * to.blocks + b) * kGroup;
+        if (to.views.quantized) to.views.quantized[target + place % kGroup] = from.views.quantized[source + c % kGroup];
+        if (to.views.wide)
+          for (int i = 0; i < kBlock; ++i) to.views.wide[(target * kBlock) + i * kGroup + place % kGroup] = from.views.wide[(source * kBlock) + i * kGroup + c % kGroup];
+      }
+    }
+  me.barrier.wait();
+}
+
+void Core::Step::run_experts(const Member& me, Private& own, const Layer& layer) {
+  ExpertWork& experts = work.experts;
+  const int active = static_cast<int>(experts.active.size());
+  const int pairs = layer.experts[0].gate.tiles / 2, tiles = layer.experts[0].down.tiles;
+  const auto [first, last] = me.share(active * pairs);
+  for (int unit = first; unit < last; ++unit) {
+    const int e = experts.active[unit / pairs], group = experts.first_group[e];
+    const FeedForward& expert = layer.experts[e];
+    kernels.gated_product(expert.gate, expert.up, s.gelu, unit % pairs, experts.input.from(group), experts.count[e], experts.ffn.from(group), experts.ffn.blocks, own.scratch);
+  }
+  me.barrier.wait();
+  const auto [begin, end] = me.share(active * tiles);
+  for (int unit = begin; unit < end; ++unit) {
+    const int e = experts.active[unit / tiles], group = experts.first_group[e];
+    kernels.product(layer.experts[e].down, unit % tiles, experts.ffn.from(group), experts.count[e], Epilogue::Store,
+                    experts.out.data() + static_cast<size_t>(group) * kGroup * work.stride_x, work.stride_x, own.scratch);
+  }
+  me.barrier.wait();
+}
+
+void Core::Step::combine(const Member& me, const Layer& layer) {
+  const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = shared + kTileRows;
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c) {
+    const Choice* choices = work.experts.choices.data() + static_cast<size_t>(c) * s.experts_used;
+    float* sum = work.mixed.data() + c * work.stride_mixed;
+    std::fill(sum, sum + work.stride_x, 0.0f);
+    for (int k = 0; k < s.experts_used; ++k)
+      kernels.add_scaled(work.experts.out.data() + static_cast<size_t>(choices[k].place) * work.stride_x, choices[k].weight, s.width, sum);
+    if (s.shared_ffn) {
+      float open[kLanesWide] = {1.0f};
+      kernels.multiply_gate(work.experts.router.data() + c * stride + shared, false, 1, open);
+      kernels.add_scaled(work.branch.data() + c * work.stride_x, open[0], s.width, sum);
+    }
+    kernels.add_scaled(sum, 1.0f, s.width, x + c * work.stride_x);
+  }
+  me.barrier.wait();
+}
+
+}  // namespace paceline

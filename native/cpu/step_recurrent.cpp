@@ -1,0 +1,153 @@
+// A gated DeltaNet layer (delta_rule.cpp): convolution by columns, then each value head's state over the tokens of its row.
+// The committed state is only read; the other one gets what the row leaves behind.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "step.h"
+
+namespace paceline {
+namespace {
+
+constexpr float kLengthEpsilon = 1e-6f;
+
+// Convolution and unit lengths of one token: inputs [kernel] -> out [channels] = queries, keys, values.
+void convolve_token(const Kernels& kernels, const Shape& s, const Layer& layer, const float* const* inputs, float* out) {
+  kernels.convolve(inputs, layer.convolution, s.conv_kernel, padded(s.channels(), kLanesWide), s.channels(), out);
+  const float query_scale = 1.0f / __builtin_sqrtf(static_cast<float>(s.key_size));
+  for (int h = 0; h < s.key_heads; ++h) {
+    kernels.divide_by_length(kLengthEpsilon, query_scale, s.key_size, out + h * s.key_size);
+    kernels.divide_by_length(kLengthEpsilon, 1.0f, s.key_size, out + (s.key_heads + h) * s.key_size);
+  }
+}
+
+// What the delta rule reads of `tokens` tokens; the state's parts are the caller's.
+DeltaRule delta_of(const Shape& s, int head, int tokens, const float* convolved, size_t stride, const float* gates, size_t gate_stride) {
+  DeltaRule rule{};
+  rule.tokens = tokens;
+  rule.key_size = s.key_size;
+  rule.value_size = s.value_size;
+  rule.value_stride = padded(s.value_size, kLanesWide);
+  rule.queries = convolved + s.key_head(head) * s.key_size;
+  rule.keys = rule.queries + s.key_heads * s.key_size;
+  rule.values = convolved + 2 * s.key_heads * s.key_size + head * s.value_size;
+  rule.stride = stride;
+  rule.decay = gates + head;
+  rule.beta = gates + s.value_heads + head;
+  rule.gate_stride = gate_stride;
+  return rule;
+}
+
+int delta_parts(const Shape& s) { return (s.value_size + kDeltaPart - 1) / kDeltaPart; }
+
+}  // namespace
+
+void Core::Step::recurrent(const Member& me, Private& own, const Layer& layer) {
+  norm_columns(me, own, layer.attention_norm);
+  const Matrix* const matrices[] = {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta};
+  size_t offsets[4] = {};
+  for (int i = 0; i < 3; ++i) offsets[i + 1] = offsets[i] + static_cast<size_t>(matrices[i]->tiles) * kTileRows;
+  products(me, own, matrices, offsets, 4);
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c) {
+    convolve_column(layer, c);
+    float* gates = work.gates.data() + static_cast<size_t>(c) * 2 * s.value_heads;
+    kernels.delta_gates(mixed(c) + offsets[2], mixed(c) + offsets[3], layer.decay, layer.time_bias, s.value_heads, gates, gates + s.value_heads);
+  }
+  me.barrier.wait();
+  update_states(me, layer);
+  for (int c = begin; c < end; ++c) {
+    float* out = work.attention.data() + c * work.stride_attention;
+    for (int h = 0; h < s.value_heads; ++h) {
+      kernels.rms_norm(out + h * s.value_size, layer.recurrent_norm, s.norm_epsilon, s.value_size, own.norm.data());
+      std::memcpy(out + h * s.value_size, own.norm.data(), sizeof(float) * s.value_size);
+    }
+    kernels.multiply_gate(mixed(c) + offsets[1], true, s.inner(), out);
+  }
+  quantize_attention(me, s.inner(), false);
+  add_product(me, own, layer.output, work.head_input.views, nullptr);
+}
+
+// The row's own columns before this one, and beyond its first the committed state. No barrier.
+void Core::Step::convolve_column(const Layer& layer, int c) {
+  const int r = work.row_of[c], index = c - work.first_column[r], slot = rows[r].slot;
+  const Core::Slot& state = core.slots_[slot];
+  const size_t stride = core.states_->layout().channel_stride;
+  const float* past = core.states_->conv(slot, state.state, layer.ordinal);
+  const float* inputs[kMostTaps];
+  for (int tap = 0; tap < s.conv_kernel; ++tap) {
+    const int back = s.conv_kernel - 1 - tap;  // tokens before this one
+    if (back <= index) inputs[tap] = mixed(c - back);
+    else inputs[tap] = rows[r].position == 0 ? work.zeros.data() : past + (index + tap) * stride;
+  }
+  convolve_token(kernels, s, layer, inputs, work.convolved.data() + c * stride);
+}
+
+// Items: a row, a value head, a part of its values.
+void Core::Step::update_states(const Member& me, const Layer& layer) {
+  RecurrentStates& states = *core.states_;
+  const size_t stride = states.layout().channel_stride;
+  const int parts = delta_parts(s), per_row = s.value_heads * parts;
+  const auto [begin, end] = me.share(static_cast<int>(rows.size()) * per_row);
+  for (int item = begin; item < end; ++item) {
+    const int r = item / per_row, head = item % per_row / parts, part = item % parts, first = work.first_column[r];
+    const Core::Slot& slot = core.slots_[rows[r].slot];
+    DeltaRule rule = delta_of(s, head, static_cast<int>(rows[r].tokens.size()), work.convolved.data() + first * stride, stride,
+                              work.gates.data() + static_cast<size_t>(first) * 2 * s.value_heads, 2 * static_cast<size_t>(s.value_heads));
+    rule.state = rows[r].position == 0 ? nullptr : states.matrix(rows[r].slot, slot.state, layer.ordinal, head);
+    rule.updated = states.matrix(rows[r].slot, slot.state ^ 1, layer.ordinal, head);
+    rule.out = work.attention.data() + first * work.stride_attention + head * s.value_size;
+    rule.out_stride = work.stride_attention;
+    kernels.delta_rule(rule, part);
+  }
+  // The last inputs of the convolution, and the updates for a commit to less than the row.
+  const auto [first_row, last_row] = me.share(static_cast<int>(rows.size()));
+  for (int r = first_row; r < last_row; ++r) {
+    const int slot = rows[r].slot, count = static_cast<int>(rows[r].tokens.size()), first = work.first_column[r], kept = s.conv_kernel - 1;
+    const float* past = states.conv(slot, core.slots_[slot].state, layer.ordinal);
+    float* next = states.conv(slot, core.slots_[slot].state ^ 1, layer.ordinal);
+    for (int i = 0; i < kept; ++i) {
+      const int token = count - kept + i;  // of the row; before it, of the past
+      if (token >= 0) std::memcpy(next + i * stride, mixed(first + token), sizeof(float) * s.channels());
+      else if (rows[r].position == 0) std::fill(next + i * stride, next + (i + 1) * stride, 0.0f);
+      else std::memcpy(next + i * stride, past + (token + kept) * stride, sizeof(float) * stride);
+    }
+    for (int t = 0; count > 1 && count <= kReplay && t < count; ++t) {
+      float* update = states.update(slot, layer.ordinal, t);
+      std::memcpy(update, mixed(first + t), sizeof(float) * s.channels());
+      std::memcpy(update + stride, work.gates.data() + static_cast<size_t>(first + t) * 2 * s.value_heads, sizeof(float) * 2 * s.value_heads);
+    }
+  }
+  me.barrier.wait();
+}
+
+// The slot's other state again, from its committed one and the first `count` updates of its last step.
+void Core::replay(int slot, int count) {
+  RecurrentStates& states = *states_;
+  const size_t stride = states.layout().channel_stride, update_size = states.layout().update_size();
+  const int kept = shape_.conv_kernel - 1, from = slots_[slot].state;
+  const bool fresh = slots_[slot].position == 0;
+  std::vector<float> convolved(stride * count + kLanesWide), zeros(stride);
+  const float* inputs[kMostTaps];
+  for (const Layer& layer : layers_) {
+    if (layer.kind != LayerKind::Recurrent) continue;
+    const float* past = states.conv(slot, from, layer.ordinal);
+    float* next = states.conv(slot, from ^ 1, layer.ordinal);
+    const auto input = [&](int token) -> const float* {
+      return token >= 0 ? states.update(slot, layer.ordinal, token) : fresh ? zeros.data() : past + (token + kept) * stride;
+    };
+    for (int t = 0; t < count; ++t) {
+      for (int tap = 0; tap < shape_.conv_kernel; ++tap) inputs[tap] = input(t - kept + tap);
+      convolve_token(kernels_, shape_, layer, inputs, convolved.data() + t * stride);
+    }
+    for (int i = 0; i < kept; ++i) std::memcpy(next + i * stride, input(count - kept + i), sizeof(float) * shape_.channels());
+    for (int head = 0; head < shape_.value_heads; ++head) {
+      DeltaRule rule = delta_of(shape_, head, count, convolved.data(), stride, states.update(slot, layer.ordinal, 0) + stride, update_size);
+      rule.state = fresh ? nullptr : states.matrix(slot, from, layer.ordinal, head);
+      rule.updated = states.matrix(slot, from ^ 1, layer.ordinal, head);
+      for (int part = 0; part < delta_parts(shape_); ++part) kernels_.delta_rule(rule, part);
+    }
+  }
+}
+
+}  // namespace paceline
