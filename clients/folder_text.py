@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import tokenizers
 
-from ..native.weights import ModelUnreadable, read_metadata
+from ..native.weights import ModelUnreadable, read_metadata, read_object
 from .chat import ChatTemplate
 from .detokenizer import Detokenizer, byte_pieces, decode
 
@@ -25,12 +25,12 @@ class FolderTokenizer:
     def __init__(self, path: Path) -> None:
         """Raises ModelUnreadable."""
         try:
-            text = json.dumps(_object(path / TOKENIZER))
+            text = json.dumps(read_object(path / TOKENIZER))
             self._with_control, self._plain = _read(text), _read(text)
             self._plain.encode_special_tokens = True
             marks = set(self._plain.get_added_tokens_decoder())
             self._pieces = _pieces(text, self._plain.get_vocab(with_added_tokens=True), marks)
-            settings = _object(path / SETTINGS) if (path / SETTINGS).exists() else {}
+            settings = read_object(path / SETTINGS) if (path / SETTINGS).exists() else {}
         except ValueError as problem:
             raise ModelUnreadable(f"cannot turn text into tokens with {path}: {problem}") from None
         self.vocab = max(len(self._pieces), read_metadata(path).vocab)
@@ -57,7 +57,7 @@ class FolderTokenizer:
 def folder_chat_template(path: Path) -> ChatTemplate:
     """The template in a file of its own, or the one among the tokenizer's settings. Raises ModelUnreadable."""
     try:
-        settings = _object(path / SETTINGS) if (path / SETTINGS).exists() else {}
+        settings = read_object(path / SETTINGS) if (path / SETTINGS).exists() else {}
         source = _template(path, settings)
         return ChatTemplate(source, _spelling(settings, "bos_token"), _spelling(settings, "eos_token"))
     except (OSError, ValueError) as problem:
@@ -129,17 +129,3 @@ def _spelling(settings: dict[str, Any], key: str) -> str:
     found = settings.get(key)
     text = found.get("content") if isinstance(found, dict) else found
     return text if isinstance(text, str) else ""
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"the file {path.name} is missing") from None
-    except OSError as problem:
-        raise ValueError(f"the file {path.name} cannot be read ({problem.strerror or problem})") from None
-    except ValueError as problem:
-        raise ValueError(f"the file {path.name} is no JSON ({problem})") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"the file {path.name} holds no JSON object")
-    return found

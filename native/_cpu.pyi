@@ -17,7 +17,7 @@ class Shape:
     ffn: int
     vocab: int
     context: int
-    kinds: Sequence[str]  # write-only: attention, sliding or recurrent, one a layer
+    kinds: Sequence[str]  # attention, sliding or recurrent, one a layer
     rope_size: int
     rope_pairs: bool
     norm_epsilon: float

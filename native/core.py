@@ -7,6 +7,7 @@ what a daemon has to know: model, architecture, device, vocab, context, eos, pag
 import mmap
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -136,31 +137,11 @@ def open_core(
     return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core)
 
 
-# Fields that the C++ shape has under the same name.
-FIELDS = (
-    *(
-        "layers",
-        "width",
-        "heads",
-        "kv_heads",
-        "head_size",
-        "ffn",
-        "vocab",
-        "kinds",
-        "rope_size",
-        "norm_epsilon",
-        "tied",
-    ),
-    *("qkv_bias", "qk_norm", "gated_attention", "post_norms", "window", "embedding_scale", "query_scale"),
-    *("attention_softcap", "final_softcap", "experts", "experts_used", "expert_ffn", "shared_ffn", "normalize_experts"),
-    *("conv_kernel", "key_heads", "value_heads", "key_size", "value_size", "grouped_heads"),
-)
-
-
 def native_shape(shape: ModelShape, context: int) -> Shape:
     native = Shape()
-    for name in FIELDS:
-        setattr(native, name, getattr(shape, name))
+    for field in fields(shape):
+        if hasattr(native, field.name):  # the C++ shape has it under the same name
+            setattr(native, field.name, getattr(shape, field.name))
     native.context = context
     native.rope_pairs = shape.rope_layout == "pairs"
     native.gelu = shape.activation == "gelu"

@@ -1,5 +1,6 @@
 """What every kind of model file gives: its metadata and its tensors, in GGUF's vocabulary."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,3 +67,18 @@ def row_bytes(type: str, columns: int) -> int:
 
 def unreadable(path: Path, reason: str) -> ModelUnreadable:
     return ModelUnreadable(f"cannot read the model {path}: {reason}")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON file that holds an object; raises ValueError naming it."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"the file {path.name} is missing") from None
+    except OSError as problem:
+        raise ValueError(f"the file {path.name} cannot be read ({problem.strerror or problem})") from None
+    except ValueError as problem:
+        raise ValueError(f"the file {path.name} is no JSON ({problem})") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"the file {path.name} holds no JSON object")
+    return found

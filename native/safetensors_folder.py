@@ -4,15 +4,13 @@ Nothing but headers is read here. A tensor that GGUF has in the same form stays 
 when they are asked for.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .folder_config import Config, end_tokens
 from .folder_names import gguf_tensors, is_ignored
-from .model_file import Metadata, Tensor, unreadable
+from .model_file import Metadata, Tensor, read_object, unreadable
 from .nvfp4 import UNUSED, stored_tensors
 from .rearrange import FLOAT_TYPES
 from .safetensors_file import Stored, read_stored
@@ -26,7 +24,7 @@ INDEX = "model.safetensors.index.json"
 def open_folder(path: Path) -> tuple[Metadata, list[Tensor]]:
     """Raises ModelUnreadable."""
     try:
-        config = Config(_object(path / CONFIG))
+        config = Config(read_object(path / CONFIG))
         tensors = list(gguf_tensors(_tensors(path), config.sizes(), config.tied))
         divisors = np.array([config.rope_divisors()], np.float32)  # [1, rope_size / 2]
         if divisors.size:
@@ -39,13 +37,13 @@ def open_folder(path: Path) -> tuple[Metadata, list[Tensor]]:
 def read_folder_metadata(path: Path) -> Metadata:
     """Raises ModelUnreadable."""
     try:
-        return _metadata(path, Config(_object(path / CONFIG)))
+        return _metadata(path, Config(read_object(path / CONFIG)))
     except ValueError as problem:
         raise unreadable(path, str(problem)) from None
 
 
 def _metadata(path: Path, config: Config) -> Metadata:
-    generation = _object(path / GENERATION) if (path / GENERATION).exists() else {}
+    generation = read_object(path / GENERATION) if (path / GENERATION).exists() else {}
     ends = end_tokens(generation) + config.ends
     return Metadata(
         path=path,
@@ -82,7 +80,7 @@ def _shards(path: Path) -> dict[str, set[str]]:
     """The names of the files, and the tensors that each must hold."""
     if not (path / INDEX).exists():
         return {SINGLE: set()}
-    places = _object(path / INDEX).get("weight_map")
+    places = read_object(path / INDEX).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
         raise ValueError(f"the key 'weight_map' of {INDEX} is missing or no object of texts")
     shards: dict[str, set[str]] = {}
@@ -97,18 +95,3 @@ def _float_tensor(stored: Stored) -> Tensor:
     if stored.dtype not in FLOAT_TYPES:
         raise ValueError(f"the tensor {stored.name!r} is {stored.dtype}, supported: {', '.join(FLOAT_TYPES)}")
     return Tensor(stored.name, stored.dtype, stored.rows, stored.columns, stored.raw.reshape(stored.rows, -1))
-
-
-def _object(path: Path) -> dict[str, Any]:
-    """A JSON file that holds an object; raises ValueError naming it."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"the file {path.name} is missing") from None
-    except OSError as problem:
-        raise ValueError(f"the file {path.name} cannot be read ({problem.strerror or problem})") from None
-    except ValueError as problem:
-        raise ValueError(f"the file {path.name} is no JSON ({problem})") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"the file {path.name} holds no JSON object")
-    return found

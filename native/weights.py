@@ -8,7 +8,7 @@ import numpy as np
 
 from .demo_model import DEMO, ModelUnavailable, fetch
 from .gguf_file import DAMAGE, GGUFFile, Truncated
-from .model_file import Metadata, ModelUnreadable, Tensor, unreadable
+from .model_file import Metadata, ModelUnreadable, Tensor, read_object, unreadable
 from .nvfp4 import merged
 from .safetensors_folder import CONFIG, open_folder, read_folder_metadata
 
@@ -20,6 +20,7 @@ __all__ = [
     "find_model",
     "open_model",
     "read_metadata",
+    "read_object",
 ]
 
 END_KEYS = ("eos", "eot", "eom")

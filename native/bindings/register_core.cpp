@@ -28,10 +28,12 @@ paceline::Sampling sampling_of(const py::object& source) {
   return s;
 }
 
+constexpr std::pair<const char*, paceline::LayerKind> kKinds[] = {
+    {"attention", paceline::LayerKind::Attention}, {"sliding", paceline::LayerKind::Sliding}, {"recurrent", paceline::LayerKind::Recurrent}};
+
 paceline::LayerKind layer_kind(const std::string& word) {
-  if (word == "attention") return paceline::LayerKind::Attention;
-  if (word == "sliding") return paceline::LayerKind::Sliding;
-  if (word == "recurrent") return paceline::LayerKind::Recurrent;
+  for (const auto& [name, kind] : kKinds)
+    if (word == name) return kind;
   throw std::invalid_argument("layer kind '" + word + "': expected attention, sliding or recurrent");
 }
 
@@ -108,7 +110,12 @@ void register_core(py::module_& m) {
       FIELD(conv_kernel) FIELD(key_heads) FIELD(value_heads) FIELD(key_size) FIELD(value_size) FIELD(grouped_heads)
 #undef FIELD
       .def_property(
-          "kinds", [](const Shape&) { return py::none(); },
+          "kinds",
+          [](const Shape& shape) {
+            std::vector<std::string> names;
+            for (const paceline::LayerKind kind : shape.kinds) names.push_back(kKinds[static_cast<int>(kind)].first);
+            return names;
+          },
           [](Shape& shape, const std::vector<std::string>& kinds) {
             shape.kinds.clear();
             for (const std::string& kind : kinds) shape.kinds.push_back(layer_kind(kind));

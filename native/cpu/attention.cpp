@@ -96,18 +96,12 @@ Lanes keep_seen(Lanes a, const Query& query, int j, Lanes other) {
   return query.begin > 0 ? keep(other, query.begin - kLanes * j, seen) : seen;
 }
 
-// (e^2x - 1) / (e^2x + 1): within 1e-7 of the truth, which is what a score of the size of the cap is rounded to.
-Lanes tangent(Lanes x) {
-  const Lanes e = exponential(x + x);
-  return (e - broadcast(1.0f)) / (e + broadcast(1.0f));
-}
-
 void weigh_scores(Query& query, const CacheView& cache) {
   const Lanes lowest = broadcast(-__builtin_inff());
   Lanes s[kKeyLanes];
   for (int j = 0; j < kKeyLanes; ++j) {
     s[j] = load(query.weights + kLanes * j);
-    if (cache.softcap != 0.0f) s[j] = broadcast(cache.softcap) * tangent(s[j] / broadcast(cache.softcap));
+    if (cache.softcap != 0.0f) s[j] = broadcast(cache.softcap) * hyperbolic_tangent(s[j] / broadcast(cache.softcap));
     s[j] = keep_seen(s[j], query, j, lowest);
   }
   const float block_peak = fold_larger(larger(larger(s[0], s[1]), larger(s[2], s[3])));

@@ -21,12 +21,8 @@ void multiply_gate(const float* gate, bool silu, int size, float* x) {
   }
 }
 
-// cap * tanh(x / cap), with tanh(y) = 1 - 2 / (e^2y + 1)
 void soft_cap(float cap, int size, float* x) {
-  for (int i = 0; i < size; i += kLanes) {
-    const Lanes e = exponential(load(x + i) * broadcast(2.0f / cap));
-    store(x + i, broadcast(cap) * (broadcast(1.0f) - broadcast(2.0f) / (e + broadcast(1.0f))));
-  }
+  for (int i = 0; i < size; i += kLanes) store(x + i, broadcast(cap) * hyperbolic_tangent(load(x + i) / broadcast(cap)));
 }
 
 }  // namespace paceline::PACELINE_ISA

@@ -189,6 +189,13 @@ def test_a_few_schedules_for_the_other_types_of_the_cache(tiny_model, cache_type
         run_schedule(bench, seed)
 
 
+def test_a_few_schedules_for_blocks_of_256(tiny_model) -> None:
+    path = tiny_model(type="Q4_K", width=256, heads=4, kv_heads=2, head_size=64, ffn=512, vocab=300)
+    bench = Bench(path, 768, (1, 16, 65, 130, 513), (1, 17), plain=True)
+    for seed in range(300, 306):
+        run_schedule(bench, seed)
+
+
 @pytest.fixture(scope="module")
 def smol(demo_model: Path) -> Bench:
     return Bench(demo_model, 1536, (1, 5, 15, 33, 64, 200, 520, 900, 1300), (1, 6, 20), plain=False)
