@@ -48,6 +48,10 @@ class Shape:
     def page_bytes(self, cache_type_k: str, cache_type_v: str) -> int:
         """Bytes of 64 positions of cache, all layers."""
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of one recurrent state, all layers; 0 where none is recurrent."""
+
 class Core:
     def __init__(
         self,
@@ -60,13 +64,15 @@ class Core:
         slots: int,
         pages: int,
         threads: int,
+        states: int = 0,
         isa: str,
         cache_type_k: str = "f16",
         cache_type_v: str = "f16",
     ) -> None:
         """cosine, sine: [context, rope_size / 2]; local: of sliding layers, or empty.
 
-        isa: auto, plain, avx2 or avx512. Cache types: f32, f16, bf16, q8_0, q4_0.
+        states: how many can be kept, resident where touched. isa: auto, plain, avx2 or avx512. Cache types: f32, f16,
+        bf16, q8_0, q4_0.
         """
 
     def load(
@@ -81,6 +87,23 @@ class Core:
         """Per row its predicted tokens and, where row.logits, logits [outputs, vocab]; then the weight bytes."""
 
     def commit(self, slot: int, position: int) -> None: ...
+    def seat(self, slot: int, ids: Sequence[int], state: int | None) -> None:
+        """Stands at len(ids) as if fed exactly `ids`; state: only where layers are recurrent and there are ids."""
+
+    def keep(self, slot: int, state: int) -> None:
+        """Copies the slot's committed recurrent state."""
+
+    def copy_page(self, source: int, target: int) -> None: ...
+    def read_page(self, page: int) -> bytes: ...
+    def write_page(self, page: int, data: bytes) -> None: ...
+    def read_state(self, state: int) -> bytes:
+        """The position as int64, then state_bytes of float32; little-endian."""
+
+    def write_state(self, state: int, data: bytes) -> None: ...
+    @property
+    def state_bytes(self) -> int:
+        """Of one kept state; 0 where no layer is recurrent."""
+
     @property
     def isa(self) -> str: ...
     @property

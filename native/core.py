@@ -1,7 +1,8 @@
 """The face of everything that computes: opens a model file on a device and runs ragged steps.
 
 `open_core` gives an object with `step(rows)` and `commit(slot, position)` (see reference.py for the contract) and with
-what a daemon has to know: model, architecture, device, vocab, context, eos, page_bytes, pages.
+what a daemon has to know: model, architecture, device, vocab, context, eos, page_bytes, pages, state_bytes,
+fingerprint. What was computed once is used again by `seat` and the copies beside it (see stepper.py).
 """
 
 import mmap
@@ -9,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,27 +19,17 @@ from tqdm import tqdm
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
 from .arrange import arranged
+from .fingerprint import Fingerprint
 from .model import ROPE_FREQUENCIES, ModelShape
 from .quantize import quantized
 from .reference import Reference
 from .rope import Table, local_rope_table, rope_table
+from .stepper import ReferenceStepper, Stepper
 from .weights import Metadata, ModelUnreadable, Tensor, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
 EMPTY = np.empty(0, np.float32)
-
-Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None]
-
-
-class Stepper(Protocol):
-    """The ragged step of one implementation. Wrong rows and positions are ValueError, and then nothing has changed."""
-
-    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
-        """Per row its predicted tokens and, where asked for, logits float32 [outputs, vocab]; then the weight bytes."""
-
-    def commit(self, slot: int, position: int) -> None:
-        """Moves a slot to an absolute position: where it stands, anywhere its last step reached, or 0."""
 
 
 class Core:
@@ -47,7 +38,16 @@ class Core:
     `pages` pages of 64 positions are shared by `slots` slots. All computing is in `step`, which releases the GIL.
     """
 
-    def __init__(self, metadata: Metadata, context: int, pages: int, page_bytes: int, device: str, stepper: Stepper):
+    def __init__(
+        self,
+        metadata: Metadata,
+        context: int,
+        pages: int,
+        page_bytes: int,
+        device: str,
+        stepper: Stepper,
+        fingerprint: Fingerprint,
+    ):
         self.model = metadata.name
         self.architecture = metadata.architecture
         self.vocab = metadata.vocab
@@ -57,30 +57,18 @@ class Core:
         self.page_bytes = page_bytes
         self.device = device
         self.stepper = stepper
-        # The two methods of the stepper as they are: commit is called for every row of every step.
+        self.state_bytes = stepper.state_bytes
+        self.fingerprint = fingerprint.hexdigest()  # of the model and the cache types
+        # The methods of the stepper as they are: commit is called for every row of every step.
         self.step = stepper.step
         self.commit = stepper.commit
-
-
-class ReferenceStepper:
-    """The NumPy reference behind the interface of the cores; greedy only."""
-
-    def __init__(self, reference: Reference):
-        self.reference = reference
-        self.weight_bytes = sum(weights.nbytes for weights in reference.weights.values())
-
-    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
-        for row in rows:
-            if row.sampling is not None:
-                raise ValueError("the NumPy reference decodes greedily; sampling options are the C++ core's")
-        results = self.reference.step(rows)
-        outputs = [
-            (result.tokens, result.logits if row.logits else None) for row, result in zip(rows, results, strict=True)
-        ]
-        return list(outputs), self.weight_bytes
-
-    def commit(self, slot: int, position: int) -> None:
-        self.reference.commit(slot, position)
+        self.seat = stepper.seat
+        self.keep = stepper.keep
+        self.copy_page = stepper.copy_page
+        self.read_page = stepper.read_page
+        self.write_page = stepper.write_page
+        self.read_state = stepper.read_state
+        self.write_state = stepper.write_state
 
 
 def open_core(
@@ -89,6 +77,7 @@ def open_core(
     slots: int,
     context: int | None = None,
     cache_bytes: int | None = None,
+    states: int = 0,
     threads: int | None = None,
     isa: str = "auto",
     cache_type_k: str = "f16",
@@ -100,8 +89,9 @@ def open_core(
     """Loads a model: `kind` "cpu" is the C++ core, "reference" the NumPy one.
 
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
-    by default what all slots need at full context. threads: by default the processors this process may use.
-    quantize: what float matrices become, "q8_0" or "q4_0".
+    by default what all slots need at full context. states: how many recurrent states can be kept, resident where
+    touched. threads: by default the processors this process may use. quantize: what float matrices become, "q8_0" or
+    "q4_0".
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
     Raises ModelUnreadable for the file, ValueError for the other arguments.
     """
@@ -119,22 +109,26 @@ def open_core(
     pages = slots * -(-context // PAGE) if cache_bytes is None else cache_bytes // page_bytes
     if pages < 1:
         raise ValueError(f"a cache of {cache_bytes} bytes holds no page of {page_bytes} bytes")
+    fingerprint = Fingerprint(shape, cache_type_k, cache_type_v)
     if kind == "reference":
-        stepper: Stepper = ReferenceStepper(Reference(shape, tensors))
-        return Core(metadata, context, pages, page_bytes, "numpy", stepper)
+        for tensor in arranged(shape, tensors):
+            fingerprint.add(tensor, tensor.data)
+        stepper: Stepper = ReferenceStepper(Reference(shape, tensors), slots, context)
+        return Core(metadata, context, pages, page_bytes, "numpy", stepper, fingerprint)
     threads = threads or len(os.sched_getaffinity(0))
     core = NativeCore(
         native,
         *rotations(shape, context),
         slots=slots,
         pages=pages,
+        states=states,
         threads=threads,
         isa=isa,
         cache_type_k=cache_type_k,
         cache_type_v=cache_type_v,
     )
-    load(core, arranged(shape, tensors), progress)
-    return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core)
+    load(core, arranged(shape, tensors), fingerprint, progress)
+    return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core, fingerprint)
 
 
 def native_shape(shape: ModelShape, context: int) -> Shape:
@@ -154,7 +148,7 @@ def rotations(shape: ModelShape, context: int) -> tuple[Table, Table, Table, Tab
     return *rope_table(shape, context), *local
 
 
-def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
+def load(core: NativeCore, tensors: Sequence[Tensor], fingerprint: Fingerprint, progress: bool) -> None:
     total = sum(tensor.nbytes for tensor in tensors)
     with tqdm(
         total=total, unit="B", unit_scale=True, desc="loading", disable=None if progress else True, leave=False
@@ -164,6 +158,7 @@ def load(core: NativeCore, tensors: Sequence[Tensor], progress: bool) -> None:
                 continue
             try:
                 data = tensor.data
+                fingerprint.add(tensor, data)
                 core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales)
             except ValueError as problem:
                 raise ModelUnreadable(f"cannot use the model: {problem}") from None

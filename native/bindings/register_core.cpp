@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <string_view>
+
 #include "core.h"
 #include "register.h"
 
@@ -11,6 +13,7 @@ using paceline::Core;
 
 namespace {
 
+using Unlocked = py::call_guard<py::gil_scoped_release>;
 using FloatTable = py::array_t<float, py::array::c_style | py::array::forcecast>;
 
 paceline::Sampling sampling_of(const py::object& source) {
@@ -96,6 +99,16 @@ py::tuple step(Core& core, const py::sequence& sources) {
   return py::make_tuple(results, result.weight_bytes);
 }
 
+// Bytes of a known size, filled in place: pages and states may be large.
+template <class Fill>
+py::bytes filled(size_t size, Fill fill) {
+  py::bytes data(nullptr, size);
+  fill(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(data.ptr())));
+  return data;
+}
+
+const uint8_t* begin_of(const std::string_view& data) { return reinterpret_cast<const uint8_t*>(data.data()); }
+
 }  // namespace
 
 void register_core(py::module_& m) {
@@ -125,18 +138,19 @@ void register_core(py::module_& m) {
           [](const Shape& shape, const std::string& cache_type_k, const std::string& cache_type_v) {
             return Core::cache_layout(shape, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)).page_bytes();
           },
-          py::arg("cache_type_k"), py::arg("cache_type_v"));
+          py::arg("cache_type_k"), py::arg("cache_type_v"))
+      .def_property_readonly("state_bytes", [](const Shape& shape) { return Core::recurrent_layout(shape).state_bytes(); });
 
   py::class_<Core>(m, "Core")
       .def(py::init([](const Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, int slots, int pages,
-                       int threads, const std::string& isa, const std::string& cache_type_k, const std::string& cache_type_v) {
+                       int threads, int states, const std::string& isa, const std::string& cache_type_k, const std::string& cache_type_v) {
              const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
-             const paceline::Options options = {slots, pages, threads, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)};
+             const paceline::Options options = {slots, pages, threads, states, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)};
              return std::make_unique<Core>(shape, options, rotation(cosine, sine, size),
                                            local_cosine.size() ? rotation(local_cosine, local_sine, size) : paceline::Rotation{});
            }),
            py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::kw_only(), py::arg("slots"), py::arg("pages"),
-           py::arg("threads"), py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
+           py::arg("threads"), py::arg("states") = 0, py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
       .def("load",
            [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales) {
              const py::buffer_info info = data.request();
@@ -146,6 +160,19 @@ void register_core(py::module_& m) {
            py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scales") = std::vector<float>())
       .def("step", &step, py::arg("rows"))
       .def("commit", &Core::commit, py::arg("slot"), py::arg("position"))
+      .def("seat", &Core::seat, py::arg("slot"), py::arg("ids"), py::arg("state"), Unlocked())
+      .def("keep", &Core::keep, py::arg("slot"), py::arg("state"), Unlocked())
+      .def("copy_page", &Core::copy_page, py::arg("source"), py::arg("target"), Unlocked())
+      .def(
+          "read_page", [](const Core& core, int page) { return filled(core.page_bytes(), [&](uint8_t* out) { core.read_page(page, out); }); }, py::arg("page"))
+      .def(
+          "write_page", [](Core& core, int page, const py::bytes& data) { core.write_page(page, begin_of(data), std::string_view(data).size()); }, py::arg("page"), py::arg("data"))
+      .def(
+          "read_state", [](const Core& core, int state) { return filled(core.state_file_bytes(), [&](uint8_t* out) { core.read_state(state, out); }); }, py::arg("state"))
+      .def(
+          "write_state", [](Core& core, int state, const py::bytes& data) { core.write_state(state, begin_of(data), std::string_view(data).size()); }, py::arg("state"),
+          py::arg("data"))
+      .def_property_readonly("state_bytes", &Core::state_bytes)
       .def_property_readonly("isa", &Core::isa)
       .def_property_readonly("weight_bytes", &Core::weight_bytes)
       .def_property_readonly("head_bytes", &Core::head_bytes);

@@ -7,14 +7,6 @@
 #include "work.h"
 
 namespace paceline {
-namespace {
-
-RecurrentLayout recurrent_layout(const Shape& shape, int slots) {
-  return {shape.layers_of(true), slots, shape.conv_kernel, (shape.channels() + 15) / 16 * 16, shape.value_heads, shape.key_size,
-          (shape.value_size + 15) / 16 * 16, Core::kReplay};
-}
-
-}  // namespace
 
 int Shape::layers_of(bool recurrent) const {
   return static_cast<int>(std::count_if(kinds.begin(), kinds.end(), [&](LayerKind kind) { return (kind == LayerKind::Recurrent) == recurrent; }));
@@ -24,6 +16,7 @@ Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotati
     : shape_(shape), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape, options.key_type, options.value_type)), layers_(shape.layers),
       rotation_(std::move(rotation)), local_(std::move(local)) {
   if (options.slots < 1 || options.pages < 1 || options.threads < 1) throw std::invalid_argument("slots, pages and threads must be at least 1");
+  if (options.states < 0) throw std::invalid_argument("states must be at least 0");
   if (shape.kinds.size() != layers_.size()) throw std::invalid_argument("a shape names the kind of every layer");
   if (shape.key_size > kDeltaKeys) throw std::invalid_argument("recurrent heads of " + std::to_string(shape.key_size) + " keys, expected at most " + std::to_string(kDeltaKeys));
   if (shape.conv_kernel > kMostTaps) throw std::invalid_argument("a convolution of " + std::to_string(shape.conv_kernel) + " taps, expected at most " + std::to_string(kMostTaps));
@@ -34,7 +27,13 @@ Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotati
     layers_[l].experts.resize(shape.experts);
   }
   pool_ = Mapping(cache_.page_bytes() * options.pages);
-  if (ordinal[1]) states_ = std::make_unique<RecurrentStates>(recurrent_layout(shape, options.slots));
+  if (ordinal[1]) {
+    RecurrentLayout layout = recurrent_layout(shape);
+    layout.slots = options.slots;
+    layout.kept = options.states;
+    states_ = std::make_unique<RecurrentStates>(layout);
+    kept_.assign(options.states, kNothing);
+  }
   slots_.resize(options.slots);
   for (Slot& slot : slots_) slot.ids.resize(shape.context);
   work_ = std::make_unique<Work>();
@@ -48,6 +47,16 @@ CacheLayout Core::cache_layout(const Shape& shape, CacheType key_type, CacheType
   return layout;
 }
 
+RecurrentLayout Core::recurrent_layout(const Shape& shape) {
+  return {.layers = shape.layers_of(true),
+          .kernel = shape.conv_kernel,
+          .channel_stride = (shape.channels() + 15) / 16 * 16,
+          .value_heads = shape.value_heads,
+          .key_size = shape.key_size,
+          .value_stride = (shape.value_size + 15) / 16 * 16,
+          .replay = kReplay};
+}
+
 size_t Core::logits_stride() const { return static_cast<size_t>(head().tiles) * kTileRows; }
 
 uint64_t Core::weight_bytes() const {
@@ -57,7 +66,7 @@ uint64_t Core::weight_bytes() const {
 }
 
 void Core::commit(int slot, int position) {
-  if (slot < 0 || slot >= options_.slots) throw std::invalid_argument("slot " + std::to_string(slot) + " is not one of " + std::to_string(options_.slots));
+  check_slot(slot);
   Slot& state = slots_[slot];
   if (position != 0 && position != state.position && (position < state.position || position > state.reached))
     throw std::invalid_argument("slot " + std::to_string(slot) + " stands at " + std::to_string(state.position) + " and its last step reached " +

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct Options {
   int slots = 1;
   int pages = 1;
   int threads = 1;
+  int states = 0;  // kept copies of a slot's recurrent state
   std::string isa = "auto";
   CacheType key_type = CacheType::F16, value_type = CacheType::F16;
 };
@@ -141,6 +143,21 @@ class Core {
   void commit(int slot, int position);
   static constexpr int kReplay = 64;
 
+  // seats.cpp: all throw std::invalid_argument, and then nothing has changed.
+  // Puts the slot where it would stand had it been fed exactly `ids`. Their keys and values are wherever the tables of its
+  // later rows point; what recurrent layers made of them is the kept state `state`, which only models with such layers take.
+  void seat(int slot, const std::vector<int32_t>& ids, std::optional<int> state);
+  void keep(int slot, int state);  // the committed recurrent state of the slot, and its position, into kept state `state`
+  void copy_page(int source, int target);  // keys and values of all layers
+  void read_page(int page, uint8_t* out) const;  // [page_bytes()]
+  void write_page(int page, const uint8_t* data, size_t size);
+  void read_state(int state, uint8_t* out) const;  // [state_file_bytes()]: the position as int64, then the state as it lies
+  void write_state(int state, const uint8_t* data, size_t size);
+
+  size_t page_bytes() const { return cache_.page_bytes(); }
+  size_t state_bytes() const { return states_ ? states_->layout().state_bytes() : 0; }  // of one kept state
+  size_t state_file_bytes() const { return sizeof(int64_t) + state_bytes(); }
+  static RecurrentLayout recurrent_layout(const Shape& shape);  // without slots and kept states
   static CacheLayout cache_layout(const Shape& shape, CacheType key_type, CacheType value_type);
   const Shape& shape() const { return shape_; }
   const char* isa() const { return kernels_.name; }
@@ -158,8 +175,14 @@ class Core {
   struct Work;
   class Step;
 
+  static constexpr int kNothing = -1;
+
   const Matrix& head() const { return shape_.tied ? embedding_ : head_; }
   void check(const std::vector<Row>& rows) const;
+  void check_slot(int slot) const;
+  void check_state(int state) const;   // that there is such a one
+  void check_filled(int state) const;  // and that it holds something
+  uint8_t* page(int index) const;
   void load_outer(const std::string& name, const Source& source);
   void load_layer(Layer& layer, const std::string& part, const Source& source);
   void load_matrix(Matrix& matrix, const Source& source, int rows, int columns, bool paired = false);
@@ -181,6 +204,7 @@ class Core {
   Rotation rotation_, local_;
   Mapping pool_;
   std::unique_ptr<RecurrentStates> states_;
+  std::vector<int> kept_;  // [options.states] positions of the kept states, or kNothing
   std::vector<Slot> slots_;
   std::unique_ptr<Work> work_;
 

@@ -3,6 +3,8 @@
 //
 // A state is the last conv_kernel - 1 inputs of the convolution [kernel - 1][channel_stride], oldest first, and the matrix
 // S [value_heads][key_size][value_stride]. At position 0 it is all zeros, whatever memory holds.
+//
+// Behind those of the slots are the kept ones: copies of committed states that belong to no slot.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +14,12 @@
 namespace paceline {
 
 struct RecurrentLayout {
-  int layers = 0, slots = 0, kernel = 0, channel_stride = 0, value_heads = 0, key_size = 0, value_stride = 0, replay = 0;
+  int layers = 0, slots = 0, kept = 0, kernel = 0, channel_stride = 0, value_heads = 0, key_size = 0, value_stride = 0, replay = 0;
 
   size_t conv_size() const { return static_cast<size_t>(kernel - 1) * channel_stride; }
   size_t matrix_size() const { return static_cast<size_t>(key_size) * value_stride; }  // of one value head
   size_t state_size() const { return conv_size() + matrix_size() * value_heads; }
+  size_t state_bytes() const { return sizeof(float) * state_size() * layers; }  // of all layers
   size_t update_size() const { return static_cast<size_t>(channel_stride) + 2 * value_heads; }  // conv input, decay, beta
 };
 
@@ -24,12 +27,16 @@ class RecurrentStates {
  public:
   explicit RecurrentStates(const RecurrentLayout& layout)
       : layout_(layout),
-        states_(sizeof(float) * layout.state_size() * layout.layers * layout.slots * 2),
+        states_(layout.state_bytes() * (2 * static_cast<size_t>(layout.slots) + layout.kept)),
         updates_(sizeof(float) * layout.update_size() * layout.replay * layout.layers * layout.slots) {}
 
   const RecurrentLayout& layout() const { return layout_; }
   float* conv(int slot, int which, int layer) { return state(slot, which, layer); }
   float* matrix(int slot, int which, int layer, int head) { return state(slot, which, layer) + layout_.conv_size() + layout_.matrix_size() * head; }
+
+  // All layers of a state, one behind the other: state_bytes().
+  float* whole(int slot, int which) { return state(slot, which, 0); }
+  float* kept(int index) { return state(layout_.slots, index, 0); }
 
   // The parts of one token's update: the input of the convolution, then decay and beta [value_heads] each.
   float* update(int slot, int layer, int token) {
