@@ -20,6 +20,7 @@ from ._cpu import Core as NativeCore
 from ._cpu import Shape
 from .arrange import arranged
 from .fingerprint import Fingerprint
+from .machine import cache_pages, read_memory
 from .model import ROPE_FREQUENCIES, ModelShape
 from .quantize import quantized
 from .reference import Reference
@@ -77,6 +78,7 @@ def open_core(
     slots: int,
     context: int | None = None,
     cache_bytes: int | None = None,
+    keep_free: int | None = None,
     states: int = 0,
     threads: int | None = None,
     isa: str = "auto",
@@ -89,11 +91,11 @@ def open_core(
     """Loads a model: `kind` "cpu" is the C++ core, "reference" the NumPy one.
 
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
-    by default what all slots need at full context. states: how many recurrent states can be kept, resident where
-    touched. threads: by default the processors this process may use. quantize: what float matrices become, "q8_0" or
-    "q4_0".
+    by default what all slots need at full context, if there is memory for it beside the model and `keep_free` bytes
+    (machine.cache_pages). states: how many recurrent states can be kept, resident where touched. threads: by default
+    the processors this process may use. quantize: what float matrices become, "q8_0" or "q4_0".
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
-    Raises ModelUnreadable for the file, ValueError for the other arguments.
+    Raises ModelUnreadable for the file, MemoryError, ValueError for the other arguments.
     """
     metadata, tensors = open_model(path)
     if quantize is not None:
@@ -106,7 +108,11 @@ def open_core(
     if kind == "reference":
         cache_type_k = cache_type_v = "f16"
     page_bytes = native.page_bytes(cache_type_k, cache_type_v)
-    pages = slots * -(-context // PAGE) if cache_bytes is None else cache_bytes // page_bytes
+    if cache_bytes is None:
+        taken = sum(tensor.nbytes for tensor in tensors) + 2 * slots * native.state_bytes
+        pages = cache_pages(slots * -(-context // PAGE), slots, page_bytes, read_memory(), taken, keep_free)
+    else:
+        pages = cache_bytes // page_bytes
     if pages < 1:
         raise ValueError(f"a cache of {cache_bytes} bytes holds no page of {page_bytes} bytes")
     fingerprint = Fingerprint(shape, cache_type_k, cache_type_v)

@@ -1,11 +1,89 @@
-"""What a result was measured on."""
+"""What a result was measured on, and how much memory there is to take."""
 
 import os
 import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16")
+GIB = 2**30
+# Of the two generations of control groups: its mount, what a group may take, what it has taken.
+CGROUPS = {
+    "": ("sys/fs/cgroup", "memory.max", "memory.current"),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that this process could have, of the machine's or of its control group, whichever is less."""
+
+    total: int
+    free: int  # without swapping anything out
+
+
+def read_memory(root: Path = Path("/")) -> Memory | None:
+    """As Linux tells it below `root`; None where it does not."""
+    try:
+        lines = (line.split() for line in (root / "proc/meminfo").read_text().splitlines())
+        sizes = {words[0]: 1024 * int(words[1]) for words in lines if len(words) > 1}
+        memory = Memory(sizes["MemTotal:"], sizes["MemAvailable:"])
+    except (OSError, ValueError, KeyError):
+        return None
+    limits = [memory, *_group_limits(root)]
+    return Memory(min(limit.total for limit in limits), max(0, min(limit.free for limit in limits)))
+
+
+def cache_pages(
+    needed: int, least: int, page_bytes: int, memory: Memory | None, taken: int, keep_free: int | None
+) -> int:
+    """Pages of a cache that nobody gave a size: the `needed` ones, or as many as there is memory for.
+
+    least: fewer are of no use, and MemoryError. taken: bytes that the rest of the process will take. keep_free: bytes
+    that stay free for everybody else; None: a tenth of the memory, at most a GiB.
+    """
+    if memory is None:
+        return needed
+    spared = min(GIB, memory.total // 10) if keep_free is None else keep_free
+    room = memory.free - taken - spared
+    pages = min(needed, max(0, room) // page_bytes)
+    if pages < min(least, needed):
+        raise MemoryError(
+            f"{least} pages of cache take {least * page_bytes} bytes, and of the {memory.free} that are free the model "
+            f"takes {taken} and {spared} stay free"
+        )
+    return pages
+
+
+def _group_limits(root: Path) -> Iterator[Memory]:
+    """Of the process's control groups and those around them, where they have a limit."""
+    try:
+        groups = [line.split(":", 2) for line in (root / "proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        return
+    for _, controllers, path in (group for group in groups if len(group) == 3):
+        for controller in controllers.split(","):
+            if controller not in CGROUPS:
+                continue
+            mount, most, used = CGROUPS[controller]
+            own = Path(path.lstrip("/"))
+            for folder in (own, *own.parents):
+                limit = _group_limit(root / mount / folder, most, used)
+                if limit:
+                    yield limit
+
+
+def _group_limit(folder: Path, most: str, used: str) -> Memory | None:
+    try:
+        total = int((folder / most).read_text())  # "max" is none
+        words = (folder / "memory.stat").read_text().split()
+        stat = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+        files = stat.get("total_inactive_file", stat.get("inactive_file", 0))
+        return Memory(total, total - int((folder / used).read_text()) + files)
+    except (OSError, ValueError):
+        return None
 
 
 def describe_machine() -> dict[str, Any]:
