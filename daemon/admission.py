@@ -1,90 +1,124 @@
-"""Who gets a slot and its pages, and when: the queue and the leases.
+"""Who gets a slot and its pages, and when: the waiting set and the leases.
 
-A START gets a slot and all pages of its whole life, or waits in the queue, or is refused; every check comes before any
-change. The queue is first in, first out: a START passes its head only by naming a free slot.
+A START gets a slot and all pages of its whole life, or waits, or is refused; every check comes before any change.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from ..protocol import Refusal, Start
+from .cache import Cache
 from .limits import Limits, pages_for
-from .pages import PagePool
 from .plan import EngineInfo
-from .requests import Request, State, new_request
+from .requests import Request, State, draw_seed, new_request
 from .slots import Slots
+from .snapshots import Origin
 from .starts import check_start
+from .waiting import Waiting
+
+FindOrigin = Callable[[tuple[int, ...]], Origin]
 
 
 class Admission:
-    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int]) -> None:
+    def __init__(self, info: EngineInfo, limits: Limits, cache: Cache, draw_seed: Callable[[], int]) -> None:
         self._info = info
         self._limits = limits
+        self._cache = cache
         self._draw_seed = draw_seed
+        self._settled = True  # nobody who waits can be admitted as things stand
         self.slots = Slots(limits.slots)
-        self.pages = PagePool(limits.pages)
-        self.queue: deque[Request] = deque()
+        self.waiting = Waiting()
 
-    def start(self, start: Start, now: float) -> Request:
-        """A new request, in a slot or in the queue."""
+    def start(self, start: Start, now: float, find_origin: FindOrigin | None = None) -> Request:
+        """A new request, in a slot or waiting for one. `find_origin` says what a prompt starts from; it may refuse."""
         self.check_slot(start.slot)
         prompt = check_start(start, self._info, self._limits)
-        slot = self._choose_slot(start.slot, pages_for(len(prompt) + start.total - 1))
-        request = new_request(start, prompt, self._info.eos, self._draw_seed, now)
+        self._check_size(pages_for(len(prompt) + start.total - 1))
+        origin = None if find_origin is None else find_origin(prompt)
+        request = new_request(start, prompt, self._info.eos, now, origin)
+        slot = self._choose_slot(request, start.slot)
+        draw_seed(request, self._draw_seed)
+        if origin is not None:
+            self._cache.snapshots.hold(origin)
         if slot is None:
-            self.queue.append(request)
+            self.waiting.add(request)
+            self._settled = False
         else:
             self._admit(request, slot, now)
         return request
 
     def next(self, now: float) -> Request | None:
-        """Admits the head of the queue, if there is a place for it."""
+        """Admits whoever of those that wait is next, if there is a place."""
         slot = self.slots.free()
-        if not self.queue or slot is None or self.queue[0].pages > self.pages.free:
+        if self._settled or slot is None:
             return None
-        request = self.queue.popleft()
+        request = self.waiting.next(self._cache.fits)
+        if request is None:
+            self._settled = True
+            return None
+        self.waiting.pass_over(request)
         self._admit(request, slot, now)
         return request
 
     def vacate(self, request: Request) -> None:
-        """Takes back what a request that ends holds: slot and pages, or its place in the queue."""
+        """Takes back what a request that ends holds: slot and pages, or its place among those that wait."""
+        self._settled = False
         if request.slot is None or request.epoch is None:
-            self.queue.remove(request)
+            self.waiting.remove(request)
+            if request.origin is not None:
+                self._cache.snapshots.let_go(request.origin)
             return
+        self._cache.leave(request)
         self.slots.release(request.slot, request.epoch)
-        self.pages.release(request.table)
+
+    def freed(self) -> None:
+        """Pages may have become free: those that wait are to be asked again."""
+        self._settled = False
 
     def check_slot(self, slot: int | None) -> None:
         if slot is not None and slot >= len(self.slots):
             raise Refusal("no_such_slot", f"slot {slot}: expected 0 to {len(self.slots) - 1}")
 
     def _admit(self, request: Request, slot: int, now: float) -> None:
-        request.table = self.pages.allocate(request.pages)
+        self._cache.seat(request, slot)
         request.slot, request.epoch = slot, self.slots.lease(slot, request.req_id)
         request.state = State.PREFILL
         request.admitted = now
 
-    def _choose_slot(self, wanted: int | None, pages: int) -> int | None:
-        """The slot to admit to now; None is the queue."""
-        if pages > len(self.pages):
-            raise self._too_few(pages - len(self.pages), "a retry cannot help: the whole cache is smaller than that")
-        fits = pages <= self.pages.free
+    def _choose_slot(self, request: Request, wanted: int | None) -> int | None:
+        """The slot to admit to now; None: it waits."""
         if wanted is not None:
             if self.slots.owners[wanted] is not None:
                 raise Refusal("slot_busy", f"slot {wanted} belongs to request {self.slots.owners[wanted]}")
-            if not fits:
-                raise self._too_few(pages - self.pages.free, "retry when a request has ended")
+            if not self._cache.fits(request):
+                raise self._too_few(
+                    max(self._cache.missing(request.pages), self._info.page_bytes), "retry when a request has ended"
+                )
             return wanted
         slot = self.slots.free()
-        if slot is not None and fits and not self.queue:
+        self.waiting.add(request)
+        chosen = None if slot is None else self.waiting.next(self._cache.fits)
+        if chosen is request:
+            self.waiting.pass_over(request)
             return slot
-        if len(self.queue) >= self._limits.queue:
-            raise Refusal(
-                "queue_full", f"there is no place for it now, and {len(self.queue)} requests wait already: retry later"
-            )
+        self.waiting.remove(request)
+        self._check_queue(len(request.prompt))
         return None
 
-    def _too_few(self, pages: int, advice: str) -> Refusal:
-        return Refusal("kv_budget", f"the cache lacks {pages * self._info.page_bytes} bytes for this request: {advice}")
+    def _check_size(self, pages: int) -> None:
+        if pages > self._limits.pages:
+            missing = (pages - self._limits.pages) * self._info.page_bytes
+            raise self._too_few(missing, "a retry cannot help: the whole cache is smaller than that")
+
+    def _check_queue(self, prompt_tokens: int) -> None:
+        count, tokens = len(self.waiting), self.waiting.prompt_tokens
+        if count >= self._limits.queue or tokens + prompt_tokens > self._limits.queue_tokens:
+            raise Refusal(
+                "queue_full",
+                f"there is no place for it now, and {count} requests with {tokens} tokens of prompt wait already, "
+                f"of at most {self._limits.queue} and {self._limits.queue_tokens}: retry later",
+            )
+
+    def _too_few(self, missing: int, advice: str) -> Refusal:
+        return Refusal("kv_budget", f"the cache lacks {missing} bytes for this request: {advice}")

@@ -41,7 +41,12 @@ class Config:
     step_tokens: int = 64
     prefill_tokens: int = 512
     queue: int = 64
+    queue_tokens: int = 1 << 20
     cache_bytes: int | None = None
+    keep_free: int | None = None
+    states: int = 16
+    reuse: bool = True
+    coalesce: bool = False
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
     auto: bool = False
@@ -86,10 +91,36 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         "--queue", type=_at_least(0), default=64, metavar="N", help="requests that may wait for a slot (default 64)"
     )
     room.add_argument(
+        "--queue-tokens",
+        type=_at_least(0),
+        default=1 << 20,
+        metavar="N",
+        help="tokens of prompt that may wait for a slot, in all (default 1048576)",
+    )
+    room.add_argument(
         "--cache-bytes",
         type=_at_least(1),
         metavar="N",
-        help="size of the whole cache (default: what all slots need at full context)",
+        help="size of the whole cache (default: what all slots need at full context, or what memory allows)",
+    )
+    room.add_argument(
+        "--keep-free",
+        type=_at_least(0),
+        metavar="N",
+        help="bytes of memory that the default cache leaves to others (default: 1 GiB, at most a tenth)",
+    )
+    room.add_argument(
+        "--states",
+        type=_at_least(0, MOST_SLOTS),
+        default=16,
+        metavar="N",
+        help="kept states of models with recurrent layers, for snapshots and known beginnings (default 16)",
+    )
+    room.add_argument(
+        "--no-reuse",
+        dest="reuse",
+        action="store_false",
+        help="compute every prompt from its first token, also where its beginning is in the cache",
     )
     for short, long, what in (("-ctk", "--cache-type-k", "keys"), ("-ctv", "--cache-type-v", "values")):
         room.add_argument(
@@ -120,6 +151,11 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         default=512,
         metavar="N",
         help="most tokens of a step in which nobody does (default 512)",
+    )
+    turns.add_argument(
+        "--coalesce",
+        action="store_true",
+        help="equal deterministic requests that overlap in time share one row (in auto mode)",
     )
     turns.add_argument("--auto", action="store_true", help="regrant always: no request ever parks")
 

@@ -13,7 +13,21 @@ from typing import Any, Protocol
 from .config import Config
 from .limits import Limits, pages_for
 from .null_engine import NullEngine
-from .plan import EngineInfo, Plan, Row, RowFailure, RowResult, StepResult
+from .plan import (
+    Commit,
+    CopyPage,
+    EngineInfo,
+    Keep,
+    Move,
+    Plan,
+    Row,
+    RowFailure,
+    RowResult,
+    Seat,
+    StepResult,
+    WritePage,
+    WriteState,
+)
 
 DEFAULT_CONTEXT = 4096
 
@@ -36,6 +50,20 @@ class Engine(Protocol):
 
     def commit(self, slot: int, position: int) -> None: ...
 
+    def seat(self, slot: int, ids: Sequence[int], state: int | None) -> None: ...
+
+    def keep(self, slot: int, state: int) -> None: ...
+
+    def copy_page(self, source: int, target: int) -> None: ...
+
+    def read_page(self, page: int) -> bytes: ...
+
+    def write_page(self, page: int, data: bytes) -> None: ...
+
+    def read_state(self, state: int) -> bytes: ...
+
+    def write_state(self, state: int, data: bytes) -> None: ...
+
     def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
         """A result for each row, and how many bytes of weights were read for them all."""
         ...
@@ -45,6 +73,13 @@ class NativeEngine:
     def __init__(self, core: Any, path: Path) -> None:
         self._core = core
         self.commit: Callable[[int, int], None] = core.commit
+        self.seat: Callable[[int, Sequence[int], int | None], None] = core.seat
+        self.keep: Callable[[int, int], None] = core.keep
+        self.copy_page: Callable[[int, int], None] = core.copy_page
+        self.read_page: Callable[[int], bytes] = core.read_page
+        self.write_page: Callable[[int, bytes], None] = core.write_page
+        self.read_state: Callable[[int], bytes] = core.read_state
+        self.write_state: Callable[[int, bytes], None] = core.write_state
         self.info = EngineInfo(
             model=core.model,
             path=str(path),
@@ -54,6 +89,8 @@ class NativeEngine:
             context=core.context,
             eos=tuple(core.eos),
             page_bytes=core.page_bytes,
+            state_bytes=core.state_bytes,
+            fingerprint=core.fingerprint,
         )
 
     def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
@@ -77,6 +114,8 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             slots=config.slots,
             context=config.max_ctx,
             cache_bytes=config.cache_bytes,
+            keep_free=config.keep_free,
+            states=config.states,
             threads=config.threads,
             isa=config.isa,
             cache_type_k=config.cache_type_k,
@@ -95,7 +134,7 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
         raise CannotOpen(
             70, f"no memory for the weights and the cache ({error}): fewer slots, or less context"
         ) from error
-    return NativeEngine(core, path), _limits(config, core.context, core.pages)
+    return NativeEngine(core, path), _limits(config, core.context, core.pages, config.states if core.state_bytes else 0)
 
 
 def _open_null(config: Config) -> tuple[Engine, Limits]:
@@ -108,7 +147,7 @@ def _open_null(config: Config) -> tuple[Engine, Limits]:
     return engine, _limits(config, context, pages)
 
 
-def _limits(config: Config, context: int, pages: int) -> Limits:
+def _limits(config: Config, context: int, pages: int, states: int = 0) -> Limits:
     return Limits(
         slots=config.slots,
         max_batch=min(config.max_batch or config.slots, config.slots),
@@ -116,15 +155,37 @@ def _limits(config: Config, context: int, pages: int) -> Limits:
         context=context,
         pages=pages,
         step_tokens=config.step_tokens,
+        queue_tokens=config.queue_tokens,
         prefill_tokens=config.prefill_tokens,
+        states=states,
         auto=config.auto,
+        reuse=config.reuse,
+        coalesce=config.coalesce,
     )
 
 
 def execute(engine: Engine, plan: Plan, clock: Callable[[], float]) -> list[StepResult]:
+    for move in plan.moves:
+        _move(engine, move)
     for slot, position in plan.commits:
         engine.commit(slot, position)
     return [_run(engine, rows, clock) for rows in plan.batches]
+
+
+def _move(engine: Engine, move: Move) -> None:
+    match move:
+        case CopyPage(source, target):
+            engine.copy_page(source, target)
+        case Seat(slot, ids, state):
+            engine.seat(slot, ids, state)
+        case Commit(slot, position):
+            engine.commit(slot, position)
+        case Keep(slot, state):
+            engine.keep(slot, state)
+        case WritePage(page, data):
+            engine.write_page(page, data)
+        case WriteState(state, data):
+            engine.write_state(state, data)
 
 
 def _run(engine: Engine, rows: Sequence[Row], clock: Callable[[], float]) -> StepResult:

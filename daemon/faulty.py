@@ -20,6 +20,13 @@ class Faulty:
         self._faults = faults
         self._sleep = sleep
         self._step = 0
+        self.seat = engine.seat
+        self.keep = engine.keep
+        self.copy_page = engine.copy_page
+        self.read_page = engine.read_page
+        self.write_page = engine.write_page
+        self.read_state = engine.read_state
+        self.write_state = engine.write_state
 
     @property
     def info(self) -> EngineInfo:

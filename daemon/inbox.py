@@ -66,6 +66,11 @@ class Inbox:
             self._left -= sum(map(_cost, lines))
         self._events.put(lines)
 
+    @property
+    def waiting(self) -> bool:
+        """Something has come that `poll` has not noted yet."""
+        return not self._events.empty()
+
     def poll(self, wait: bool, timeout: float | None = None) -> None:
         """Notes all that has come; with `wait` sleeps until something does."""
         if wait:

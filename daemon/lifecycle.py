@@ -15,11 +15,13 @@ from typing import Any, Final
 
 from ..protocol import CANCELLED, DONE, FAILED, YIELD, Frame, Item, Message, Refusal, Start
 from . import replies
-from .admission import Admission
+from .admission import Admission, FindOrigin
+from .cache import Cache
 from .limits import Limits
 from .plan import EngineInfo
-from .requests import Request, State
+from .requests import Follower, Request, State
 from .scheduler import Scheduler
+from .sharing import Sharing
 from .stats import Counters
 
 _TERMINAL: Final = {"eos": DONE, "stop": DONE, "length": DONE, "cancelled": CANCELLED, "failed": FAILED}
@@ -27,53 +29,78 @@ _TERMINAL: Final = {"eos": DONE, "stop": DONE, "length": DONE, "cancelled": CANC
 
 class Lifecycle:
     def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int]) -> None:
-        self._max_batch = limits.max_batch
+        self._limits = limits
         self.counters = Counters()
-        self.admission = Admission(info, limits, draw_seed)
+        self.cache = Cache(info, limits)
+        self.admission = Admission(info, limits, self.cache, draw_seed)
         self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens)
+        self.sharing = Sharing()
         self.live: dict[int, Request] = {}
-        self.commits: dict[int, int] = {}  # slot -> position, for the next plan to carry
         self.drains: list[tuple[int, int | None]] = []  # (REQ tag, most seats) of each drain that goes on
         self.auto = limits.auto
         self.input_ended = False
 
     @property
     def seats(self) -> int:
+        most = self._limits.max_batch
         if not self.drains:
-            return self._max_batch
-        return min([self._max_batch, *(limit for _, limit in self.drains if limit is not None)])
+            return most
+        return min([most, *(limit for _, limit in self.drains if limit is not None)])
 
-    @property
-    def _regrants(self) -> bool:
-        return self.auto or bool(self.drains)
-
-    def start(self, start: Start, now: float) -> Request:
-        if start.req_id in self.live:
-            state = self.live[start.req_id].state.value
+    def start(
+        self,
+        start: Start,
+        now: float,
+        effects: list[Item],
+        find_origin: FindOrigin | None = None,
+    ) -> replies.Body:
+        """Takes a new request in, and says what to reply; what follows the reply goes to `effects`."""
+        owner = self.live.get(start.req_id) or self.sharing.followers.get(start.req_id)
+        if owner is not None:
+            state = owner.state.value
             raise Refusal(
                 "duplicate_request", f"request {start.req_id} is live ({state}): its id is free after its end"
             )
-        request = self.admission.start(start, now)
+        shares = self._limits.coalesce and self.auto and find_origin is None
+        if shares and (row := self.sharing.find(start)) is not None:
+            row.priority = max(row.priority, start.options.priority)
+            self.counters.accepted += 1
+            self.counters.coalesced += 1
+            effects += self.sharing.join(row, start.req_id, now)
+            return replies.following(row)
+        request = self.admission.start(start, now, find_origin)
         self.live[start.req_id] = request
         self.counters.accepted += 1
+        if shares:
+            self.sharing.offer(start, request)
         if request.slot is not None:
-            self._enter(request, request.slot)
-        return request
+            self._enter(request, effects)
+        return replies.started(request)
 
     def find(self, req_id: int, slot: int | None, epoch: int | None = None) -> Request:
         """The live request of this id, if it holds the lease that the line names."""
         self.admission.check_slot(slot)
-        request = self.live.get(req_id)
+        request = self.live.get(req_id) or self.sharing.followers.get(req_id)
         if request is None:
             raise Refusal("not_active", f"request {req_id} is not live")
         holds = f"request {req_id} holds slot {request.slot} at epoch {request.epoch}"
-        if request.slot is None:
+        held = (request.slot, request.epoch)
+        if req_id != request.req_id:
+            holds, held = f"request {req_id} shares the row of request {request.req_id} and holds no slot", (None, None)
+        elif request.slot is None:
             holds = f"request {req_id} waits in the queue and holds no slot"
-        if slot not in (None, request.slot):
+        if slot not in (None, held[0]):
             raise Refusal("stale", f"SLOT {slot}: {holds}")
-        if epoch not in (None, request.epoch):
+        if epoch not in (None, held[1]):
             raise Refusal("stale", f"epoch={epoch}: {holds}")
         return request
+
+    def resume(self, request: Request, count: int) -> int:
+        """CONTINUE: a grant by hand; returns how much was granted."""
+        if request.followers:
+            raise Refusal("unsupported", f"the row of request {request.req_id} is shared: it is granted all it needs")
+        self.sharing.withdraw(request)
+        return self.grant(request, count)
 
     def grant(self, request: Request, count: int) -> int:
         """So many tokens more, at most what is left of its total; returns how many."""
@@ -102,6 +129,16 @@ class Lifecycle:
             if request.state is State.PARKED:
                 self.grant(request, request.quantum)
 
+    def advance(self, request: Request, position: int, items: list[Item]) -> None:
+        """A step has fed it up to `position`."""
+        request.position = position
+        self.cache.advance(request)
+        if request.snap is not None and request.snap[0] == position:
+            self._snap(request, items)
+        if request.stops and request.stops[-1] == position:
+            request.stops.pop()
+            self.cache.keep_state(request)
+
     def emit(self, request: Request, token: int, now: float, items: list[Item]) -> None:
         """A prediction for `request`: its next token, or its end."""
         if request.state is State.PREFILL:
@@ -110,60 +147,106 @@ class Lifecycle:
             items += self.end(request, reason, now, stop_token=token)
             return
         request.pending = token
-        request.emitted += 1
+        request.output.append(token)
         request.grant -= 1
         request.turn -= 1
         items.append(Frame(request.req_id, token))
+        if request.followers:
+            items += (Frame(follower.req_id, token) for follower in request.followers)
         if request.last_token is None:
             request.first_token = now
             self.counters.ttft.add(now - request.arrived)
         else:
             self.counters.gap.add(now - request.last_token)
         request.last_token = now
-        if request.emitted == request.total:
+        if not request.remaining:
             items += self.end(request, "length", now)
         elif request.grant <= 0:
             self._spent(request, now, items)
+
+    def cancel(self, req_id: int, slot: int | None, now: float, effects: list[Item]) -> State:
+        """Ends a request in whatever state, and says which. A row goes on while somebody listens."""
+        request = self.find(req_id, slot)
+        state = request.state
+        if req_id != request.req_id:
+            request, follower = self.sharing.part(req_id)
+            effects += self._follower_end(request, follower, "cancelled", now, {})
+        elif request.followers:
+            event = replies.ended(request, "cancelled", now, {})
+            self.sharing.succeed(request)
+            renamed = {request.req_id if key == req_id else key: value for key, value in self.live.items()}
+            self.live.clear()
+            self.live.update(renamed)
+            if request.slot is not None:
+                self.admission.slots.pass_on(request.slot, request.req_id)
+            self.counters.ends["cancelled"] += 1
+            effects += [event, Frame(req_id, CANCELLED)]
+        else:
+            effects += self.end(request, "cancelled", now)
+        return state
 
     def end(self, request: Request, reason: str, now: float, **details: Any) -> list[Item]:
         """The event and the terminal. The slot and the pages are free at once; a commit that was to come is dropped."""
         del self.live[request.req_id]
         if request.state in (State.PREFILL, State.DECODE):
             self.scheduler.leave(request)
-        if request.slot is not None:
-            self.commits.pop(request.slot, None)
         self.admission.vacate(request)
         request.ended = reason
         self.counters.ends[reason] += 1
-        return [replies.ended(request, now, details), Frame(request.req_id, _TERMINAL[reason])]
+        items: list[Item] = [replies.ended(request, reason, now, details), Frame(request.req_id, _TERMINAL[reason])]
+        for follower in self.sharing.close(request):
+            items += self._follower_end(request, follower, reason, now, details)
+        return items
 
     def end_all(self, reason: str, now: float, **details: Any) -> list[Item]:
         return [item for request in list(self.live.values()) for item in self.end(request, reason, now, **details)]
 
     def end_input(self, now: float) -> list[Item]:
-        """No grant will come any more: whoever is parked ends, unless it is never parked for long."""
+        """No grant will come any more: whoever is parked ends, unless it is never parked for long. Nor will anybody
+        ask for a snapshot, and what waits may need its pages."""
         self.input_ended = True
         parked = [request for request in self.live.values() if request.state is State.PARKED]
-        return [item for request in parked for item in self.end(request, "cancelled", now)]
+        items = [item for request in parked for item in self.end(request, "cancelled", now)]
+        self.cache.snapshots.clear()
+        self.admission.freed()
+        return items
 
     def settle(self, now: float) -> list[Item]:
         """What follows from any change: places for the queue, the end of the drains."""
         items: list[Item] = []
-        while (request := self.admission.next(now)) is not None and request.slot is not None:
+        while (request := self.admission.next(now)) is not None:
             items.append(replies.admitted(request))
-            self._enter(request, request.slot)
+            self._enter(request, items)
         if not self.live:
             items += (Message(req_id, {"event": "drained"}) for req_id, _ in self.drains)
             self.drains.clear()
         return items
 
-    def _enter(self, request: Request, slot: int) -> None:
-        self.commits[slot] = 0
+    def _enter(self, request: Request, items: list[Item]) -> None:
+        if request.cached and request.origin is None:
+            self.counters.prefix_hits += 1
+            self.counters.prefix_tokens += request.cached
+        if request.snap is not None and request.snap[0] <= request.position:
+            self._snap(request, items)
         self.scheduler.enter(request)
+
+    def _snap(self, request: Request, items: list[Item]) -> None:
+        """The snapshot that its START asked for. The request goes on, whatever comes of it."""
+        assert request.snap is not None
+        position, name = request.snap
+        if self.input_ended:
+            return
+        try:
+            self.cache.snapshot(name, request, 0, position)
+        except Refusal as refusal:
+            items.append(replies.no_snapshot(request, name, refusal))
+        else:
+            items.append(replies.snapshot_taken(request, name, position))
 
     def _spent(self, request: Request, now: float, items: list[Item]) -> None:
         items.append(Frame(request.req_id, YIELD))
-        if self._regrants:
+        items += (Frame(follower.req_id, YIELD) for follower in request.followers)
+        if self.auto or self.drains or request.followers:
             request.grant = 0
             self.grant(request, request.quantum)
         elif self.input_ended:
@@ -173,3 +256,10 @@ class Lifecycle:
                 self.scheduler.leave(request)
             request.state = State.PARKED
             request.grant = 0
+
+    def _follower_end(
+        self, request: Request, follower: Follower, reason: str, now: float, details: replies.Body
+    ) -> list[Item]:
+        self.counters.ends[reason] += 1
+        event = replies.follower_ended(request, follower, reason, now, details)
+        return [event, Frame(follower.req_id, _TERMINAL[reason])]

@@ -13,13 +13,20 @@ def pages_for(positions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`pages` is the whole cache; `context` bounds one request's prompt and total together."""
+    """`pages` is the whole cache, `states` how many recurrent states are kept beside it; `context` bounds one request's
+    prompt and total together. At most `queue` requests wait, with `queue_tokens` ids of prompts in all."""
 
     slots: int = 4
     max_batch: int = 4
     queue: int = 64
+    queue_tokens: int = 1 << 20
     context: int = 4096
     pages: int = 256
+    states: int = 0
     step_tokens: int = 64
     prefill_tokens: int = 512
     auto: bool = False
+    reuse: bool = True
+    """Pages of earlier requests are shared with later ones that begin alike."""
+    coalesce: bool = False
+    """Equal deterministic requests that overlap in time share a row."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..protocol import BadLine, Item, PromptFile, Refusal, Start, parse
+from ..protocol import BadLine, Command, Item, Load, PromptFile, Refusal, Restore, RestoreChain, Save, Start, parse
 from .crash import CommandLog
 from .engine import Engine, execute
 from .inbox import AnyLine, Inbox
 from .outbox import Outbox
 from .prompts import read_prompt
+from .saved import Loaded
 from .session import Session
+from .snapshot_files import read_snapshot, take_out, write_snapshot
 
 LINES_PER_STEP = 1024
 """So that a flood of lines cannot keep the requests from their steps."""
+
+CHECK_SECONDS = 1.0
 
 
 class Loop:
@@ -33,12 +37,15 @@ class Loop:
         self._outbox = outbox
         self._clock = clock
         self._commands = commands
+        self._next_check = 0.0
 
     def run(self) -> None:
         """Until the session is done, a signal has come, or nobody reads the stream any more."""
         session, inbox, outbox, clock = self._session, self._inbox, self._outbox, self._clock
         idle = False
         while not session.done and inbox.gone is None:
+            if idle:
+                self._check()
             inbox.poll(wait=idle)
             if inbox.stop is not None:
                 outbox.put(session.shutdown(clock()))
@@ -48,6 +55,12 @@ class Loop:
             if plan is not None:
                 outbox.put(session.finish(plan, execute(self._engine, plan, clock), clock()))
                 idle = False
+
+    def _check(self) -> None:
+        """The invariants, when there is nothing else to do, and not all the time."""
+        if self._clock() >= self._next_check and not self._inbox.waiting:
+            self._session.check()
+            self._next_check = self._clock() + CHECK_SECONDS
 
     def _apply_lines(self) -> bool:
         """What may be applied now. True if there is more of it."""
@@ -73,8 +86,25 @@ class Loop:
         try:
             command = parse(line.text)
             req_id = command.req_id
-            if isinstance(command, Start) and isinstance(command.prompt, PromptFile):
-                command = replace(command, prompt=read_prompt(command.prompt.path, session.limits.context))
+            read = self._read(command)
         except Refusal as refusal:
             return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error)
-        return session.apply(command, line.number, self._clock())
+        return session.apply(read, line.number, self._clock())
+
+    def _read(self, command: Command) -> Command | Loaded:
+        """The files that a command names are read and written here, so that the session need not."""
+        session = self._session
+        match command:
+            case Start(PromptFile(path)) | Restore(_, PromptFile(path)) | RestoreChain(_, _, PromptFile(path)):
+                return replace(command, prompt=read_prompt(path, session.limits.context))
+            case Save(name, path):
+                self._save(name, path)
+            case Load(name, path):
+                return Loaded(name, read_snapshot(path, session.info, session.limits), req_id=command.req_id)
+        return command
+
+    def _save(self, name: str, path: str) -> None:
+        """The file is there before the reply is."""
+        snapshot = self._session.snapshot(name)
+        execute(self._engine, self._session.moves(), self._clock)
+        write_snapshot(path, take_out(snapshot, self._engine), self._session.info)

@@ -1,14 +1,18 @@
 """An engine without weights: the next token is a hash of all ids that were fed to the slot.
 
-Each slot has two buffers, as a recurrent layer has. A holds the committed position and the hash there. A step reads
-A and writes B, the hash after each token it was fed. `commit` moves A to a position that B knows, or to 0, or leaves
-it where it already is; anything else is an error. So a lost, doubled or misplaced row shows at once: as an error, or
-as tokens that differ from those of a run alone.
+The hash after each position lies in the slot's pages, as keys and values do, and the committed one in the slot, as a
+recurrent state does. A step reads the committed one, which must be what the page before it holds, and writes the
+pages. `commit` moves a slot to a position that the last step reached, or to 0, or leaves it where it already is;
+anything else is an error. So a lost, doubled or misplaced row shows at once, and so does a page that was shared,
+copied or evicted wrongly: as an error, or as tokens that differ from those of a run alone.
+
+With `recurrent`, a slot is seated by a kept state alone, as a hybrid model is; otherwise by its ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .plan import PAGE, EngineInfo, Row, RowResult
@@ -25,15 +29,21 @@ def mix(state: int, value: int) -> int:
     return state ^ (state >> 31)
 
 
+def mix_all(ids: Iterable[int], state: int = 0) -> int:
+    for token in ids:
+        state = mix(state, token)
+    return state
+
+
 @dataclass(slots=True)
 class Buffers:
-    position: int = 0  # A
-    state: int = 0
-    scratch: list[int] = field(default_factory=list)  # B: the hash after position + 1, position + 2, ... tokens
+    position: int = 0
+    state: int = 0  # the hash there
+    scratch: list[int] = field(default_factory=list)  # the hash after position + 1, position + 2, ... tokens
 
 
 class NullEngine:
-    def __init__(self, slots: int = 4, context: int = 4096) -> None:
+    def __init__(self, slots: int = 4, context: int = 4096, recurrent: bool = False) -> None:
         self.info = EngineInfo(
             model="null",
             path=None,
@@ -43,8 +53,12 @@ class NullEngine:
             context=context,
             eos=(),
             page_bytes=8 * PAGE,
+            state_bytes=16 if recurrent else 0,
+            fingerprint=f"null{' recurrent' * recurrent}",
         )
         self._slots = [Buffers() for _ in range(slots)]
+        self._pages: dict[int, list[int]] = {}
+        self._kept: dict[int, tuple[int, int]] = {}  # kept state -> position, hash
 
     def commit(self, slot: int, position: int) -> None:
         buffers = self._slots[slot]
@@ -62,29 +76,59 @@ class NullEngine:
         buffers.position = position
         buffers.scratch = []
 
+    def seat(self, slot: int, ids: Sequence[int], state: int | None) -> None:
+        position, value = len(ids), mix_all(ids)
+        if self.info.state_bytes and (state is None or self._kept[state] != (position, value)):
+            raise ValueError(f"seat of slot {slot} at position {position}: kept state {state} is another")
+        self._slots[slot] = Buffers(position, value)
+
+    def keep(self, slot: int, state: int) -> None:
+        self._kept[state] = (self._slots[slot].position, self._slots[slot].state)
+
+    def copy_page(self, source: int, target: int) -> None:
+        self._pages[target] = list(self._page(source))
+
+    def read_page(self, page: int) -> bytes:
+        return array("Q", self._page(page)).tobytes()
+
+    def write_page(self, page: int, data: bytes) -> None:
+        self._pages[page] = array("Q", data).tolist()
+
+    def read_state(self, state: int) -> bytes:
+        return array("Q", self._kept[state]).tobytes()
+
+    def write_state(self, state: int, data: bytes) -> None:
+        position, value = array("Q", data)
+        self._kept[state] = (position, value)
+
     def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
         if len({row.slot for row in rows}) < len(rows):
             raise ValueError(f"two rows of one slot in a step: {[row.slot for row in rows]}")
         return [self._run(row) for row in rows], 0
 
+    def _page(self, page: int) -> list[int]:
+        return self._pages.setdefault(page, [0] * PAGE)
+
     def _run(self, row: Row) -> RowResult:
         buffers = self._slots[row.slot]
-        if row.position != buffers.position:
-            raise ValueError(
-                f"request {row.req_id} at position {row.position}: slot {row.slot} is at {buffers.position}"
-            )
-        end = row.position + len(row.tokens)
+        position = row.position
+        if position != buffers.position:
+            raise ValueError(f"request {row.req_id} at position {position}: slot {row.slot} is at {buffers.position}")
+        end = position + len(row.tokens)
         if end > PAGE * len(row.table):
             raise ValueError(f"request {row.req_id} would fill {end} positions: its table has {len(row.table)} pages")
         state = buffers.state
+        if position and self._page(row.table[(position - 1) // PAGE])[(position - 1) % PAGE] != state:
+            raise ValueError(f"request {row.req_id} at position {position}: its pages and slot {row.slot} differ")
         scratch = []
-        for token in row.tokens:
+        for at, token in enumerate(row.tokens, position):
             state = mix(state, token)
             scratch.append(state)
+            self._page(row.table[at // PAGE])[at % PAGE] = state
         buffers.scratch = scratch
         outputs = range(len(scratch) - row.outputs, len(scratch))
         seed = row.sampling.seed if row.sampling is not None and row.sampling.temp > 0 else None
-        tokens = tuple(self._choose(scratch[index], row.position + index, seed) for index in outputs)
+        tokens = tuple(self._choose(scratch[index], position + index, seed) for index in outputs)
         logits = b"".join(scratch[index].to_bytes(8, "little") for index in outputs) if row.logits else None
         return RowResult(tokens, logits)
 

@@ -26,6 +26,10 @@ class EngineInfo:
     context: int
     eos: tuple[int, ...]
     page_bytes: int
+    state_bytes: int = 0
+    """Of one kept recurrent state; 0: the model has none, its pages are all there is."""
+    fingerprint: str = ""
+    """Of the model and of how it caches: a snapshot's file goes only where this is equal."""
 
 
 class Row(NamedTuple):
@@ -47,22 +51,63 @@ class Row(NamedTuple):
     logits: bool
 
 
+class CopyPage(NamedTuple):
+    source: int
+    target: int
+
+
+class Seat(NamedTuple):
+    """The slot stands at position len(ids), as if it had been fed them; `state` is the kept recurrent state there."""
+
+    slot: int
+    ids: Sequence[int]
+    state: int | None
+
+
+class Commit(NamedTuple):
+    slot: int
+    position: int
+
+
+class Keep(NamedTuple):
+    """The slot's committed recurrent state is copied to a kept one."""
+
+    slot: int
+    state: int
+
+
+class WritePage(NamedTuple):
+    page: int
+    data: bytes
+
+
+class WriteState(NamedTuple):
+    state: int
+    data: bytes
+
+
+Move = CopyPage | Seat | Commit | Keep | WritePage | WriteState
+"""What is done to slots, pages and kept states between steps."""
+
+
 class PlanKind(Enum):
     STEP = "step"
     TARGET = "target"
     PROBE = "probe"
+    MOVES = "moves"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Commits, each (slot, position), are applied first; then the batches run, in order.
+    """The moves are made first, in order, then the commits, each (slot, position); then the batches run, in order.
 
-    STEP and TARGET have one batch. PROBE has the whole batch and then each of its rows alone.
+    STEP and TARGET have one batch, MOVES none. PROBE has the whole batch and then each of its rows alone.
     """
 
     kind: PlanKind
     commits: tuple[tuple[int, int], ...]
     batches: tuple[tuple[Row, ...], ...]
+    moves: tuple[Move, ...] = ()
 
 
 class RowResult(NamedTuple):

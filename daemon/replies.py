@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..protocol import VERSION, Message
+from ..protocol import VERSION, Message, Refusal
+from .cache import Cache
 from .limits import Limits
-from .pages import PagePool
 from .plan import EngineInfo
-from .requests import Request, State
+from .requests import Follower, Request, State
 from .slots import Slots
+from .snapshots import Snapshot
 from .stats import Counters, rate
 
 Body = dict[str, Any]
@@ -43,6 +44,11 @@ def ready(info: EngineInfo, limits: Limits, version: str) -> Message:
     return Message(0, body)
 
 
+def following(request: Request) -> Body:
+    """Of a request that shares the row of an equal one."""
+    return started(request) | {"slot": None, "epoch": None, "with": request.req_id}
+
+
 def started(request: Request) -> Body:
     return {
         "slot": request.slot,
@@ -57,51 +63,89 @@ def admitted(request: Request) -> Message:
     return Message(request.req_id, body)
 
 
-def ended(request: Request, now: float, details: Body) -> Message:
+def snapshot_taken(request: Request, name: str, position: int) -> Message:
+    body = {"event": "snapshot", "req": request.req_id, "name": name, "position": position}
+    return Message(request.req_id, body)
+
+
+def no_snapshot(request: Request, name: str, refusal: Refusal) -> Message:
+    body = {
+        "event": "snapshot",
+        "req": request.req_id,
+        "name": name,
+        "position": None,
+        "code": refusal.code,
+        "error": refusal.error,
+    }
+    return Message(request.req_id, body)
+
+
+def ended(request: Request, reason: str, now: float, details: Body) -> Message:
     """Times that never came to be (no token, one token) are null."""
+    return Message(request.req_id, _ended(request, request.req_id, request.arrived, reason, now) | details)
+
+
+def follower_ended(request: Request, follower: Follower, reason: str, now: float, details: Body) -> Message:
+    body = _ended(request, follower.req_id, follower.arrived, reason, now)
+    return Message(follower.req_id, body | {"with": request.req_id} | details)
+
+
+def _ended(request: Request, req_id: int, arrived: float, reason: str, now: float) -> Body:
     started, first, last = request.started, request.first_token, request.last_token
     prompt_tps = tps = ttft = None
     if started is not None and first is not None and last is not None:
-        prompt_tps = rate(len(request.prompt), first - started)
+        prompt_tps = rate(len(request.prompt) - request.cached, first - started)
         tps = rate(request.emitted - 1, last - first)
-        ttft = milliseconds(first - request.arrived)
+        ttft = milliseconds(max(0.0, first - arrived))
     body = {
         "event": "end",
-        "req": request.req_id,
-        "reason": request.ended,
+        "req": req_id,
+        "reason": reason,
         "prompt_tokens": len(request.prompt),
         "tokens": request.emitted,
-        "cached_tokens": 0,
-        "queue_ms": milliseconds((now if request.admitted is None else request.admitted) - request.arrived),
+        "cached_tokens": request.cached,
+        "queue_ms": milliseconds(max(0.0, (now if request.admitted is None else request.admitted) - arrived)),
         "ttft_ms": ttft,
         "prompt_tps": prompt_tps,
         "tps": tps,
         "mean_rows": round(request.step_rows / request.steps, 3) if request.steps else None,
         "seed": request.seed,
-        **details,
     }
     if request.digest is not None:
         body["logits_sha256"] = request.digest.hexdigest()
-    return Message(request.req_id, body)
+    return body
 
 
 def list_requests(requests: Iterable[Request]) -> Body:
-    return {
-        "requests": [
-            {
-                "req": request.req_id,
-                "state": request.state.value,
-                "slot": request.slot,
-                "epoch": request.epoch,
-                "position": request.position,
-                "emitted": request.emitted,
-                "remaining": request.remaining,
-                "quantum": request.quantum,
-                "granted": request.grant,
-            }
-            for request in requests
-        ]
+    rows = []
+    for request in requests:
+        row: Body = {
+            "req": request.req_id,
+            "state": request.state.value,
+            "slot": request.slot,
+            "epoch": request.epoch,
+            "position": request.position,
+            "emitted": request.emitted,
+            "remaining": request.remaining,
+            "quantum": request.quantum,
+            "granted": request.grant,
+        }
+        rows.append(row)
+        with_it: Body = {"slot": None, "epoch": None, "with": request.req_id}
+        rows += (row | {"req": follower.req_id} | with_it for follower in request.followers)
+    return {"requests": rows}
+
+
+def list_snapshots(cache: Cache, info: EngineInfo) -> Body:
+    return {"snapshots": [{"name": name} | snapshot_size(snapshot, info) for name, snapshot in cache.snapshots]}
+
+
+def snapshot_size(snapshot: Snapshot, info: EngineInfo) -> Body:
+    size = {
+        "position": snapshot.position,
+        "bytes": len(snapshot.pages) * info.page_bytes + (0 if snapshot.state is None else info.state_bytes),
     }
+    return {"from": snapshot.first, **size} if snapshot.first else size
 
 
 def list_slots(slots: Slots, live: dict[int, Request], page_bytes: int) -> Body:
@@ -121,15 +165,17 @@ def list_slots(slots: Slots, live: dict[int, Request], page_bytes: int) -> Body:
 
 
 def statistics(
-    counters: Counters, live: dict[int, Request], slots: Slots, pages: PagePool, page_bytes: int, seconds: float
+    counters: Counters, live: dict[int, Request], slots: Slots, cache: Cache, info: EngineInfo, seconds: float
 ) -> Body:
     states = [request.state for request in live.values()]
+    pages = cache.pages
     gauges = {
         "queue": states.count(State.QUEUED),
         "requests": {state.value: states.count(state) for state in State},
         "slots": {"used": slots.used, "total": len(slots)},
-        "pages": {"used": pages.used, "total": len(pages)},
-        "cache_bytes": pages.used * page_bytes,
+        "pages": {"used": pages.used, "idle": len(pages.idle), "total": len(pages)},
+        "snapshots": len(cache.snapshots),
+        "cache_bytes": pages.used * info.page_bytes,
     }
     return {"seconds": round(seconds, 6)} | counters.body() | gauges
 

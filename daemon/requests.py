@@ -15,6 +15,8 @@ from enum import Enum
 from ..protocol import Options, Sampling, Start
 from .limits import pages_for
 from .plan import Row
+from .prefixes import Node
+from .snapshots import Origin
 
 
 class State(Enum):
@@ -22,6 +24,18 @@ class State(Enum):
     PREFILL = "prefill"
     DECODE = "decode"
     PARKED = "parked"
+
+
+Key = tuple[tuple[int, ...], int, int, Options]
+"""Prompt, total, quantum and options: equal requests have equal tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A request that is equal to one that is live, and gets what that one gets."""
+
+    req_id: int
+    arrived: float
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +49,9 @@ class Request:
     ends: Mapping[int, str]  # token -> reason: the ids that end this request
     digest: hashlib._Hash | None
     arrived: float
+    priority: int = 0
+    snap: tuple[int, str] | None = None  # a snapshot is taken when the prefill reaches this position
+    origin: Origin | None = None  # what it starts from, if that was asked for
 
     state: State = State.QUEUED
     slot: int | None = None
@@ -42,7 +59,14 @@ class Request:
     table: array[int] = field(default_factory=lambda: array("i"))
     position: int = 0
     pending: int | None = None
-    emitted: int = 0
+    output: list[int] = field(default_factory=list)
+    cached: int = 0  # positions that it did not have to compute
+    stops: list[int] = field(default_factory=list)  # positions in its prompt where a chunk must end, the next one last
+    node: Node | None = None  # in the tree of prefixes, that of its first `filed` positions
+    filed: int = 0
+    passed: int = 0  # how often a later one was admitted before it
+    followers: list[Follower] = field(default_factory=list)
+    key: Key | None = None  # under which equal requests find it
     grant: int = 0  # tokens that it may emit before it parks
     ended: str | None = None  # the reason, once it is no longer live
 
@@ -57,8 +81,22 @@ class Request:
     step_rows: int = 0  # rows of all those steps together
 
     @property
+    def emitted(self) -> int:
+        return len(self.output)
+
+    @property
     def remaining(self) -> int:
-        return self.total - self.emitted
+        return self.total - len(self.output)
+
+    @property
+    def stretch(self) -> int:
+        """Tokens of the prompt that one chunk may have now."""
+        return (self.stops[-1] if self.stops else len(self.prompt)) - self.position
+
+    def ids(self, position: int) -> tuple[int, ...]:
+        """The first `position` ids of its text."""
+        rest = position - len(self.prompt)
+        return self.prompt[:position] if rest <= 0 else (*self.prompt, *self.output[:rest])
 
     @property
     def pages(self) -> int:
@@ -89,24 +127,33 @@ class Request:
 
 
 def new_request(
-    start: Start, prompt: tuple[int, ...], eos: tuple[int, ...], draw_seed: Callable[[], int], now: float
+    start: Start, prompt: tuple[int, ...], eos: tuple[int, ...], now: float, origin: Origin | None = None
 ) -> Request:
-    """The request that a START asks for. A seed is drawn only if chance has a say and none was given."""
+    """The request that a START asks for, but for the seed that is drawn for it."""
     options, sampling = start.options, start.options.sampling
     quantum = min(start.quantum or start.total, start.total)
-    seed = draw_seed() if sampling.seed is None and sampling.temp > 0 else sampling.seed
     return Request(
         req_id=start.req_id,
         prompt=prompt,
         total=start.total,
         quantum=quantum,
         grant=quantum,
-        sampling=None if _plain_greedy(sampling) else replace(sampling, seed=seed or 0),
-        seed=seed,
+        sampling=None if _plain_greedy(sampling) else replace(sampling, seed=sampling.seed or 0),
+        seed=sampling.seed,
         ends=_ends(options, eos),
         digest=hashlib.sha256() if options.hash else None,
         arrived=now,
+        priority=options.priority,
+        snap=options.snap,
+        origin=origin,
     )
+
+
+def draw_seed(request: Request, draw: Callable[[], int]) -> None:
+    """A seed, if chance has a say and none was given."""
+    if request.seed is None and request.sampling is not None and request.sampling.temp > 0:
+        request.seed = draw()
+        request.sampling = replace(request.sampling, seed=request.seed)
 
 
 def _plain_greedy(sampling: Sampling) -> bool:

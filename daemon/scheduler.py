@@ -138,7 +138,7 @@ class Scheduler:
         left = self._step_tokens - len(decoders) if decoders else self._prefill_tokens
         shares = decoders
         for later, request in zip(reversed(range(len(prefills))), prefills, strict=True):
-            count = min(len(request.prompt) - request.position, max(1, left - later))
+            count = min(request.stretch, max(1, left - later))
             left -= count
             shares.append((request, count))
         return shares

@@ -23,29 +23,39 @@ from ..protocol import (
     Cancel,
     Command,
     Continue,
+    FreeSnapshot,
     Help,
     Item,
     ListRequests,
+    ListSnapshots,
     ListTargetCacheSlots,
+    Load,
     Ping,
     Quit,
     Refusal,
+    Restore,
+    RestoreChain,
+    Save,
     SchedDrain,
     SchedStep,
+    Snapshot,
+    SnapshotThin,
     Start,
     Stats,
     TargetStep,
     TargetTail,
+    Trace,
     Wait,
     help_text,
 )
-from . import replies
+from . import replies, snapshot_commands
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .plan import EngineInfo, Plan, PlanKind, Row, RowFailure, StepResult
 from .replies import Body
+from .saved import Loaded
+from .snapshots import Snapshot as Kept
 from .targets import Target, choose, peek
-from .unsupported import refusal_of
 
 
 class Session:
@@ -57,7 +67,7 @@ class Session:
         self.live = self.lifecycle.live
         self._started = now
         self._target: Target | None = None
-        self._wait: tuple[int, int] | None = None  # (REQ tag, line)
+        self._wait: tuple[int, int, int | None] | None = None  # (REQ tag, line, step)
 
     @property
     def holding(self) -> bool:
@@ -71,7 +81,7 @@ class Session:
     def done(self) -> bool:
         return self.input_ended and not self.live and not self.holding
 
-    def apply(self, command: Command, line: int, now: float) -> list[Item]:
+    def apply(self, command: Command | Loaded, line: int, now: float) -> list[Item]:
         effects: list[Item] = []
         try:
             body = self._carry_out(command, line, now, effects)
@@ -92,18 +102,32 @@ class Session:
         if self._target is None:
             shares = lifecycle.scheduler.step(lifecycle.seats)
             if not shares:
-                return None
+                return self.moves() if lifecycle.cache.moves else None
             for request, _ in shares:
                 if request.started is None:
                     request.started = now
-        commits = tuple(lifecycle.commits.items())
-        lifecycle.commits.clear()
+        commits, moves = lifecycle.cache.take()
         if self._target is not None:
-            return self._target.plan(commits)
-        return Plan(PlanKind.STEP, commits, (tuple([request.row(count) for request, count in shares]),))
+            return self._target.plan(commits, moves)
+        return Plan(PlanKind.STEP, commits, (tuple([request.row(count) for request, count in shares]),), moves)
+
+    def moves(self) -> Plan:
+        """What is to be done to slots, pages and states now, without a step."""
+        commits, moves = self.lifecycle.cache.take()
+        return Plan(PlanKind.MOVES, commits, (), moves)
+
+    def snapshot(self, name: str) -> Kept:
+        """The snapshot of that name; Refusal if there is none."""
+        return self.lifecycle.cache.snapshots.find(name)
+
+    def check(self) -> None:
+        """What must be true between any two commands; raises RuntimeError if it is not."""
+        self.lifecycle.cache.check(self.live.values())
 
     def finish(self, plan: Plan, results: list[StepResult], now: float) -> list[Item]:
         items: list[Item] = []
+        if plan.kind is PlanKind.MOVES:
+            return items
         if plan.kind is not PlanKind.PROBE:
             self._finish_step(plan.batches[0], results[0], now, items)
         if plan.kind is not PlanKind.STEP and self._target is not None:
@@ -121,18 +145,16 @@ class Session:
     def fail_all(self, error: str, now: float, code: str = "internal") -> list[Item]:
         return self._give_up(self.lifecycle.end_all("failed", now, code=code, error=error), now)
 
-    def _carry_out(self, command: Command, line: int, now: float, effects: list[Item]) -> Body | None:
+    def _carry_out(self, command: Command | Loaded, line: int, now: float, effects: list[Item]) -> Body | None:
         """The reply beyond `ok`, or None if it comes later; what follows it goes to `effects`."""
         lifecycle = self.lifecycle
         match command:
             case Start():
-                return replies.started(lifecycle.start(command, now))
+                return lifecycle.start(command, now, effects)
             case Continue(count, slot, epoch, req_id=req_id):
-                return {"granted": lifecycle.grant(lifecycle.find(req_id, slot, epoch), count)}
+                return {"granted": lifecycle.resume(lifecycle.find(req_id, slot, epoch), count)}
             case Cancel(target, slot):
-                request = lifecycle.find(target, slot)
-                effects += lifecycle.end(request, "cancelled", now)
-                return {"state": request.state.value}
+                return {"state": lifecycle.cancel(target, slot, now, effects).value}
             case SchedStep():
                 granted = lifecycle.grant_next()
                 return {"req": granted and granted.req_id}
@@ -149,23 +171,22 @@ class Session:
                 return self._aim(PlanKind.PROBE, limit, False, line, command.req_id)
             case TargetStep(limit) | TargetTail(limit):
                 return self._aim(PlanKind.TARGET, limit, isinstance(command, TargetTail), line, command.req_id)
-            case Wait(None):
-                self._wait = (command.req_id, line)
+            case Wait(step):
+                self._wait = (command.req_id, line, step)
                 return None
             case ListRequests():
                 return replies.list_requests(self.live.values())
             case ListTargetCacheSlots():
                 return replies.list_slots(lifecycle.admission.slots, self.live, self.info.page_bytes)
             case Stats():
-                admission = lifecycle.admission
-                return replies.statistics(
-                    self.counters,
-                    self.live,
-                    admission.slots,
-                    admission.pages,
-                    self.info.page_bytes,
-                    now - self._started,
-                )
+                slots, seconds = lifecycle.admission.slots, now - self._started
+                return replies.statistics(self.counters, self.live, slots, lifecycle.cache, self.info, seconds)
+            case Snapshot() | SnapshotThin() | FreeSnapshot() | ListSnapshots() | Save() | Loaded():
+                return snapshot_commands.carry_out(command, lifecycle, self.info)
+            case Restore() | RestoreChain():
+                return snapshot_commands.restore(command, lifecycle, now, effects)
+            case Trace():
+                return {}
             case Help(topic):
                 return {"help": help_text(topic)}
             case Ping(word):
@@ -173,8 +194,8 @@ class Session:
             case Quit():
                 effects += lifecycle.end_input(now)
                 return {}
-            case _:
-                raise refusal_of(command)
+            case Load():
+                raise TypeError(f"the snapshot {command.path} has not been read")
 
     def _drain(self, command: SchedDrain | BatchDrain) -> Body:
         limit = command.limit if isinstance(command, BatchDrain) else None
@@ -207,9 +228,9 @@ class Session:
             if isinstance(outcome, RowFailure):
                 items += lifecycle.end(request, "failed", now, code="step_failed", error=outcome.error)
                 continue
-            request.position = lifecycle.commits[row.slot] = row.position + len(row.tokens)
             request.steps += 1
             request.step_rows += len(rows)
+            lifecycle.advance(request, row.position + len(row.tokens), items)
             if row.outputs:
                 if request.digest is not None and outcome.logits is not None:
                     request.digest.update(outcome.logits)
@@ -224,8 +245,11 @@ class Session:
 
     def _settle(self, now: float) -> list[Item]:
         items = self.lifecycle.settle(now)
-        if self._wait is not None and self.lifecycle.scheduler.idle:
-            req_id, line = self._wait
+        if self._wait is not None and self._waited(self._wait[2]):
+            req_id, line, _ = self._wait
             items.append(replies.accepted(req_id, line, {"step": self.counters.steps}))
             self._wait = None
         return items
+
+    def _waited(self, step: int | None) -> bool:
+        return self.lifecycle.scheduler.idle or (step is not None and self.counters.steps >= step)

@@ -31,6 +31,12 @@ class Slots:
         self.epochs[slot] += 1
         return self.epochs[slot]
 
+    def pass_on(self, slot: int, req_id: int) -> None:
+        """Another request goes on with an owned slot, under the same lease."""
+        if self.owners[slot] is None:
+            raise ValueError(f"slot {slot} is free")
+        self.owners[slot] = req_id
+
     def release(self, slot: int, epoch: int) -> None:
         if self.owners[slot] is None or self.epochs[slot] != epoch:
             raise ValueError(

@@ -22,6 +22,12 @@ def check_start(start: Start, info: EngineInfo, limits: Limits) -> tuple[int, ..
     for token in start.options.stop:
         if token >= info.vocab:
             raise Refusal("bad_argument", f"stop={token}: expected 0 to {info.vocab - 1}")
+    if start.options.snap is not None and start.options.snap[0] > len(prompt):
+        raise Refusal(
+            "bad_argument",
+            f"snap={start.options.snap[0]}:{start.options.snap[1]}: the prompt has {len(prompt)} tokens, "
+            f"expected a position from 1 to {len(prompt)}",
+        )
     needed = len(prompt) + start.total
     if needed > limits.context:
         raise Refusal(

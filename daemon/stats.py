@@ -53,6 +53,9 @@ class Counters:
         self.ttft = Spread()
         self.gap = Spread()  # between two tokens of one request
         self.stale_results = 0
+        self.prefix_hits = 0  # requests that found a known beginning
+        self.prefix_tokens = 0  # and the tokens that they did not have to compute
+        self.coalesced = 0  # requests that followed an equal one
 
     def count_step(self, rows: tuple[Row, ...], weight_bytes: int, seconds: float) -> None:
         """A step's time is shared between prefill and decode as its tokens are."""
@@ -85,7 +88,9 @@ class Counters:
             "step_ms": self.step_time.milliseconds(),
             "ttft_ms": self.ttft.milliseconds(),
             "token_ms": self.gap.milliseconds(),
-            "prefix_hits": 0,
+            "prefix_hits": self.prefix_hits,
+            "prefix_tokens": self.prefix_tokens,
+            "coalesced": self.coalesced,
             "accepted": self.accepted,
             "ended": self.ends["eos"] + self.ends["stop"] + self.ends["length"],
             "cancels": self.ends["cancelled"],

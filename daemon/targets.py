@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .plan import Plan, PlanKind, RowFailure, RowResult, StepResult
+from .plan import Move, Plan, PlanKind, RowFailure, RowResult, StepResult
 from .replies import Body, milliseconds
 from .requests import Request, State
 
@@ -20,11 +20,11 @@ class Target:
     line: int
     req_id: int
 
-    def plan(self, commits: tuple[tuple[int, int], ...]) -> Plan:
+    def plan(self, commits: tuple[tuple[int, int], ...], moves: tuple[Move, ...]) -> Plan:
         probe = self.kind is PlanKind.PROBE
         rows = tuple(request.row(1, logits=probe) for request in self.requests)
         alone = tuple((row,) for row in rows) if probe else ()
-        return Plan(self.kind, commits, (rows, *alone))
+        return Plan(self.kind, commits, (rows, *alone), moves)
 
     def body(self, results: list[StepResult]) -> Body:
         return _probe(self.requests, results) if self.kind is PlanKind.PROBE else _step(self.requests, results[0])

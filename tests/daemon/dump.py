@@ -9,6 +9,8 @@ from typing import Any
 
 
 def dump(value: Any, left_out: frozenset[str] = frozenset()) -> Any:
+    if isinstance(value, bytearray):
+        return bytes(value)
     if value is None or isinstance(value, int | float | str | bytes | Enum) or callable(value):
         return value
     if hasattr(value, "hexdigest"):
@@ -23,7 +25,7 @@ def dump(value: Any, left_out: frozenset[str] = frozenset()) -> Any:
     return [(name, dump(getattr(value, name), left_out)) for name in names if name not in left_out]
 
 
-LEFT_OUT = frozenset({"lines", "refusals", "fairness"})
+LEFT_OUT = frozenset({"lines", "refusals", "fairness", "parent", "node"})
 
 
 def state_of(session: object) -> Any:

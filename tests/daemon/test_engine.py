@@ -143,7 +143,9 @@ class FakeNative:
             if error is not None:
                 raise errors[error]("because")
             facts = {"model": "m", "architecture": "llama", "device": "cpu", "vocab": 9, "context": 77, "eos": [2]}
-            return SimpleNamespace(**facts, page_bytes=640, pages=5, commit=lambda slot, position: None)
+            methods = ["commit", "seat", "keep", "copy_page", "read_page", "write_page", "read_state", "write_state"]
+            sizes = {"page_bytes": 640, "pages": 5, "state_bytes": 0, "fingerprint": "f"}
+            return SimpleNamespace(**facts, **sizes, **{name: lambda *arguments: None for name in methods})
 
         core, weights = ModuleType("paceline.native.core"), ModuleType("paceline.native.weights")
         core.__dict__.update(open_core=open_core)
@@ -178,6 +180,8 @@ def test_a_model_opens_with_what_the_flags_say(monkeypatch: pytest.MonkeyPatch) 
         "kind": "cpu",
         "quantize": "q4_0",
         "progress": True,
+        "keep_free": None,
+        "states": 16,
     }
     assert isinstance(engine, NativeEngine)
     assert (engine.info.path, engine.info.eos, engine.info.page_bytes) == ("x.gguf", (2,), 640)

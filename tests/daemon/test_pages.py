@@ -11,25 +11,29 @@ from paceline.daemon.limits import pages_for
 from paceline.daemon.pages import OutOfPages, PagePool
 
 
+def no_eviction(page: int) -> None:
+    raise AssertionError(f"page {page} is idle, but nobody made it known")
+
+
 def test_pages_for() -> None:
     assert [pages_for(positions) for positions in (0, 1, 63, 64, 65, 128, 129)] == [0, 1, 1, 1, 2, 2, 3]
 
 
 def test_all_or_nothing() -> None:
     pool = PagePool(4)
-    first = pool.allocate(3)
+    first = pool.allocate(3, no_eviction)
     assert isinstance(first, array)
     assert (pool.used, pool.free, len(pool)) == (3, 1, 4)
     with pytest.raises(OutOfPages) as caught:
-        pool.allocate(3)
+        pool.allocate(3, no_eviction)
     assert caught.value.missing == 2
     assert pool.free == 1
-    assert set(first) | set(pool.allocate(1)) == {0, 1, 2, 3}
+    assert set(first) | set(pool.allocate(1, no_eviction)) == {0, 1, 2, 3}
 
 
 def test_a_page_is_free_when_its_last_reference_goes() -> None:
     pool = PagePool(2)
-    table = pool.allocate(2)
+    table = pool.allocate(2, no_eviction)
     pool.retain(table[:1])
     pool.release(table)
     assert (pool.used, pool.counts[table[0]]) == (1, 1)
@@ -43,7 +47,7 @@ def test_a_page_is_free_when_its_last_reference_goes() -> None:
 )
 def test_misuse_is_an_error(misuse: object, page: int, sentence: str) -> None:
     pool = PagePool(2)
-    assert list(pool.allocate(1)) == [0]
+    assert list(pool.allocate(1, no_eviction)) == [0]
     with pytest.raises(ValueError, match=sentence):
         misuse(pool, [page])  # type: ignore[operator]
 
@@ -55,7 +59,7 @@ def test_counts_agree_with_the_tables(actions: list[tuple[str, int]]) -> None:
     for action, number in actions:
         if action == "allocate":
             try:
-                tables.append(list(pool.allocate(number)))
+                tables.append(list(pool.allocate(number, no_eviction)))
             except OutOfPages as error:
                 assert error.missing == number - pool.free > 0
         elif tables and action == "retain":

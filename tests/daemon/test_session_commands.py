@@ -79,8 +79,7 @@ def test_a_quantum_above_total_is_clamped() -> None:
             "context_overflow",
             "1 tokens of prompt and 256 to come make 257: the context is 256",
         ),
-        ("REQ 2 START ids:1 5 priority=1", "unsupported", "priority"),
-        ("REQ 2 START ids:1 5 snap=1:a", "unsupported", "snap"),
+        ("REQ 2 START ids:1 5 snap=2:a", "bad_argument", "snap=2:a: the prompt has 1 tokens"),
         ("REQ 2 START ids:1 5 logprobs=1", "unsupported", "logprobs"),
         ("REQ 2 START ids:1 5 logit_bias=1:2", "unsupported", "logit_bias"),
         ("REQ 2 CONTINUE 1", "not_active", "request 2 is not live"),
@@ -89,16 +88,15 @@ def test_a_quantum_above_total_is_clamped() -> None:
         ("REQ 1 SLOT 9 CONTINUE 1", "no_such_slot", "slot 9"),
         ("CANCEL 3", "not_active", "request 3"),
         ("REQ 1 SLOT 3 CANCEL", "stale", "SLOT 3"),
-        ("WAIT step=4", "unsupported", "WAIT step="),
-        ("SLOT 0 SNAPSHOT a", "unsupported", "SNAPSHOT"),
-        ("SLOT 0 SNAPSHOT_THIN a 0 4", "unsupported", "SNAPSHOT_THIN"),
-        ("FREE_SNAPSHOT a", "unsupported", "FREE_SNAPSHOT"),
-        ("LIST_SLOTS", "unsupported", "LIST_SLOTS"),
-        ("SAVE a /tmp/a", "unsupported", "SAVE"),
-        ("LOAD a /tmp/a", "unsupported", "LOAD"),
-        ("REQ 2 RESTORE a ids:1 5", "unsupported", "RESTORE"),
-        ("REQ 2 RESTORE_CHAIN a - ids:1 5", "unsupported", "RESTORE_CHAIN"),
-        ("TRACE off", "unsupported", "TRACE"),
+        ("SLOT 1 SNAPSHOT a", "not_active", "slot 1 is free"),
+        ("SLOT 4 SNAPSHOT a", "no_such_slot", "slot 4"),
+        ("SLOT 0 SNAPSHOT_THIN a 0 4", "bad_argument", "positions 0 to 4: slot 0 holds positions 0 to 2"),
+        ("SLOT 0 SNAPSHOT_THIN a 1 1", "bad_argument", "1"),
+        ("FREE_SNAPSHOT a", "no_snapshot", "'a'"),
+        ("SAVE a /nowhere/a", "no_snapshot", "'a'"),
+        ("LOAD a /nowhere/a", "bad_argument", "'/nowhere/a' cannot be read"),
+        ("REQ 2 RESTORE a ids:1 5", "no_snapshot", "'a'"),
+        ("REQ 2 RESTORE_CHAIN a - ids:1 5", "no_snapshot", "'a'"),
         ("NONSENSE", "bad_command", "NONSENSE"),
     ],
 )
@@ -138,7 +136,7 @@ def test_the_queue_is_first_in_first_out_and_admits_at_an_end() -> None:
     assert driver.session.lifecycle.admission.slots.epochs == [6]
 
 
-def test_a_start_passes_the_queue_only_by_naming_a_free_slot() -> None:
+def test_a_small_start_passes_a_big_one_that_waits_for_pages() -> None:
     driver = Driver(slots=2, context=128, pages=3)
     driver.send("REQ 1 START ids:1 60")
     driver.send("REQ 2 SLOT 1 START ids:1 60")
@@ -147,10 +145,9 @@ def test_a_start_passes_the_queue_only_by_naming_a_free_slot() -> None:
     assert driver.reply("LIST_REQUESTS")["requests"][-1]["slot"] == 1  # 3 was admitted: two pages are free
     driver.send("REQ 4 START ids:1 100")
     driver.send("CANCEL 1")
-    assert driver.reply("REQ 5 START ids:1 5")["state"] == "queued"  # there is a page for 5, but 4 came first
-    assert driver.reply("REQ 6 SLOT 0 START ids:1 5")["state"] == "prefill"
+    assert driver.reply("REQ 5 START ids:1 5")["state"] == "prefill"  # there is a page for 5, not for 4
     driver.run()
-    assert [body["req"] for body in events_of(driver.items, "admitted")] == [3, 4, 5]
+    assert [body["req"] for body in events_of(driver.items, "admitted")] == [3, 4]
 
 
 def test_too_few_pages() -> None:
@@ -163,7 +160,7 @@ def test_too_few_pages() -> None:
     assert later["code"] == "kv_budget"
     assert "retry when a request has ended" in later["error"]
     assert driver.reply("REQ 3 START ids:1 100")["state"] == "queued"
-    assert driver.session.lifecycle.admission.pages.used == 2
+    assert driver.session.lifecycle.cache.pages.used == 2
 
 
 def test_the_last_token_needs_no_page() -> None:
@@ -405,7 +402,7 @@ def test_statistics() -> None:
         "queue": 0,
         "requests": {"queued": 0, "prefill": 1, "decode": 0, "parked": 0},
         "slots": {"used": 1, "total": 2},
-        "pages": {"used": 2, "total": 8},
+        "pages": {"used": 2, "idle": 2, "total": 8},
         "cache_bytes": 1024,
         "prefix_hits": 0,
         "weight_bytes": 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -30,12 +31,14 @@ CONTEXT = 200
 class SmallEngine:
     """The null engine with few tokens, so that stop ids and an end-of-sequence (token 3) are met; some rows fail."""
 
-    def __init__(self, slots: int, failing: frozenset[int] = frozenset()) -> None:
-        self._inner = NullEngine(slots, CONTEXT)
+    def __init__(self, slots: int, failing: frozenset[int] = frozenset(), recurrent: bool = False) -> None:
+        self._inner = inner = NullEngine(slots, CONTEXT, recurrent)
         self._failing = failing
         self._steps = 0
-        self.info = self._inner.info.__class__("small", None, "null", "none", 500, CONTEXT, (3,), 512)
-        self.commit = self._inner.commit
+        self.info = replace(inner.info, vocab=500, eos=(3,))
+        self.commit, self.seat, self.keep, self.copy_page = inner.commit, inner.seat, inner.keep, inner.copy_page
+        self.read_page, self.write_page = inner.read_page, inner.write_page
+        self.read_state, self.write_state = inner.read_state, inner.write_state
 
     def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
         self._steps += 1
@@ -85,7 +88,32 @@ TOTALS, QUANTA = st.sampled_from([1, 2, 5, 20, 60]), st.sampled_from([1, 2, 3, 1
 STARTS = st.tuples(IDS, SLOT, PROMPTS, TOTALS, QUANTA, OPTIONS).map(
     lambda parts: "REQ {}{} START {} {} {} {}".format(*parts)
 )
+NAMES = st.sampled_from(["a", "b"])
+SNAPSHOTS = st.one_of(
+    st.builds(lambda slot, name: f"SLOT {slot} SNAPSHOT {name}", st.integers(0, 4), NAMES),
+    st.builds(
+        lambda slot, name, start, length: f"SLOT {slot} SNAPSHOT_THIN {name} {start} {start + length}",
+        st.integers(0, 3),
+        NAMES,
+        st.sampled_from([0, 1, 10, 64, 70]),
+        st.integers(0, 80),
+    ),
+    st.builds(lambda name: f"FREE_SNAPSHOT {name}", NAMES),
+    st.builds(
+        lambda req_id, name, prompt, total, options: f"REQ {req_id} RESTORE {name} {prompt} {total} 5 {options}",
+        *(IDS, NAMES, PROMPTS, TOTALS, OPTIONS),
+    ),
+    st.builds(
+        lambda req_id, thick, thin, prompt: f"REQ {req_id} RESTORE_CHAIN {thick} {thin} {prompt} 5",
+        *(IDS, st.sampled_from(["a", "-1"]), st.sampled_from(["b", "-", "a,b"]), PROMPTS),
+    ),
+    st.builds(
+        lambda req_id, position, prompt: f"REQ {req_id} START {prompt} 9 snap={position}:b",
+        *(IDS, st.sampled_from([1, 20, 64, 100, 150]), PROMPTS),
+    ),
+)
 OTHERS = st.one_of(
+    SNAPSHOTS,
     st.builds(lambda req_id, slot, count: f"REQ {req_id}{slot} CONTINUE {count}", IDS, SLOT, st.integers(1, 9)),
     st.builds(lambda req_id, epoch: f"REQ {req_id} CONT 3 epoch={epoch}", IDS, st.integers(1, 4)),
     st.builds(lambda req_id: f"CANCEL {req_id}", IDS),
@@ -99,7 +127,7 @@ OTHERS = st.one_of(
         [
             *("SCHED_STEP", "SCHED_DRAIN", "SCHED_AUTO on", "SCHED_AUTO off", "WAIT", "WAIT step=3", "STATS", "QUIT"),
             *("LIST_REQUESTS", "LIST_TARGET_CACHE_SLOTS", "PING x", "HELP", "HELP START", "# a comment", "", "   "),
-            *("FOO", "REQ 0 PING", "SLOT 0 SNAPSHOT a", "TRACE off", "\t ping\tq \r", "REQ 3 START ids:1 5 snap=2:a"),
+            *("FOO", "REQ 0 PING", "LIST_SLOTS", "\t ping\tq \r", "REQ 3 START ids:1 5 snap=2:a"),
             *("REQ 3 START ids:499,500 5", "REQ 3 START ids:1 500", "REQ 3 START /nowhere/at/all 5"),
             *("REQ 3 START ids: 4", "REQ 3 START ids:1 4 stop=500", "SLOT 77 CONTINUE 1", "REQ 9 SLOT 3 CONTINUE 5"),
         ]
@@ -135,7 +163,10 @@ def bounds(draw: st.DrawFn) -> Limits:
         pages=draw(st.sampled_from([2, 5, slots * pages_for(CONTEXT)])),
         step_tokens=draw(st.sampled_from([1, 3, 64])),
         prefill_tokens=draw(st.sampled_from([1, 17, 512])),
-        auto=draw(st.integers(0, 4)) == 0,
+        auto=draw(st.integers(0, 2)) == 0,
+        states=draw(st.sampled_from([0, 1, 3])),
+        reuse=draw(st.booleans()),
+        coalesce=draw(st.booleans()),
     )
 
 
@@ -159,15 +190,26 @@ class Checked(Session):
         if first.get("ok") is False:
             assert len(items) == 1
             assert state_of(self) == before
-        elif type(command).__name__ == "Start":
+        elif type(command).__name__ in ("Start", "Restore", "RestoreChain"):
             self.accepted.append(command)
-        elif type(command).__name__ in ("BatchPeek", "ListRequests", "ListTargetCacheSlots", "Stats", "Help", "Ping"):
+        elif type(command).__name__ in (
+            "BatchPeek",
+            "ListRequests",
+            "ListSnapshots",
+            "ListTargetCacheSlots",
+            "Stats",
+            "Help",
+            "Ping",
+        ):
             assert state_of(self) == before
+        self.check()
         return items
 
 
-def serve(limits: Limits, pieces: list[tuple[int, bytes]], failing: frozenset[int]) -> tuple[Checked, list[Item]]:
-    engine = SmallEngine(limits.slots, failing)
+def serve(
+    limits: Limits, pieces: list[tuple[int, bytes]], failing: frozenset[int], recurrent: bool
+) -> tuple[Checked, list[Item]]:
+    engine = SmallEngine(limits.slots, failing, recurrent)
     seeds = iter(range(10**9))
     session = Checked(engine.info, limits, lambda: next(seeds))
     session.accepted = []
@@ -186,12 +228,12 @@ FAILING = st.one_of(st.just(frozenset[int]()), st.frozensets(st.integers(1, 60),
 
 
 @settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
-@given(bounds(), scripts(), FAILING)
+@given(bounds(), scripts(), FAILING, st.booleans())
 def test_every_promise_of_the_wire(
-    limits: Limits, script: tuple[bytes, list[tuple[int, bytes]]], failing: frozenset[int]
+    limits: Limits, script: tuple[bytes, list[tuple[int, bytes]]], failing: frozenset[int], recurrent: bool
 ) -> None:
     data, pieces = script
-    session, items = serve(limits, list(pieces), failing)
+    session, items = serve(limits, list(pieces), failing, recurrent)
     replies_come_in_order(data, items)
     lives = lives_of(session, items)
     for life in lives:
@@ -254,13 +296,14 @@ def life_is_whole(start: Any, own: list[Item]) -> None:
     assert end.body["prompt_tokens"] == len(start.prompt.tokens)
 
     prompt = "ids:" + ",".join(map(str, start.prompt.tokens))
-    options = options_of(start)
+    options = options_of(start) if hasattr(start, "options") else ""
+    wants_hash = hasattr(start, "options") and start.options.hash
     whole, sha256 = solo(prompt, start.total, options)
     assert tokens == whole[: len(tokens)], "company has changed the tokens"
     reason = end.body["reason"]
     assert terminal_of(own, start.req_id) == {"cancelled": -5, "failed": -6}.get(reason, -1)
-    assert ("logits_sha256" in end.body) == start.options.hash
-    if start.options.hash and reason in ("length", "eos", "stop"):
+    assert ("logits_sha256" in end.body) == wants_hash
+    if wants_hash and reason in ("length", "eos", "stop"):
         assert end.body["logits_sha256"] == sha256
     if reason == "length":
         assert len(tokens) == start.total
@@ -296,11 +339,12 @@ def nothing_is_left(session: Session) -> None:
     lifecycle = session.lifecycle
     assert session.done
     assert lifecycle.admission.slots.used == 0
-    assert lifecycle.admission.pages.used == 0
-    assert set(lifecycle.admission.pages.counts) <= {0}
-    assert not lifecycle.admission.queue
+    assert lifecycle.cache.pages.used == 0
+    assert set(lifecycle.cache.pages.counts) <= {0}
+    assert not len(lifecycle.admission.waiting)
+    session.check()
     assert not lifecycle.live
-    assert not lifecycle.commits
+    assert not lifecycle.cache.commits
     assert not lifecycle.drains
     assert lifecycle.scheduler.idle
     assert session.counters.stale_results == 0

@@ -1,0 +1,217 @@
+"""What the pages and the kept states hold, and for whom: prefixes found again, snapshots, and the moves that make the
+engine follow.
+
+The engine hears of it with the next plan: first the moves in the order in which they were asked for, then the commits.
+So a page may be released, given away and written again between two plans: whoever copies from it copies first.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from ..protocol import Refusal
+from .limits import Limits
+from .pages import OutOfPages, PagePool
+from .plan import PAGE, Commit, CopyPage, EngineInfo, Keep, Move, Seat, WritePage, WriteState
+from .prefixes import Match, PrefixTree
+from .requests import Request
+from .snapshots import Origin, Snapshot, Snapshots
+from .states import StatePool
+
+
+class Cache:
+    def __init__(self, info: EngineInfo, limits: Limits) -> None:
+        self._info = info
+        self._reuse = limits.reuse
+        self.pages = PagePool(limits.pages)
+        self.states = StatePool(limits.states)
+        self.tree = PrefixTree(self.pages, self.states, self.recurrent)
+        self.snapshots = Snapshots(self.pages, self.states)
+        self.moves: list[Move] = []
+        self.commits: dict[int, int] = {}  # slot -> position
+
+    @property
+    def recurrent(self) -> bool:
+        return self._info.state_bytes > 0
+
+    def take(self) -> tuple[tuple[tuple[int, int], ...], tuple[Move, ...]]:
+        """The commits and the moves for the next plan."""
+        taken = tuple(self.commits.items()), tuple(self.moves)
+        self.commits.clear()
+        if taken[1]:
+            self.moves.clear()
+        return taken
+
+    def missing(self, pages: int) -> int:
+        """Bytes that are missing for so many pages, if all that can be given were given."""
+        return (pages - self.pages.available) * self._info.page_bytes
+
+    def fits(self, request: Request) -> bool:
+        most_shared = (len(request.prompt) - 1) // PAGE
+        return request.pages - most_shared <= self.pages.available and self._choose(request) is not None
+
+    def seat(self, request: Request, slot: int) -> None:
+        """Gives it all pages of its life, known ones among them; `fits` has said that there is room."""
+        match = self._choose(request)
+        assert match is not None
+        sources = match.pages if match.tail is None else [*match.pages, match.tail]
+        self.pages.retain(sources)
+        own = self.tree.allocate(request.pages - len(match.pages))
+        if match.tail is not None:
+            self.moves.append(CopyPage(match.tail, own[0]))
+            self.pages.release([match.tail])
+        request.table = array("i", match.pages) + own
+        request.position = request.cached = match.length
+        if match.length:
+            self.commits.pop(slot, None)
+            self.moves.append(Seat(slot, request.ids(match.length), match.state))
+        else:
+            self.commits[slot] = 0
+        if request.origin is not None:
+            self.snapshots.let_go(request.origin)
+        request.node, request.filed = self.tree.root, 0
+        request.stops = self._stops(request, match)
+
+    def advance(self, request: Request) -> None:
+        """Its position has moved: the pages that are full now can be found by others; a prompt's last one too."""
+        self.commits[_slot(request)] = request.position
+        if self._reuse and (request.position >= request.filed + PAGE or request.position == len(request.prompt)):
+            self._file(request)
+
+    def keep_state(self, request: Request) -> None:
+        """Keeps the recurrent state where it stands, for others with the same beginning, if there is a place."""
+        if not self.recurrent or not self._reuse:
+            return
+        state = self.tree.keep(request.ids(request.position), request.position)
+        if state is not None:
+            self._keep(request, state)
+
+    def leave(self, request: Request) -> None:
+        """Takes back its pages. What they hold can be found until they are needed."""
+        if self._reuse and request.position >= PAGE:
+            self._file(request)
+            self.keep_state(request)
+        self.commits.pop(_slot(request), None)
+        self.pages.release(request.table)
+
+    def snapshot(self, name: str, request: Request, first: int, end: int) -> None:
+        """Keeps positions `first` to `end` - 1 of a request under a name."""
+        state = None
+        if self.recurrent and end:
+            state = self._state_for_snapshot()
+            self._keep(request, state)
+        self.snapshots.take(name, request.ids(end), first, request.table, state)
+
+    def load(self, name: str, ids: Sequence[int], first: int, pages: Sequence[bytes], state: bytes | None) -> None:
+        """A snapshot whose pages come from a file."""
+        try:
+            table = self.tree.allocate(len(pages))
+        except OutOfPages as short:
+            raise Refusal(
+                "kv_budget",
+                f"the cache lacks {short.missing * self._info.page_bytes} bytes for this snapshot: "
+                f"retry when a request has ended or a snapshot is freed",
+            ) from None
+        kept = None
+        if state is not None:
+            try:
+                kept = self._state_for_snapshot()
+            except Refusal:
+                self.pages.release(table)
+                raise
+            self.moves.append(WriteState(kept, state))
+        self.moves += (WritePage(page, data) for page, data in zip(table, pages, strict=True))
+        self.snapshots.put(name, Snapshot(tuple(ids), first, tuple(table), kept))
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Every reference is somebody's: what must be true between any two commands."""
+        pages = [0] * len(self.pages)
+        states = [0] * len(self.states)
+        holders: list[tuple[Sequence[int], int | None]] = [(kept.pages, kept.state) for _, kept in self.snapshots]
+        for request in requests:
+            if request.slot is not None:
+                holders.append((request.table, None))
+            elif request.origin is not None:
+                holders.append((request.origin.pages, request.origin.state))
+        for held, state in holders:
+            for page in held:
+                pages[page] += 1
+            if state is not None:
+                states[state] += 1
+        for state in self.tree.kept:
+            states[state] += 1
+        if pages != list(self.pages.counts) or states != list(self.states.counts):
+            raise RuntimeError("references to pages or kept states do not add up")
+
+    def _file(self, request: Request) -> None:
+        assert request.node is not None
+        if not request.node.known:
+            request.node, request.filed = self.tree.root, 0
+        ids = request.ids(request.position)
+        request.node = self.tree.insert(request.node, ids, request.table, request.filed)
+        request.filed = len(ids) - len(ids) % PAGE
+
+    def _keep(self, request: Request, state: int) -> None:
+        slot = _slot(request)
+        if slot in self.commits:
+            self.moves.append(Commit(slot, self.commits.pop(slot)))
+        self.moves.append(Keep(slot, state))
+
+    def _state_for_snapshot(self) -> int:
+        state = self.states.allocate()
+        if state is None:
+            state = self.tree.yield_state()
+        if state is None:
+            raise Refusal(
+                "kv_budget",
+                f"the cache lacks {self._info.state_bytes} bytes for a recurrent state: "
+                f"snapshots hold all {len(self.states)}; free one first",
+            )
+        return state
+
+    def _choose(self, request: Request) -> Match | None:
+        """What it will share, if there is room for the rest."""
+        if request.origin is not None:
+            match = _whole(request.origin)
+        elif self._reuse:
+            limit = len(request.prompt) - 1
+            if self.recurrent and request.snap is not None:
+                limit = min(limit, request.snap[0])
+            match = self.tree.match(request.prompt, limit)
+        else:
+            match = Match([], None, 0, None, 0)
+        if self._has_room(request, match):
+            return match
+        if match.tail is None or request.origin is not None:
+            return None
+        # To share a part of a page costs a page more for a moment.
+        length = 0 if self.recurrent else PAGE * len(match.pages)
+        match = Match([] if self.recurrent else match.pages, None, length, None, match.seen)
+        return match if self._has_room(request, match) else None
+
+    def _has_room(self, request: Request, match: Match) -> bool:
+        counts = self.pages.counts
+        woken = sum(not counts[page] for page in match.pages)
+        if match.tail is not None and not counts[match.tail]:
+            woken += 1
+        return request.pages - len(match.pages) + woken <= self.pages.available
+
+    def _stops(self, request: Request, match: Match) -> list[int]:
+        """Where its chunks are to end: at its snapshot; and where a recurrent state is worth keeping, which is where
+        texts part that begin alike, and at the last page border of the prompt."""
+        wanted = {request.snap[0]} if request.snap is not None else set()
+        if self.recurrent and self._reuse:
+            wanted |= {match.seen - match.seen % PAGE, (len(request.prompt) - 1) // PAGE * PAGE}
+        return sorted((stop for stop in wanted if request.position < stop < len(request.prompt)), reverse=True)
+
+
+def _whole(origin: Origin) -> Match:
+    pages = list(origin.pages)
+    tail = pages.pop() if origin.position % PAGE else None
+    return Match(pages, tail, origin.position, origin.state, origin.position)
+
+
+def _slot(request: Request) -> int:
+    assert request.slot is not None
+    return request.slot

@@ -1,0 +1,215 @@
+"""Pages found again by what they hold: a tree of token ids, a page to a node.
+
+A node's path from the root spells the ids of all positions up to its own, so a page is found only where the whole
+text before it is the same too, which is what its keys and values depend on. Ids are compared themselves, not hashes
+of them: there are no collisions to think about.
+
+What a page holds at committed positions never changes. So a request shares the full pages that match as they are,
+while their owner still runs or long after; of a page that matches in part it takes a copy and goes on in that. A page
+has one writer in its life: whoever allocated it.
+
+Models with recurrent layers can go on only from a position whose state was kept. The tree keeps states beside its
+nodes, as many as the pool of states allows; the one that was not used for longest gives way. (What a snapshot refers
+to is not the tree's to give.)
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .pages import PagePool
+from .plan import PAGE
+from .states import StatePool
+
+Ids = tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """`ids` are those of the positions in its page that are known: PAGE of them, or fewer in a tail."""
+
+    page: int
+    ids: Ids
+    parent: Node | None
+    children: dict[Ids, Node] = field(default_factory=dict)
+    states: dict[int, int] = field(default_factory=dict)  # positions of this page that it comes after -> kept state
+    known: bool = True
+
+
+class Match(NamedTuple):
+    """What a text shares with the tree: whole pages, then `copied` positions of the page `tail`.
+
+    `length` positions in all. `state` is the one kept there, None if the model needs none. `seen` is how far the text
+    is known, with or without a state.
+    """
+
+    pages: list[int]
+    tail: int | None
+    length: int
+    state: int | None
+    seen: int
+
+
+class PrefixTree:
+    def __init__(self, pool: PagePool, states: StatePool, recurrent: bool) -> None:
+        self.root = Node(-1, (), None)
+        self._pool = pool
+        self._states = states
+        self._recurrent = recurrent
+        self._nodes: dict[int, Node] = {}  # page -> its node
+        self._kept: dict[int, tuple[Node, int]] = {}  # state -> where it is kept, least recently used first
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @property
+    def kept(self) -> Iterable[int]:
+        """The states that are the tree's."""
+        return self._kept
+
+    def allocate(self, count: int) -> array[int]:
+        return self._pool.allocate(count, lambda page: self._drop(self._nodes[page]))
+
+    def match(self, ids: Ids, limit: int) -> Match:
+        """The longest known beginning of `ids`, at most `limit` positions of it."""
+        nodes: list[Node] = []
+        node = self.root
+        while limit - PAGE * len(nodes) >= PAGE:
+            begin = PAGE * len(nodes)
+            child = node.children.get(ids[begin : begin + PAGE])
+            if child is None:
+                break
+            nodes.append(child)
+            node = child
+        begin = PAGE * len(nodes)
+        rest = ids[begin : min(begin + PAGE, limit)]
+        tail, copied = _most_alike(node, rest)
+        seen = begin + copied
+        if not self._recurrent:
+            return Match([node.page for node in nodes], None if tail is None else tail.page, seen, None, seen)
+        if tail is not None:
+            nodes.append(tail)
+        return self._match_state(nodes, seen)
+
+    def insert(self, near: Node, ids: Ids, table: Sequence[int], begin: int) -> Node:
+        """Makes the pages of a text known from position `begin`, whose node is `near`, to its end; a part-filled one
+        there too. Returns the node of the last full page."""
+        node = near
+        for first in range(begin, len(ids), PAGE):
+            part = ids[first : first + PAGE]
+            child = self._child(node, part, table[first // PAGE])
+            if len(part) < PAGE:
+                break
+            node = child
+        return node
+
+    def node_at(self, ids: Ids, position: int) -> Node | None:
+        """The node of the page that ends the text of `position` ids, a part-filled one too, if it is known."""
+        node = self.root
+        for first in range(0, position, PAGE):
+            part = ids[first : min(first + PAGE, position)]
+            child = node.children.get(part)
+            if child is None:
+                child, alike = _most_alike(node, part)
+                if child is None or alike < len(part):
+                    return None
+            node = child
+        return node
+
+    def keep(self, ids: Ids, position: int) -> int | None:
+        """A place for the state at `position`; None if there is none, or one is kept already."""
+        node = self.node_at(ids, position)
+        offset = (position - 1) % PAGE + 1
+        if node is None or offset in node.states:
+            return None
+        state = self._states.allocate()
+        if state is None:
+            state = self.yield_state()
+        if state is not None:
+            node.states[offset] = state
+            self._kept[state] = (node, offset)
+        return state
+
+    def yield_state(self) -> int | None:
+        """Takes the state that was not used for longest from the tree: it is the caller's now. None if none will do."""
+        for state, (node, offset) in self._kept.items():
+            if self._states.counts[state] == 1:
+                del self._kept[state]
+                del node.states[offset]
+                return state
+        return None
+
+    def clear(self) -> None:
+        for node in list(self.root.children.values()):
+            self._drop(node)
+
+    def _match_state(self, nodes: list[Node], seen: int) -> Match:
+        for index in range(len(nodes) - 1, -1, -1):
+            begin = PAGE * index
+            offsets = [offset for offset in nodes[index].states if begin + offset <= seen]
+            if not offsets:
+                continue
+            offset = max(offsets)
+            state = nodes[index].states[offset]
+            self._kept[state] = self._kept.pop(state)
+            whole = index + (offset == PAGE)
+            tail = None if offset == PAGE else nodes[index].page
+            return Match([node.page for node in nodes[:whole]], tail, begin + offset, state, seen)
+        return Match([], None, 0, None, seen)
+
+    def _child(self, node: Node, part: Ids, page: int) -> Node:
+        """The child of `node` that holds `part`: there already, or made of `page`, or a tail that has grown."""
+        child = node.children.get(part)
+        if child is not None:
+            return child
+        own = self._nodes.get(page)
+        if own is not None:  # the same page, longer than when it became known
+            assert own.parent is node
+            if own.ids[: len(part)] != part:
+                del node.children[own.ids]
+                own.ids = part
+                node.children[part] = own
+            return own
+        child = Node(page, part, node)
+        node.children[part] = child
+        self._nodes[page] = child
+        self._pool.know(page)
+        return child
+
+    def _drop(self, node: Node) -> None:
+        """Forgets a node, and whatever comes after it: that can't be found any more."""
+        assert node.parent is not None
+        del node.parent.children[node.ids]
+        pending = [node]
+        while pending:
+            gone = pending.pop()
+            pending += gone.children.values()
+            gone.known = False
+            del self._nodes[gone.page]
+            self._pool.forget(gone.page)
+            for state in gone.states.values():
+                del self._kept[state]
+                self._states.release(state)
+
+
+def _most_alike(node: Node, part: Ids) -> tuple[Node | None, int]:
+    """The child whose ids begin with the most of `part`, and how many those are."""
+    best: Node | None = None
+    most = 0
+    for ids, child in node.children.items():
+        alike = _common(ids, part)
+        if alike > most:
+            best, most = child, alike
+    return best, most
+
+
+def _common(one: Ids, other: Ids) -> int:
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count

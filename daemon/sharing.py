@@ -1,0 +1,83 @@
+"""Equal deterministic requests that overlap in time share one row (`--coalesce`).
+
+The first of them owns the row; the others follow it: each first gets the tokens that came before it, then every token
+as it comes, and an end and a terminal of its own. If the owner is cancelled, the first follower goes on with the row,
+under the same lease; the row lives until its last listener ends.
+
+Sharing is for auto mode, where nobody grants by hand: all listeners have the same grants, hence the same yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..protocol import YIELD, Frame, Item, PromptFile, Start
+from .requests import Follower, Key, Request
+
+
+class Sharing:
+    def __init__(self) -> None:
+        self._rows: dict[Key, Request] = {}
+        self.followers: dict[int, Request] = {}  # a follower's id -> the request it follows
+
+    def find(self, start: Start) -> Request | None:
+        """A live request that START is equal to."""
+        key = _key(start)
+        return None if key is None else self._rows.get(key)
+
+    def offer(self, start: Start, request: Request) -> None:
+        """Later equal ones may follow it."""
+        request.key = _key(start)
+        if request.key is not None:
+            self._rows[request.key] = request
+
+    def withdraw(self, request: Request) -> None:
+        """Nobody follows it from now on."""
+        if request.key is not None:
+            del self._rows[request.key]
+            request.key = None
+
+    def join(self, request: Request, req_id: int, now: float) -> list[Item]:
+        """A new follower, and the tokens and yields that it has missed."""
+        request.followers.append(Follower(req_id, now))
+        self.followers[req_id] = request
+        items: list[Item] = []
+        for count, token in enumerate(request.output, 1):
+            items.append(Frame(req_id, token))
+            if count % request.quantum == 0:
+                items.append(Frame(req_id, YIELD))
+        return items
+
+    def part(self, req_id: int) -> tuple[Request, Follower]:
+        """A follower that ends before the row does."""
+        request = self.followers.pop(req_id)
+        follower = next(follower for follower in request.followers if follower.req_id == req_id)
+        request.followers.remove(follower)
+        return request, follower
+
+    def succeed(self, request: Request) -> int:
+        """The first follower takes the row over from its owner; returns the owner's id."""
+        left = request.req_id
+        follower = request.followers.pop(0)
+        del self.followers[follower.req_id]
+        request.req_id, request.arrived = follower.req_id, follower.arrived
+        return left
+
+    def close(self, request: Request) -> Iterable[Follower]:
+        """The row ends, and all that follow it."""
+        self.withdraw(request)
+        followers, request.followers = request.followers, []
+        for follower in followers:
+            del self.followers[follower.req_id]
+        return followers
+
+
+def _key(start: Start) -> Key | None:
+    """None: it can't be shared, because chance has a say, or it names a slot or leaves a snapshot."""
+    options, sampling = start.options, start.options.sampling
+    by_chance = sampling.temp > 0 and sampling.seed is None
+    if by_chance or start.slot is not None or options.snap is not None or isinstance(start.prompt, PromptFile):
+        return None
+    quantum = min(start.quantum or start.total, start.total)
+    return start.prompt.tokens, start.total, quantum, replace(options, priority=0)

@@ -1,0 +1,62 @@
+"""The files of SAVE and LOAD. A file is whole or not there: it is written under another name first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from ..protocol import Refusal
+from .engine import Engine
+from .limits import Limits
+from .plan import EngineInfo
+from .saved import Damaged, Saved, decode, encode
+from .snapshots import Snapshot
+
+_ROOM_FOR_IDS = 1 << 24
+
+
+def take_out(snapshot: Snapshot, engine: Engine) -> Saved:
+    pages = tuple(engine.read_page(page) for page in snapshot.pages)
+    state = None if snapshot.state is None else engine.read_state(snapshot.state)
+    return Saved(snapshot.ids, snapshot.first, pages, state)
+
+
+def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
+    """Raises Refusal, and then what was there before is there still."""
+    partial = Path(f"{path}.{os.getpid()}.partial")
+    try:
+        if os.path.lexists(path) and not stat.S_ISREG(Path(path).stat().st_mode):
+            raise Refusal("bad_argument", f"path {path!r} is no regular file: expected one, or a new name")
+        with partial.open("xb") as file:
+            for piece in encode(saved, info):
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise Refusal("bad_argument", f"path {path!r} cannot be written: {error.strerror}") from None
+
+
+def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
+    """Raises Refusal. Nothing larger than the whole cache is read."""
+    most = limits.pages * info.page_bytes + info.state_bytes + _ROOM_FOR_IDS
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise Refusal("bad_argument", f"path {path!r} is no regular file: expected one that SAVE has written")
+            if status.st_size > most:
+                raise Refusal("kv_budget", f"path {path!r} has {status.st_size} bytes, more than the whole cache")
+            return decode(file.read(), info)
+    except OSError as error:
+        raise Refusal("bad_argument", f"path {path!r} cannot be read: {error.strerror}") from None
+    except Damaged as damage:
+        raise Refusal("snapshot_mismatch", f"path {path!r}: {damage}") from None
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a FIFO without a writer would wait

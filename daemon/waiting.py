@@ -1,0 +1,48 @@
+"""The requests that wait for a place: who is next, and who may pass whom.
+
+The highest priority is next, among equals whoever came first. If there is no room for it now, another for which
+there is room may pass. But nobody is passed more than PASSES times, by priority or by size: then nobody passes it any
+more, and pages gather until it fits. So nothing starves, and the order depends on the commands alone, not on the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from .requests import Request
+
+PASSES = 16
+
+
+class Waiting:
+    def __init__(self) -> None:
+        self._requests: list[Request] = []  # in the order of coming
+        self.prompt_tokens = 0
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._requests)
+
+    def add(self, request: Request) -> None:
+        self._requests.append(request)
+        self.prompt_tokens += len(request.prompt)
+
+    def remove(self, request: Request) -> None:
+        self._requests.remove(request)
+        self.prompt_tokens -= len(request.prompt)
+
+    def next(self, fits: Callable[[Request], bool]) -> Request | None:
+        """Who is admitted now; it is still to be removed, with `pass_over`."""
+        for request in self._requests:  # one that was passed often enough is next, fit or not
+            if request.passed >= PASSES:
+                return request if fits(request) else None
+        by_priority = sorted(self._requests, key=lambda request: -request.priority)
+        return next((request for request in by_priority if fits(request)), None)
+
+    def pass_over(self, request: Request) -> None:
+        """Removes the one that is admitted; whoever came before it has been passed."""
+        for other in self._requests[: self._requests.index(request)]:
+            other.passed += 1
+        self.remove(request)
