@@ -17,7 +17,8 @@ class Family:
     """`rope_layout` "pairs" turns the values 2i and 2i + 1 of a head together, "halves" i and i + rope_size / 2.
 
     `layer_kind` is what all layers are but every `interval`-th, which is full attention; `interval_key` may say another
-    interval. 0: every layer is full attention. `own_keys` are keys that change the maths and that this family reads.
+    interval, or a list: for each layer, whether it is sliding. 0: every layer is full attention. `own_keys` are keys
+    that change the maths and that this family reads.
     """
 
     rope_layout: RopeLayout
@@ -37,6 +38,9 @@ class Family:
     own_keys: tuple[str, ...] = ()
 
     def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
+        if self.layer_kind == "sliding" and keys.is_list(self.interval_key):
+            sliding = keys.flags(self.interval_key, layers)
+            return tuple("sliding" if each else "attention" for each in sliding)
         interval = keys.size(self.interval_key, self.interval) if self.interval else 1
         return tuple("attention" if (layer + 1) % interval == 0 else self.layer_kind for layer in range(layers))
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .folder_layers import recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
 
 ARCHITECTURES: Mapping[str, str] = {
@@ -27,13 +28,14 @@ ARCHITECTURES: Mapping[str, str] = {
 EXPERTS = ("qwen3moe", "qwen3next", "qwen35moe")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
 WINDOWED = ("llama", "gemma3")  # a sliding_window counts without a use_sliding_window
-GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees everything
+GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees everything, unless config.json says another
 
 MOST = 1 << 24  # what has more rows or columns than this is damage, and would take for ever to lay out
 
 # What transformers fills in where config.json is silent.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "qwen3": {"head_dim": 128},
+    "qwen3moe": {"norm_topk_prob": False},
     **{family: {"partial_rotary_factor": 0.25} for family in HYBRIDS},
     "gemma3": {
         "num_attention_heads": 8,
@@ -48,6 +50,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "sliding_window": 4096,
     },
 }
+SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 # Keys that change the maths, with the values that leave it alone; a key that is absent or null does.
 UNUSED: Mapping[str, tuple[Any, ...]] = {
     "attn_logit_softcapping": (),
@@ -56,6 +59,12 @@ UNUSED: Mapping[str, tuple[Any, ...]] = {
     "mlp_only_layers": ([],),
     "decoder_sparse_step": (1,),
     "norm_topk_prob": (True,),
+}
+# Those of them that a family reads.
+OWN: Mapping[str, tuple[str, ...]] = {
+    "gemma3": SOFTCAPS,
+    "qwen3moe": ("norm_topk_prob",),
+    "qwen3next": ("norm_topk_prob",),
 }
 
 
@@ -182,11 +191,11 @@ class Config:
         return positive(key, self._values.get(key, default))
 
     def _check(self) -> None:
-        unset = {"norm_topk_prob": False} if self.architecture == "qwen3moe" else {}
+        own = OWN.get(self.architecture, ())
         for key, harmless in UNUSED.items():
-            value = self._values.get(key, unset.get(key))
-            if value is not None and value not in harmless:
-                expected = " or ".join(map(repr, harmless)) or "nothing"
+            value = self._values.get(key)
+            if key not in own and value is not None and value not in harmless:
+                expected = " or ".join(map(repr, harmless)) or "null"
                 raise ValueError(f"the key {key!r} of config.json is {value!r}, supported: {expected}")
         expected = "gelu_pytorch_tanh" if self.architecture == "gemma3" else "silu"
         activation = self._values.get("hidden_activation", self._values.get("hidden_act", expected))
@@ -202,6 +211,8 @@ class Config:
             "expert_used_count": self.size("num_experts_per_tok"),
             "expert_feed_forward_length": self.size("moe_intermediate_size"),
         }
+        if "norm_topk_prob" in OWN.get(self.architecture, ()):
+            values["expert_weights_norm"] = self._flag("norm_topk_prob", True)
         if self.architecture != "qwen3moe":
             values["expert_shared_feed_forward_length"] = self.size("shared_expert_intermediate_size")
         return values
@@ -220,17 +231,7 @@ class Config:
 
     def _interval(self, layers: int) -> int:
         kinds = self._values.get("layer_types")
-        if kinds is None:
-            return self.size("full_attention_interval")
-        if not isinstance(kinds, list) or len(kinds) != layers:
-            raise ValueError(f"the key 'layer_types' of config.json is {kinds!r}, expected a list of {layers}")
-        interval = kinds.index("full_attention") + 1 if "full_attention" in kinds else layers + 1
-        expected = ["linear_attention" if (n + 1) % interval else "full_attention" for n in range(layers)]
-        if kinds != expected:
-            raise ValueError(
-                "the key 'layer_types' of config.json does not repeat, expected full attention every so often"
-            )
-        return interval
+        return self.size("full_attention_interval") if kinds is None else recurrent_interval(kinds, layers)
 
     def _window(self) -> int | None:
         used = self._values.get("use_sliding_window", self.architecture in WINDOWED)
@@ -239,16 +240,20 @@ class Config:
 
     def _gemma_values(self, sizes: Sizes) -> dict[str, Any]:
         kinds = self._values.get("layer_types")
-        pattern = self._values.get("sliding_window_pattern", GEMMA_PERIOD)
-        if kinds is not None:
-            ends = range(1, (len(kinds) if isinstance(kinds, list) else 0) + 1)
-            expected = ["sliding_attention" if end % GEMMA_PERIOD else "full_attention" for end in ends]
-            pattern = GEMMA_PERIOD if kinds == expected and len(expected) == sizes.layers else None
+        period = self.size("sliding_window_pattern", GEMMA_PERIOD)
+        pattern = period if kinds is None else sliding_pattern(kinds, sizes.layers)
+        values: dict[str, Any] = {"rope.freq_base_swa": self._rope.local_base}
         if pattern != GEMMA_PERIOD:
-            raise ValueError(f"its layers mix attention in an unknown way, expected every {GEMMA_PERIOD}th to see all")
-        values = {"rope.freq_base_swa": self._rope.local_base}
+            values["attention.sliding_window_pattern"] = pattern
+        values |= {key: self.number(key) for key in SOFTCAPS if key in self._values}
         scalar = self.number("query_pre_attn_scalar")
         return values if scalar == sizes.head_size else {**values, "attention.scale": scalar**-0.5}
+
+    def _flag(self, key: str, default: bool) -> bool:
+        value = self._values.get(key, default)
+        if type(value) is not bool:
+            raise ValueError(f"the key {key!r} of config.json is {value!r}, expected true or false")
+        return value
 
 
 def end_tokens(values: Mapping[str, Any]) -> tuple[int, ...]:

@@ -33,7 +33,16 @@ class Keys:
             raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected true or false")
         return value
 
-    def _value(self, name: str, default: float | None) -> Any:
+    def is_list(self, name: str) -> bool:
+        return isinstance(self.values.get(f"{self.architecture}.{name}"), list)
+
+    def flags(self, name: str, count: int) -> list[bool]:
+        value = self._value(name)
+        if not isinstance(value, list) or len(value) != count or not all(type(one) is bool for one in value):
+            raise ValueError(f"the key '{self.architecture}.{name}' is no list of true or false for {count} layers")
+        return value
+
+    def _value(self, name: str, default: float | None = None) -> Any:
         value = self.values.get(f"{self.architecture}.{name}", default)
         if value is None:
             raise ValueError(f"the key '{self.architecture}.{name}' is missing")

@@ -25,11 +25,12 @@ def open_folder(path: Path) -> tuple[Metadata, list[Tensor]]:
     """Raises ModelUnreadable."""
     try:
         config = Config(read_object(path / CONFIG))
+        metadata = _metadata(path, config)
         tensors = list(gguf_tensors(_tensors(path), config.sizes(), config.tied))
         divisors = np.array([config.rope_divisors()], np.float32)  # [1, rope_size / 2]
         if divisors.size:
             tensors.append(Tensor("rope_freqs.weight", "F32", 1, divisors.size, divisors.view(np.uint8)))
-        return _metadata(path, config), tensors
+        return metadata, tensors
     except ValueError as problem:
         raise unreadable(path, str(problem)) from None
 

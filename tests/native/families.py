@@ -75,7 +75,21 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.normal_(weights, 0.0, 0.7)
         elif ".experts." in name or name.endswith("mlp.gate.weight"):
             torch.nn.init.normal_(weights, 0.0, 0.3)
+    if model.config.to_dict().get("attn_logit_softcapping"):
+        model.set_attn_implementation("eager")  # the others have no soft-cap
     return model
+
+
+def expected_logits(model: Any, ids: list[int]) -> np.ndarray:
+    """[positions, vocab], of one whole pass: no cache of transformers has a say.
+
+    Gemma 3's attention knows the soft-cap of the scores, but its module does not hand it the config's.
+    """
+    import torch
+
+    cap = model.config.to_dict().get("attn_logit_softcapping")
+    with torch.inference_mode():
+        return model(torch.tensor([ids]), use_cache=False, **({"softcap": cap} if cap else {})).logits[0].numpy()
 
 
 def export_family(family: str, model: Any, path: Path, fused: bool = False) -> None:
@@ -123,8 +137,14 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         if rope["full_attention"]["rope_type"] == "linear":
             writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
             writer.add_rope_scaling_factor(rope["full_attention"]["factor"])
-        if config.layer_types.index("full_attention") != 5:  # else the default
-            writer.add_uint32("gemma3.attention.sliding_window_pattern", config.layer_types.index("full_attention") + 1)
+        interval = config.layer_types.index("full_attention") + 1
+        sliding = [kind == "sliding_attention" for kind in config.layer_types]
+        if sliding != [(layer + 1) % interval != 0 for layer in range(len(sliding))]:
+            writer.add_sliding_window_pattern(sliding)
+        elif interval != 6:  # else the default
+            writer.add_sliding_window_pattern(interval)
+        if config.attn_logit_softcapping:
+            writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
         if config.final_logit_softcapping:
             writer.add_final_logit_softcapping(config.final_logit_softcapping)
         return
@@ -134,8 +154,9 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
-    if family == "qwen3moe":
+    if family in ("qwen3moe", "qwen3next"):
         writer.add_expert_weights_norm(config.norm_topk_prob)
+    if family == "qwen3moe":
         return
     if family != "qwen35":
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)

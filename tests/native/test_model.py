@@ -141,6 +141,12 @@ def changed(opened_model: Opened, **changes: Any) -> Opened:
         ("qwen3moe", {"expert_weights_norm": 1}, "'qwen3moe.expert_weights_norm' is 1, expected true or false"),
         ("qwen3moe", {"attention__sliding_window": 9}, "'qwen3moe.attention.sliding_window' is not supported"),
         ("gemma3", {"attention__sliding_window": None}, "'gemma3.attention.sliding_window' is missing"),
+        (
+            "gemma3",
+            {"attention__sliding_window_pattern": [True]},
+            "'gemma3.attention.sliding_window_pattern' is no list of true or false for 2 layers",
+        ),
+        ("gemma3", {"final_logit_softcapping": -1.0}, "'gemma3.final_logit_softcapping' is -1.0, expected a number"),
         ("gemma3", {"attention__scale": -1.0}, "'gemma3.attention.scale' is -1.0, expected a number above 0"),
         ("gemma3", {"rope__scaling__type": "yarn"}, "is 'yarn', supported: 'none', 'linear'"),
         ("qwen35", {"ssm__inner_size": 65}, "'qwen35.ssm.inner_size' is 65, no multiple of its 4 value heads"),
@@ -170,6 +176,12 @@ def test_what_a_gemma_file_does_not_say_is_the_default_of_its_family(tiny_model)
     said = changed(model, attention__scale=0.5, rope__freq_base_swa=5e3, final_logit_softcapping=30.0)
     shape = ModelShape.from_metadata(*said)
     assert (shape.query_scale, shape.local_rope_base, shape.final_softcap) == (0.5, 5e3, 30.0)
+
+
+def test_a_gemma_file_may_say_of_each_layer_whether_it_slides(tiny_model) -> None:
+    model = opened(tiny_model(architecture="gemma3", layers=3))
+    shape = ModelShape.from_metadata(*changed(model, attention__sliding_window_pattern=[False, True, True]))
+    assert shape.kinds == ("attention", "sliding", "sliding")
 
 
 @pytest.mark.parametrize(("architecture", "ends"), [("gemma3", (1, 2)), ("qwen3", (1,))])

@@ -119,13 +119,68 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
             "the tensor 'model.layers.1.input_layernorm.weight' is not part of a supported llama",
         ),
         (
-            {"model_type": "qwen3_moe", "num_experts": 2},
+            {"model_type": "qwen3_5_moe", "norm_topk_prob": False},
             "the key 'norm_topk_prob' of config.json is False, supported: T",
         ),
     ],
 )
 def test_a_config_that_cannot_be_followed(folder: Path, changes: dict[str, Any], reason: str) -> None:
     assert refusal(changed(folder, **changes)).startswith(reason)
+
+
+GEMMA = {"model_type": "gemma3_text", "hidden_activation": None}
+SEVEN = {"num_hidden_layers": 7, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "num_experts": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "value"),
+    [
+        (GEMMA | {"attn_logit_softcapping": 50, "final_logit_softcapping": None}, "attn_logit_softcapping", 50.0),
+        (GEMMA | {"final_logit_softcapping": 30.0}, "final_logit_softcapping", 30.0),
+        (GEMMA | {"sliding_window_pattern": 2}, "attention.sliding_window_pattern", 2),
+        (GEMMA | {"layer_types": ["full_attention"] * 7}, "attention.sliding_window_pattern", 1),
+        (GEMMA | {"layer_types": ["sliding_attention"] * 7}, "attention.sliding_window_pattern", 8),
+        (
+            GEMMA | {"layer_types": [*["full_attention"] * 3, *["sliding_attention"] * 4]},
+            "attention.sliding_window_pattern",
+            [False] * 3 + [True] * 4,
+        ),
+        ({"model_type": "qwen3_moe"}, "expert_weights_norm", False),
+        ({"model_type": "qwen3_moe", "norm_topk_prob": True}, "expert_weights_norm", True),
+    ],
+)
+def test_what_a_family_may_vary_is_passed_on(folder: Path, changes: dict[str, Any], key: str, value: Any) -> None:
+    metadata = read_metadata(changed(folder, **SEVEN, **changes))
+    assert metadata.values[f"{metadata.architecture}.{key}"] == value
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (GEMMA | {"final_logit_softcapping": -1}, "the key 'final_logit_softcapping' of config.json is -1, expected a"),
+        (GEMMA | {"sliding_window_pattern": 0}, "the key 'sliding_window_pattern' of config.json is 0, expected a "),
+        (GEMMA | {"layer_types": 3}, "the key 'layer_types' of config.json is 3, expected a list of 7"),
+        (GEMMA | {"layer_types": ["full_attention"]}, "the key 'layer_types' of config.json is a list of 1, expected "),
+        (
+            GEMMA | {"layer_types": ["chunked_attention"] * 7},
+            "the key 'layer_types' of config.json holds 'chunked_attention', supported: 'full_attention', 'sliding_at",
+        ),
+        (GEMMA | {"use_bidirectional_attention": True}, "the key 'use_bidirectional_attention' of config.json is True"),
+        ({"model_type": "qwen3_moe", "norm_topk_prob": "yes"}, "the key 'norm_topk_prob' of config.json is 'yes', exp"),
+        ({"model_type": "qwen3_moe", "mlp_only_layers": [0]}, "the key 'mlp_only_layers' of config.json is [0], supp"),
+        (
+            {
+                "model_type": "qwen3_5",
+                "layer_types": [f"{kind}_attention" for kind in ["linear", "full", "full", *["linear"] * 4]],
+                **{f"linear_{part}": 2 for part in ("num_key_heads", "num_value_heads", "conv_kernel_dim")},
+                **{f"linear_{part}_head_dim": 8 for part in ("key", "value")},
+            },
+            "the key 'layer_types' of config.json has 'full_attention' as layer 2, expected 'linear_attention': ev",
+        ),
+    ],
+)
+def test_what_a_family_may_not_vary_is_named(folder: Path, changes: dict[str, Any], reason: str) -> None:
+    assert refusal(changed(folder, **SEVEN, **changes)).startswith(reason)
 
 
 def test_files_that_are_missing_or_broken(folder: Path, tmp_path: Path) -> None:

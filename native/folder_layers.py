@@ -1,0 +1,40 @@
+"""Which layers of a Hugging Face folder see everything, said as GGUF's keys say it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
+
+
+def recurrent_interval(kinds: Any, layers: int) -> int:
+    """Of layer_types, [layers]: every how manieth layer is full attention; one more than there are for none."""
+    interval = _interval(_checked(kinds, layers, LINEAR))
+    for layer, kind in enumerate(kinds):
+        expected = LINEAR if (layer + 1) % interval else FULL
+        if kind != expected:
+            raise ValueError(
+                f"the key 'layer_types' of config.json has {kind!r} as layer {layer}, expected {expected!r}: "
+                f"every {interval} layers one of full attention"
+            )
+    return interval
+
+
+def sliding_pattern(kinds: Any, layers: int) -> int | list[bool]:
+    """Of layer_types, [layers]: as above if they repeat, else whether each layer has a window."""
+    sliding = [kind == SLIDING for kind in _checked(kinds, layers, SLIDING)]
+    interval = _interval(kinds)
+    return interval if sliding == [(layer + 1) % interval != 0 for layer in range(layers)] else sliding
+
+
+def _interval(kinds: Sequence[str]) -> int:
+    return kinds.index(FULL) + 1 if FULL in kinds else len(kinds) + 1
+
+
+def _checked(kinds: Any, layers: int, other: str) -> list[str]:
+    if not isinstance(kinds, list) or len(kinds) != layers:
+        found = f"a list of {len(kinds)}" if isinstance(kinds, list) else repr(kinds)
+        raise ValueError(f"the key 'layer_types' of config.json is {found}, expected a list of {layers}")
+    for kind in kinds:
+        if kind not in (FULL, other):
+            raise ValueError(f"the key 'layer_types' of config.json holds {kind!r}, supported: {FULL!r}, {other!r}")
+    return kinds
