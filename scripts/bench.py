@@ -1,6 +1,6 @@
-"""A fixed transcript on the demo model: tokens per second, step times, what the daemon adds to them, and one signature.
+"""A fixed transcript: tokens per second, step times, what the daemon adds to them, and one signature.
 
-    python scripts/bench.py [--threads N] [--isa ISA] [--json FILE]
+    python scripts/bench.py [--model MODEL] [--threads N] [--isa ISA] [--json FILE]         # default: the demo model
 
 Sixteen requests of different lengths, greedy and seeded, through a real daemon. The signature is a SHA-256 over every
 request's frames and logits, in the order of the request ids: it changes only when the engine's output does, so a commit
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.clients.client import Client
-from paceline.clients.tokenizer import Tokenizer
+from paceline.clients.model_text import open_tokenizer
 from paceline.native.machine import describe_machine
 from paceline.native.weights import find_model
 from paceline.protocol import FrameReader, Message
@@ -82,12 +82,13 @@ def overhead(flags: list[str], ids: list[int]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="a GGUF file or a Hugging Face folder, default: the demo model")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--isa", default="auto")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    model = find_model(None)
-    ids = Tokenizer.from_gguf(model).encode(TEXT)
+    model = find_model(arguments.model)
+    ids = open_tokenizer(model).encode(TEXT)
     flags = [f"--target-cache-slots={REQUESTS}", "--max-ctx=2048", "--auto", f"--isa={arguments.isa}"]
     flags += [f"--threads={arguments.threads}"] if arguments.threads else []
     with Client.spawn([*flags, str(model)]) as client:

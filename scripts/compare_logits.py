@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from paceline.clients.tokenizer import Tokenizer
+from paceline.clients.model_text import open_tokenizer
 from paceline.native.reference import Reference, open_reference
 from paceline.native.weights import find_model
 
@@ -175,7 +175,8 @@ def compare_transformers(path: Path, ids: dict[str, list[int]]) -> tuple[dict[st
 
     logging.disable_progress_bar()
     reference = open_reference(path)
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32).eval()
+    folder, file = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **file).eval()
     print(f"\nreference against transformers\n{'text':>10} {'positions':>9} {'relative error':>15} {'same top-1':>11}")
     errors = {}
     for name in SHORT:
@@ -195,13 +196,13 @@ def compare_transformers(path: Path, ids: dict[str, list[int]]) -> tuple[dict[st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("against", nargs="+", choices=["core", "transformers"])
-    parser.add_argument("--model", help="a GGUF file, default: the demo model")
+    parser.add_argument("--model", help="a GGUF file or a Hugging Face folder, default: the demo model")
     parser.add_argument("--isa", default="auto", help="the core's path: auto, plain, avx2 or avx512")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     chosen = parser.parse_args()
     path = find_model(chosen.model)
-    tokenizer = Tokenizer.from_gguf(path)
+    tokenizer = open_tokenizer(path)
     ids = {name: tokenizer.encode((TEXTS / f"{name}.txt").read_text()) for name in (*SHORT, *LONG)}
     results: dict[str, Any] = {"model": path.name}
     held = []

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from paceline.clients.tokenizer import Tokenizer
+from paceline.clients.model_text import open_tokenizer
 from paceline.native.weights import find_model
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
@@ -62,7 +62,7 @@ def tiny(folder: Path) -> dict[str, np.ndarray]:
 
 def smollm2() -> dict[str, np.ndarray]:
     path = find_model(None)
-    tokenizer, model = Tokenizer.from_gguf(path), load(path)
+    tokenizer, model = open_tokenizer(path), load(path)
     found = {}
     for name in ("story", "note", "dialogue"):
         ids = tokenizer.encode((NATIVE / "texts" / f"{name}.txt").read_text())[:PREFIX]
