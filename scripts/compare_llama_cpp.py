@@ -2,15 +2,17 @@
 
     python scripts/compare_llama_cpp.py                        # the demo model
     python scripts/compare_llama_cpp.py --model M.gguf --json FILE
+    python scripts/compare_llama_cpp.py --texts long           # less of them; at least 5,000 tokens
 
 Both are held against the NumPy reference, which computes the file's weights in float32. Ends with exit code 1 unless
-our perplexity is within 1 % of llama.cpp's and our mean KL divergence at most 1.1 times its. Needs the bench extra.
+our perplexity is within 1 % of llama.cpp's and our mean KL divergence at most 1.1 times its. Needs the peers extra.
 """
 
 import argparse
 import ctypes
 import json
 import math
+import os
 import sys
 import time
 from array import array
@@ -52,6 +54,7 @@ class Peer:
         self.vocab = lib.llama_model_get_vocab(self.model)
         options = lib.llama_context_default_params()
         options.n_ctx = WINDOW
+        options.n_threads = options.n_threads_batch = len(os.sched_getaffinity(0))  # as ours; else 4, whatever there is
         self.context = lib.llama_init_from_model(self.model, options)
 
     def ids(self, text: bytes) -> list[int]:
@@ -103,12 +106,12 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted
 
 
-def compare(model: Path) -> dict[str, float]:
+def compare(model: Path, texts: list[Path]) -> dict[str, float]:
     peer = Peer(model)
     core, reference = (open_core(model, slots=1, context=WINDOW, kind=kind) for kind in ("cpu", "reference"))
     positions = predicted = 0
     divergence, loss = {"core": 0.0, "llama.cpp": 0.0}, {"core": 0.0, "llama.cpp": 0.0, "reference": 0.0}
-    for text in sorted(TEXTS.glob("*.txt")):
+    for text in texts:
         for tokens, position, following in chunks(peer.ids(text.read_bytes())):
             expected = log_softmax(our_logits(reference, tokens, position))  # [tokens, vocab], as the two others
             found = {
@@ -130,9 +133,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a GGUF file; default: the demo model")
     parser.add_argument("--json", type=Path, help="write the results here")
+    names = sorted(path.stem for path in TEXTS.glob("*.txt"))
+    parser.add_argument("--texts", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     arguments = parser.parse_args()
     model = find_model(arguments.model)
-    figures = compare(model)
+    figures = compare(model, [TEXTS / f"{name}.txt" for name in arguments.texts])
     for name, figure in figures.items():
         print(f"{name:24}{figure:12.5g}")
     change = figures["perplexity core"] / figures["perplexity llama.cpp"] - 1

@@ -24,6 +24,11 @@ def test_logits_over_the_committed_texts_are_within_the_limits(against: str) -> 
     assert "held" in held("compare_logits.py", against)
 
 
+@pytest.mark.timeout(600)
+def test_we_are_as_close_to_the_float_model_as_llama_cpp_is() -> None:
+    assert "divergence" in held("compare_llama_cpp.py", "--texts", "long")
+
+
 def test_logits_of_a_folder_are_within_the_limits(tmp_path: Path) -> None:
     import torch
     import transformers
