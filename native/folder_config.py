@@ -8,64 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .folder_families import ARCHITECTURES, DEFAULTS, EXPERTS, GEMMA_PERIOD, HYBRIDS, OWN, SOFTCAPS, UNUSED, WINDOWED
 from .folder_layers import recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
 
-ARCHITECTURES: Mapping[str, str] = {
-    "llama": "llama",
-    "mistral": "llama",
-    "qwen2": "qwen2",
-    "qwen3": "qwen3",
-    "qwen3_moe": "qwen3moe",
-    "gemma3": "gemma3",
-    "gemma3_text": "gemma3",
-    "qwen3_next": "qwen3next",
-    "qwen3_5": "qwen35",
-    "qwen3_5_text": "qwen35",
-    "qwen3_5_moe": "qwen35moe",
-    "qwen3_5_moe_text": "qwen35moe",
-}
-EXPERTS = ("qwen3moe", "qwen3next", "qwen35moe")
-HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
-WINDOWED = ("llama", "gemma3")  # a sliding_window counts without a use_sliding_window
-GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees everything, unless config.json says another
-
 MOST = 1 << 24  # what has more rows or columns than this is damage, and would take for ever to lay out
-
-# What transformers fills in where config.json is silent.
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "qwen3": {"head_dim": 128},
-    "qwen3moe": {"norm_topk_prob": False},
-    **{family: {"partial_rotary_factor": 0.25} for family in HYBRIDS},
-    "gemma3": {
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "vocab_size": 262208,
-        "max_position_embeddings": 131072,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 1e6,
-        "rope_local_base_freq": 1e4,
-        "query_pre_attn_scalar": 256,
-        "sliding_window": 4096,
-    },
-}
-SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
-# Keys that change the maths, with the values that leave it alone; a key that is absent or null does.
-UNUSED: Mapping[str, tuple[Any, ...]] = {
-    "attn_logit_softcapping": (),
-    "final_logit_softcapping": (),
-    "use_bidirectional_attention": (False,),
-    "mlp_only_layers": ([],),
-    "decoder_sparse_step": (1,),
-    "norm_topk_prob": (True,),
-}
-# Those of them that a family reads.
-OWN: Mapping[str, tuple[str, ...]] = {
-    "gemma3": SOFTCAPS,
-    "qwen3moe": ("norm_topk_prob",),
-    "qwen3next": ("norm_topk_prob",),
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from .folder_config import EXPERTS, HYBRIDS, Sizes
+from .folder_config import Sizes
+from .folder_families import EXPERTS, HYBRIDS
 from .folder_recurrent import Change, Parts, recurrent_parts
 from .model_file import Tensor
 from .rearrange import Indexes, as_float32, renamed, stacked, take_rows

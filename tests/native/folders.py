@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from paceline.native.weights import ModelUnreadable, open_model
 from safetensors.numpy import save_file
 
 LLAMA: dict[str, Any] = {
@@ -53,3 +55,16 @@ def write_folder(path: Path, tensors: dict[str, Any], config: dict[str, Any], sh
         save_file({name: tensors[name] for name, place in places.items() if place == file}, path / file)
     (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     return path
+
+
+def changed(folder: Path, **changes: Any) -> Path:
+    (folder / "config.json").write_text(json.dumps({**LLAMA, **changes}))
+    return folder
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(ModelUnreadable) as caught:
+        open_model(folder)
+    text = str(caught.value)
+    assert text.startswith(f"cannot read the model {folder}: ") and "\n" not in text
+    return text.removeprefix(f"cannot read the model {folder}: ")

@@ -14,7 +14,7 @@ from paceline.native.safetensors_file import Stored
 from paceline.native.weights import ModelUnreadable, open_model
 
 from .folders import LLAMA, llama_tensors, write_folder
-from .test_transformers import paired
+from .plain_families import paired
 
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
 FACTOR = 0.0625

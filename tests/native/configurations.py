@@ -1,0 +1,171 @@
+"""The configurations of random tiny models that the maths are held against transformers with."""
+
+from typing import Any
+
+LINEAR = {"rope_type": "linear", "factor": 4.0}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "ratio1-untied": {"heads": 4, "kv_heads": 4, "width": 64, "ffn": 96, "tied": False},
+    "ratio2-tied": {"heads": 4, "kv_heads": 2, "width": 64, "ffn": 100, "tied": True},
+    "ratio4-odd": {"heads": 12, "kv_heads": 3, "width": 72, "ffn": 75, "tied": False},
+    "ratio4-wide-heads": {"heads": 4, "kv_heads": 1, "width": 40, "ffn": 51, "head_size": 24, "tied": True},
+    "ratio3-base": {"heads": 3, "kv_heads": 1, "width": 66, "ffn": 64, "tied": False, "rope_base": 5e5},
+    "llama3-scaling": {
+        "heads": 4,
+        "kv_heads": 1,
+        "width": 64,
+        "ffn": 96,
+        "tied": True,
+        "rope_base": 5e5,
+        "rope": LLAMA3,
+    },
+    "linear-scaling": {"heads": 4, "kv_heads": 2, "width": 64, "ffn": 96, "tied": False, "rope": LINEAR},
+    "qwen2-ratio2": {"family": "qwen2", "heads": 4, "kv_heads": 2, "width": 64, "ffn": 100, "tied": True},
+    "qwen2-ratio1-base": {
+        "family": "qwen2",
+        "heads": 3,
+        "kv_heads": 3,
+        "width": 66,
+        "ffn": 75,
+        "tied": False,
+        "rope_base": 1e6,
+    },
+    "qwen2-ratio7": {"family": "qwen2", "heads": 7, "kv_heads": 1, "width": 84, "ffn": 51, "tied": True},
+    "qwen3-ratio2": {
+        "family": "qwen3",
+        "heads": 4,
+        "kv_heads": 2,
+        "width": 64,
+        "ffn": 96,
+        "head_size": 24,
+        "tied": False,
+    },
+    "qwen3-ratio4-base": {
+        "family": "qwen3",
+        "heads": 8,
+        "kv_heads": 2,
+        "width": 40,
+        "ffn": 51,
+        "head_size": 16,
+        "tied": True,
+        "rope_base": 1e6,
+    },
+    "qwen3-ratio1": {
+        "family": "qwen3",
+        "heads": 3,
+        "kv_heads": 3,
+        "width": 72,
+        "ffn": 100,
+        "head_size": 12,
+        "tied": True,
+    },
+}
+
+
+def rope(base: float = 1e4, **more: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": base, **more}}
+
+
+def attention(width: int, heads: int, kv_heads: int, head_size: int, layers: int, tied: bool = False) -> dict[str, Any]:
+    return {
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_size,
+        "num_hidden_layers": layers,
+        "tie_word_embeddings": tied,
+    }
+
+
+def routing(experts: int, used: int, ffn: int, shared: int = 0) -> dict[str, Any]:
+    sizes = {"num_experts": experts, "num_experts_per_tok": used, "moe_intermediate_size": ffn}
+    return sizes | ({"shared_expert_intermediate_size": shared} if shared else {"intermediate_size": 3 * ffn})
+
+
+def recurrence(kernel: int, key_heads: int, value_heads: int, key_size: int, value_size: int) -> dict[str, Any]:
+    return {
+        "linear_conv_kernel_dim": kernel,
+        "linear_num_key_heads": key_heads,
+        "linear_num_value_heads": value_heads,
+        "linear_key_head_dim": key_size,
+        "linear_value_head_dim": value_size,
+    }
+
+
+def period(interval: int, layers: int, between: str = "linear_attention") -> dict[str, Any]:
+    return {"layer_types": [between if (layer + 1) % interval else "full_attention" for layer in range(layers)]}
+
+
+def local(base: float, window: int, scalar: int, **scaling: Any) -> dict[str, Any]:
+    full = {"rope_type": "default", "rope_theta": base, **scaling}
+    both = {"full_attention": full, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+    return {"rope_parameters": both, "sliding_window": window, "query_pre_attn_scalar": scalar}
+
+
+QUARTER = rope(1e6, partial_rotary_factor=0.25)
+HALF = rope(1e4, partial_rotary_factor=0.5)
+# The first of each family also decodes.
+FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
+    "qwen3moe-ratio2": attention(64, 4, 2, 24, 3) | routing(8, 2, 36) | rope(1e6) | {"norm_topk_prob": True},
+    "qwen3moe-odd-tied": attention(70, 3, 1, 12, 2, True) | routing(5, 3, 19) | rope() | {"norm_topk_prob": True},
+    "qwen3moe-all-unnormalized": attention(40, 8, 2, 16, 3) | routing(4, 4, 51) | rope() | {"norm_topk_prob": False},
+    "gemma3-ratio2": attention(64, 4, 2, 24, 7, True) | local(1e6, 11, 24) | {"intermediate_size": 100},
+    "gemma3-period2-untied": attention(69, 3, 1, 20, 4)
+    | local(1e5, 5, 31)
+    | period(2, 4, "sliding_attention")
+    | {"intermediate_size": 75, "final_logit_softcapping": 5.0},
+    "gemma3-period3-linear": attention(72, 6, 6, 12, 5, True)
+    | local(1e6, 17, 12, rope_type="linear", factor=8.0)
+    | period(3, 5, "sliding_attention")
+    | {"intermediate_size": 51},
+    "gemma3-irregular-softcaps": attention(60, 4, 2, 16, 5)
+    | local(1e6, 7, 16)
+    | {"intermediate_size": 64, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 20.0}
+    | {"layer_types": [f"{kind}_attention" for kind in ("sliding", "full", "full", "sliding", "sliding")]},
+    "qwen35-ratio3": attention(64, 4, 2, 32, 5) | QUARTER | recurrence(4, 2, 6, 16, 12) | {"intermediate_size": 100},
+    "qwen35-period2-tied": attention(69, 3, 1, 20, 4, True)
+    | HALF
+    | recurrence(3, 3, 3, 9, 20)
+    | period(2, 4)
+    | {"intermediate_size": 51},
+    "qwen35-period3-ratio4": attention(40, 8, 2, 16, 6)
+    | HALF
+    | recurrence(5, 1, 4, 24, 7)
+    | period(3, 6)
+    | {"intermediate_size": 75},
+    "qwen35moe-ratio2": attention(64, 4, 2, 32, 5) | QUARTER | recurrence(4, 2, 4, 16, 12) | routing(8, 3, 36, 40),
+    "qwen35moe-odd-tied": attention(69, 3, 1, 20, 3, True)
+    | HALF
+    | recurrence(2, 2, 6, 11, 8)
+    | period(3, 3)
+    | routing(5, 2, 19, 27),
+    "qwen35moe-period2": attention(40, 6, 3, 16, 4)
+    | HALF
+    | recurrence(4, 4, 4, 8, 8)
+    | period(2, 4)
+    | routing(6, 6, 20, 33),
+    "qwen3next-ratio2": attention(64, 4, 2, 32, 5) | QUARTER | recurrence(4, 2, 4, 16, 12) | routing(8, 3, 36, 40),
+    "qwen3next-odd-tied": attention(69, 3, 1, 20, 3, True)
+    | HALF
+    | recurrence(2, 2, 6, 11, 8)
+    | period(3, 3)
+    | routing(5, 2, 19, 27),
+    "qwen3next-period2": attention(40, 6, 3, 16, 4)
+    | HALF
+    | recurrence(3, 3, 12, 8, 9)
+    | period(2, 4)
+    | routing(6, 1, 20, 33),
+    "qwen3next-unnormalized": attention(48, 4, 2, 12, 4)
+    | HALF
+    | recurrence(4, 2, 4, 8, 12)
+    | period(4, 4)
+    | routing(6, 3, 24, 20)
+    | {"norm_topk_prob": False},
+}
+DECODED = list({name.split("-")[0]: name for name in reversed(FAMILY_CONFIGS)}.values())

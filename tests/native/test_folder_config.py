@@ -1,0 +1,136 @@
+"""config.json of a Hugging Face folder: what is passed on, and the one sentence about what is not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paceline.native.weights import ModelUnreadable, open_model, read_metadata
+
+from .folders import LLAMA, changed, llama_tensors, refusal, write_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "tiny", llama_tensors(), LLAMA)
+
+
+def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
+    key = "llama.attention.sliding_window"
+    assert read_metadata(changed(folder, model_type="mistral", sliding_window=64)).values[key] == 64
+    assert key not in read_metadata(changed(folder, model_type="mistral", sliding_window=512)).values
+    assert key not in read_metadata(changed(folder, model_type="mistral", sliding_window=None)).values
+    qwen = read_metadata(changed(folder, model_type="qwen2", sliding_window=64, use_sliding_window=False))
+    assert "qwen2.attention.sliding_window" not in qwen.values
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"model_type": "mamba"}, "its model_type is 'mamba', supported: llama, mistral, qwen2, "),
+        ({"model_type": None}, "its model_type is None, supported: llama"),
+        ({"hidden_size": "many"}, "the key 'hidden_size' of config.json is 'many', expected a whole number above 0"),
+        ({"vocab_size": None}, "the key 'vocab_size' of config.json is None"),
+        ({"rope_theta": -1}, "the key 'rope_theta' of config.json is -1, expected a number above 0"),
+        ({"rms_norm_eps": True}, "the key 'rms_norm_eps' of config.json is True"),
+        ({"hidden_act": "relu"}, "its activation is 'relu', supported: 'silu'"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4}}, "its RoPE scaling is 'yarn', supported: 'default', 'linear'"),
+        ({"rope_scaling": {"rope_type": "linear"}}, "the key 'factor' of config.json is None"),
+        ({"rope_scaling": [1]}, "the RoPE settings of config.json are [1], expected an object"),
+        ({"eos_token_id": "end"}, "the key 'eos_token_id' is 'end', expected a token id or a list of them"),
+        ({"final_logit_softcapping": 30.0}, "the key 'final_logit_softcapping' of config.json is 30.0, supported: n"),
+        (
+            {"num_hidden_layers": 1},
+            "the tensor 'model.layers.1.input_layernorm.weight' is not part of a supported llama",
+        ),
+        (
+            {"model_type": "qwen3_5_moe", "norm_topk_prob": False},
+            "the key 'norm_topk_prob' of config.json is False, supported: T",
+        ),
+    ],
+)
+def test_a_config_that_cannot_be_followed(folder: Path, changes: dict[str, Any], reason: str) -> None:
+    assert refusal(changed(folder, **changes)).startswith(reason)
+
+
+GEMMA = {"model_type": "gemma3_text", "hidden_activation": None}
+SEVEN = {"num_hidden_layers": 7, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "num_experts": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "value"),
+    [
+        (GEMMA | {"attn_logit_softcapping": 50, "final_logit_softcapping": None}, "attn_logit_softcapping", 50.0),
+        (GEMMA | {"final_logit_softcapping": 30.0}, "final_logit_softcapping", 30.0),
+        (GEMMA | {"sliding_window_pattern": 2}, "attention.sliding_window_pattern", 2),
+        (GEMMA | {"layer_types": ["full_attention"] * 7}, "attention.sliding_window_pattern", 1),
+        (GEMMA | {"layer_types": ["sliding_attention"] * 7}, "attention.sliding_window_pattern", 8),
+        (
+            GEMMA | {"layer_types": [*["full_attention"] * 3, *["sliding_attention"] * 4]},
+            "attention.sliding_window_pattern",
+            [False] * 3 + [True] * 4,
+        ),
+        ({"model_type": "qwen3_moe"}, "expert_weights_norm", False),
+        ({"model_type": "qwen3_moe", "norm_topk_prob": True}, "expert_weights_norm", True),
+    ],
+)
+def test_what_a_family_may_vary_is_passed_on(folder: Path, changes: dict[str, Any], key: str, value: Any) -> None:
+    metadata = read_metadata(changed(folder, **SEVEN, **changes))
+    assert metadata.values[f"{metadata.architecture}.{key}"] == value
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (GEMMA | {"final_logit_softcapping": -1}, "the key 'final_logit_softcapping' of config.json is -1, expected a"),
+        (GEMMA | {"sliding_window_pattern": 0}, "the key 'sliding_window_pattern' of config.json is 0, expected a "),
+        (GEMMA | {"layer_types": 3}, "the key 'layer_types' of config.json is 3, expected a list of 7"),
+        (GEMMA | {"layer_types": ["full_attention"]}, "the key 'layer_types' of config.json is a list of 1, expected "),
+        (
+            GEMMA | {"layer_types": ["chunked_attention"] * 7},
+            "the key 'layer_types' of config.json holds 'chunked_attention', supported: 'full_attention', 'sliding_at",
+        ),
+        (GEMMA | {"use_bidirectional_attention": True}, "the key 'use_bidirectional_attention' of config.json is True"),
+        ({"model_type": "qwen3_moe", "norm_topk_prob": "yes"}, "the key 'norm_topk_prob' of config.json is 'yes', exp"),
+        ({"model_type": "qwen3_moe", "mlp_only_layers": [0]}, "the key 'mlp_only_layers' of config.json is [0], supp"),
+        (
+            {
+                "model_type": "qwen3_5",
+                "layer_types": [f"{kind}_attention" for kind in ["linear", "full", "full", *["linear"] * 4]],
+                **{f"linear_{part}": 2 for part in ("num_key_heads", "num_value_heads", "conv_kernel_dim")},
+                **{f"linear_{part}_head_dim": 8 for part in ("key", "value")},
+            },
+            "the key 'layer_types' of config.json has 'full_attention' as layer 2, expected 'linear_attention': ev",
+        ),
+    ],
+)
+def test_what_a_family_may_not_vary_is_named(folder: Path, changes: dict[str, Any], reason: str) -> None:
+    assert refusal(changed(folder, **SEVEN, **changes)).startswith(reason)
+
+
+JUNK = st.sampled_from([None, True, -1, 0, 3, 1 << 40, 10**400, 0.5, float("nan"), "x", [], [1], {}, {"rope_type": []}])
+MORE = ("head_dim", "layer_types", "rope_parameters", "text_config", "sliding_window", "full_attention_interval")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    kind=st.sampled_from(["llama", "qwen3_moe", "gemma3_text", "qwen3_5", "qwen3_next"]),
+    junk=st.dictionaries(st.sampled_from([*LLAMA, *MORE]), JUNK, min_size=1, max_size=3),
+)
+def test_any_config_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, junk: dict[str, Any]
+) -> None:
+    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "norm_topk_prob": True}
+    sizes |= {"shared_expert_intermediate_size": 8, "full_attention_interval": 2, "linear_conv_kernel_dim": 4}
+    sizes |= {f"linear_{part}_head_dim": 8 for part in ("key", "value")}
+    sizes |= {f"linear_num_{part}_heads": 2 for part in ("key", "value")}
+    folder = tmp_path_factory.mktemp("junk")
+    (folder / "config.json").write_text(json.dumps({**LLAMA, **sizes, "model_type": kind, **junk}))
+    write_folder(folder, llama_tensors(), json.loads((folder / "config.json").read_text()))
+    for opened in (read_metadata, open_model):
+        try:
+            opened(folder)
+        except ModelUnreadable as problem:
+            assert "\n" not in str(problem)

@@ -1,0 +1,131 @@
+"""ModelShape of the newer families: what is read, what is the family's, and what is refused by name."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from paceline.native.arrange import arranged
+from paceline.native.families import FAMILIES
+from paceline.native.model import ModelShape
+from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
+
+Opened = tuple[Metadata, list[Tensor]]
+
+
+def opened(path: Path) -> Opened:
+    return open_model(path)
+
+
+def changed(opened_model: Opened, **changes: Any) -> Opened:
+    """A model with some keys of its architecture changed, as `refusal` does."""
+    metadata, tensors = opened_model
+    keys = {f"{metadata.architecture}.{name.replace('__', '.')}": value for name, value in changes.items()}
+    values = {key: value for key, value in {**metadata.values, **keys}.items() if value is not None}
+    return replace(metadata, values=values), tensors
+
+
+@pytest.mark.parametrize(
+    ("architecture", "change", "reason"),
+    [
+        ("qwen3moe", {"expert_used_count": 9}, "it uses 9 of its 8 experts"),
+        ("qwen3moe", {"expert_count": None}, "'qwen3moe.expert_count' is missing"),
+        ("qwen3moe", {"expert_count": 7}, "'blk.0.ffn_gate_inp.weight' is [8, 64], expected [7, 64]"),
+        ("qwen3moe", {"expert_gating_func": 2}, "'qwen3moe.expert_gating_func' is not supported (only 1)"),
+        ("qwen3moe", {"expert_weights_norm": 1}, "'qwen3moe.expert_weights_norm' is 1, expected true or false"),
+        ("qwen3moe", {"attention__sliding_window": 9}, "'qwen3moe.attention.sliding_window' is not supported"),
+        ("gemma3", {"attention__sliding_window": None}, "'gemma3.attention.sliding_window' is missing"),
+        (
+            "gemma3",
+            {"attention__sliding_window_pattern": [True]},
+            "'gemma3.attention.sliding_window_pattern' is no list of true or false for 2 layers",
+        ),
+        ("gemma3", {"final_logit_softcapping": -1.0}, "'gemma3.final_logit_softcapping' is -1.0, expected a number"),
+        ("gemma3", {"attention__scale": -1.0}, "'gemma3.attention.scale' is -1.0, expected a number above 0"),
+        ("gemma3", {"rope__scaling__type": "yarn"}, "is 'yarn', supported: 'none', 'linear'"),
+        ("qwen35", {"ssm__inner_size": 65}, "'qwen35.ssm.inner_size' is 65, no multiple of its 4 value heads"),
+        ("qwen35", {"ssm__group_count": 3}, "its 4 value heads are no multiple of its 3 key heads"),
+        ("qwen35", {"ssm__conv_kernel": 3}, "'blk.0.ssm_conv1d.weight' is [128, 4], expected [128, 3]"),
+        ("qwen35", {"full_attention_interval": 4}, "'blk.1.attn_qkv.weight' [128, 64] is missing"),
+        ("qwen35", {"nextn_predict_layers": 1}, "'qwen35.nextn_predict_layers' is not supported (only 0)"),
+        ("qwen35", {"block_count": 2**31}, "the tensor 'blk.2.attn_norm.weight' [1, 64] is missing"),
+        ("qwen35moe", {"expert_count": 0}, "'qwen35moe.expert_count' is 0"),
+        ("qwen3next", {"ssm__time_step_rank": 8}, "'blk.0.ssm_ba.weight' is [8, 64], expected [16, 64]"),
+    ],
+)
+def test_a_wrong_key_of_a_newer_family_is_named(
+    tiny_model, architecture: str, change: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ModelUnreadable) as caught:
+        ModelShape.from_metadata(*changed(opened(tiny_model(architecture=architecture)), **change))
+    assert reason in str(caught.value)
+
+
+def test_what_a_gemma_file_does_not_say_is_the_default_of_its_family(tiny_model) -> None:
+    model = opened(tiny_model(architecture="gemma3", layers=12, interval=6))
+    shape = ModelShape.from_metadata(*changed(model, attention__sliding_window_pattern=None))
+    assert shape.kinds == (*("sliding",) * 5, "attention") * 2
+    assert (shape.window, shape.rope_base, shape.local_rope_base) == (24, 1e6, 1e4)
+    assert (shape.embedding_scale, shape.query_scale, shape.activation, shape.post_norms) == (8.0, 0.25, "gelu", True)
+    said = changed(model, attention__scale=0.5, rope__freq_base_swa=5e3, final_logit_softcapping=30.0)
+    shape = ModelShape.from_metadata(*said)
+    assert (shape.query_scale, shape.local_rope_base, shape.final_softcap) == (0.5, 5e3, 30.0)
+
+
+def test_a_gemma_file_may_say_of_each_layer_whether_it_slides(tiny_model) -> None:
+    model = opened(tiny_model(architecture="gemma3", layers=3))
+    shape = ModelShape.from_metadata(*changed(model, attention__sliding_window_pattern=[False, True, True]))
+    assert shape.kinds == ("attention", "sliding", "sliding")
+
+
+@pytest.mark.parametrize(("architecture", "ends"), [("gemma3", (1, 2)), ("qwen3", (1,))])
+def test_a_gemma_turn_ends_where_its_vocabulary_says(tmp_path: Path, architecture: str, ends: tuple[int, ...]) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", architecture)
+    writer.add_token_list(["<pad>", "<eos>", "<end_of_turn>"])
+    writer.add_eos_token_id(1)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert opened(tmp_path / "model.gguf")[0].eos == ends
+
+
+def test_the_largest_gemma_scales_its_queries_by_the_width() -> None:
+    assert FAMILIES["gemma3"].query_scale(62, 5376, 32, 128) == 168**-0.5
+    assert FAMILIES["gemma3"].query_scale(48, 3840, 16, 256) == 1 / 16
+
+
+def test_the_sizes_of_a_hybrid_arrive(tiny_model) -> None:
+    options = {"key_heads": 3, "value_heads": 6, "key_size": 9, "value_size": 11, "conv_kernel": 5}
+    path = tiny_model(
+        architecture="qwen35moe", layers=5, interval=3, experts=5, experts_used=2, shared_ffn=7, **options
+    )
+    shape = ModelShape.from_metadata(*opened(path))
+    assert {name: getattr(shape, name) for name in options} == options
+    assert shape.kinds == ("recurrent", "recurrent", "attention", "recurrent", "recurrent")
+    assert (shape.experts, shape.experts_used, shape.expert_ffn, shape.shared_ffn) == (5, 2, 32, 7)
+    assert shape.gated_attention and shape.normalize_experts and not shape.grouped_heads
+
+
+@pytest.mark.parametrize("architecture", ["qwen3moe", "gemma3", "qwen35", "qwen35moe", "qwen3next"])
+def test_every_tensor_of_a_newer_family_is_expected_by_name(tiny_model, architecture: str) -> None:
+    metadata, tensors = opened(tiny_model(architecture=architecture))
+    for left_out in tensors:
+        if left_out.name != "output.weight":
+            with pytest.raises(ModelUnreadable, match=r"the tensor 'blk|the tensor 'token|the tensor 'output_norm"):
+                ModelShape.from_metadata(metadata, [tensor for tensor in tensors if tensor is not left_out])
+
+
+def test_fused_rows_are_taken_apart_whatever_their_type(tiny_model) -> None:
+    metadata, tensors = opened(tiny_model(architecture="qwen3next", type="Q4_0"))
+    shape = ModelShape.from_metadata(metadata, tensors)
+    [fused] = [tensor for tensor in tensors if tensor.name == "blk.0.ssm_ba.weight"]
+    parts = {tensor.name: tensor for tensor in arranged(shape, tensors)}
+    assert fused.name not in parts
+    beta, alpha = parts["blk.0.ssm_beta.weight"], parts["blk.0.ssm_alpha.weight"]
+    assert (beta.type, beta.rows, beta.columns) == ("Q4_0", 4, 64)
+    assert np.array_equal(beta.data, fused.data[[0, 1, 4, 5]])
+    assert np.array_equal(alpha.data, fused.data[[2, 3, 6, 7]])
+    assert [tensor.name for tensor in arranged(shape, list(parts.values()))] == list(parts)
