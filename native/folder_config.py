@@ -145,9 +145,10 @@ class Config:
                 expected = " or ".join(map(repr, harmless)) or "null"
                 raise ValueError(f"the key {key!r} of config.json is {value!r}, supported: {expected}")
         expected = "gelu_pytorch_tanh" if self.architecture == "gemma3" else "silu"
-        activation = self._values.get("hidden_activation", self._values.get("hidden_act", expected))
+        key = "hidden_activation" if "hidden_activation" in self._values else "hidden_act"
+        activation = self._values.get(key, expected)
         if activation != expected:
-            raise ValueError(f"its activation is {activation!r}, supported: {expected!r}")
+            raise ValueError(f"the key {key!r} of config.json is {activation!r}, supported: {expected!r}")
 
     def _experts(self) -> int:
         return self.size("num_experts" if "num_experts" in self._values else "num_local_experts")

@@ -47,9 +47,11 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
     if tied is False and not any(_short(name) == "lm_head.weight" for name in found):
         raise ValueError("the tensor 'lm_head.weight' is missing, and tie_word_embeddings is false")
     for (layer, kind), members in experts.items():
-        missing = set(range(sizes.experts)) ^ set(members)
-        if missing:
-            raise ValueError(f"layer {layer} has no experts numbered 0 to {sizes.experts - 1}: {min(missing)} is wrong")
+        if wrong := set(range(sizes.experts)) ^ set(members):
+            says = "is one too many" if min(wrong) in members else "is missing"
+            raise ValueError(
+                f"the {kind} matrix of expert {min(wrong)} in layer {layer} {says}, expected 0 to {sizes.experts - 1}"
+            )
         yield stacked(f"blk.{layer}.ffn_{kind}_exps.weight", [members[number] for number in range(sizes.experts)])
 
 

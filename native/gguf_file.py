@@ -11,13 +11,21 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 
+from .model_file import MATRIX_TYPES
+
+TYPE_NUMBERS = frozenset(int(type) for type in gguf.GGMLQuantizationType)
+
 
 class Truncated(Exception):
     """A read past the end of the file."""
 
 
+class UnknownType(Exception):
+    """A tensor of a type that the package has no name for."""
+
+
 class GGUFFile(gguf.GGUFReader):
-    """Raises Truncated, or what the package raises for a malformed file (see DAMAGE)."""
+    """Raises Truncated, UnknownType, or what the package raises for a malformed file (see DAMAGE)."""
 
     _plain: npt.NDArray[np.uint8] | None = None
 
@@ -38,5 +46,21 @@ class GGUFFile(gguf.GGUFReader):
         order = override_order or self.byte_order
         return piece if order == "I" else piece.view(kind.newbyteorder(order))
 
+    def _build_tensors(self, start_offs: int, fields: list[gguf.ReaderField]) -> None:
+        for field in fields:
+            number = int(field.parts[4][0])
+            if number not in TYPE_NUMBERS:
+                raise UnknownType(
+                    f"the tensor {field.name!r} has the type number {number}, supported: {', '.join(MATRIX_TYPES)}"
+                )
+            kind = gguf.GGMLQuantizationType(number)
+            block, columns = gguf.GGML_QUANT_SIZES[kind][0], [int(size) for size in field.parts[3][:1]]
+            if columns and columns[0] % block:
+                raise ValueError(
+                    f"the tensor {field.name!r} has {columns[0]} columns, "
+                    f"expected a multiple of {block} for {kind.name}"
+                )
+        super()._build_tensors(start_offs, fields)
 
-DAMAGE = (Truncated, ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError)
+
+DAMAGE = (Truncated, UnknownType, ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError)

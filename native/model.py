@@ -14,14 +14,10 @@ import numpy as np
 from .arrange import arranged
 from .families import FAMILIES, Activation, Family, LayerKind, RopeLayout
 from .metadata_keys import Keys
+from .model_file import MATRIX_TYPES
 from .tensors import expected_tensors, is_vector
 from .weights import Metadata, ModelUnreadable, Tensor
 
-MATRIX_TYPES = (
-    *("F32", "F16", "BF16"),
-    *("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4"),
-    *("Q6_K", "Q5_K", "Q4_K", "IQ4_XS", "Q3_K", "Q2_K", "IQ2_XXS"),
-)
 VECTOR_TYPES = ("F32",)
 
 # Keys that change the maths, with the value that leaves it alone.
@@ -120,15 +116,18 @@ class ModelShape:
             raise ValueError(f"its architecture is {architecture!r}, supported: {', '.join(FAMILIES)}")
         keys = Keys(architecture, metadata.values)
         for name, harmless in UNUSED_KEYS.items():
-            if name not in family.own_keys and metadata.values.get(f"{architecture}.{name}", harmless) != harmless:
-                raise ValueError(f"the key '{architecture}.{name}' is not supported (only {harmless!r})")
+            value = metadata.values.get(f"{architecture}.{name}", harmless)
+            if name not in family.own_keys and value != harmless:
+                raise ValueError(f"the key '{architecture}.{name}' is {value!r}, supported: {harmless!r}")
         layout = metadata.values.get("paceline.rope_layout", family.rope_layout)
         if layout not in ("pairs", "halves"):
             raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")
         width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
         head_size = keys.size("attention.key_length", width // heads)
-        if keys.size("attention.value_length", head_size) != head_size:
-            raise ValueError(f"the key '{architecture}.attention.value_length' is not the key length, {head_size}")
+        if (value_size := keys.size("attention.value_length", head_size)) != head_size:
+            raise ValueError(
+                f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
+            )
         layers = keys.size("block_count")
         return cls(
             architecture=architecture,

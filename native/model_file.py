@@ -10,6 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
+MATRIX_TYPES = (
+    *("F32", "F16", "BF16"),
+    *("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4"),
+    *("Q6_K", "Q5_K", "Q4_K", "IQ4_XS", "Q3_K", "Q2_K", "IQ2_XXS"),
+)
+
 Bytes = npt.NDArray[np.uint8]
 
 

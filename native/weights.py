@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .demo_model import DEMO, ModelUnavailable, fetch
-from .gguf_file import DAMAGE, GGUFFile, Truncated
+from .gguf_file import DAMAGE, GGUFFile, Truncated, UnknownType
 from .model_file import Metadata, ModelUnreadable, Tensor, read_object, unreadable
 from .nvfp4 import merged
 from .safetensors_folder import CONFIG, open_folder, read_folder_metadata
@@ -105,6 +105,8 @@ def _open(path: Path) -> GGUFFile:
 def _reason(problem: BaseException) -> str:
     """What a reader said, on one line."""
     text = " ".join(str(problem).split()) or type(problem).__name__
+    if isinstance(problem, UnknownType):
+        return text
     return f"it is truncated: {text}" if isinstance(problem, Truncated) else f"it is damaged ({text})"
 
 

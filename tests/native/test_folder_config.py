@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +36,7 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
         ({"vocab_size": None}, "the key 'vocab_size' of config.json is None"),
         ({"rope_theta": -1}, "the key 'rope_theta' of config.json is -1, expected a number above 0"),
         ({"rms_norm_eps": True}, "the key 'rms_norm_eps' of config.json is True"),
-        ({"hidden_act": "relu"}, "its activation is 'relu', supported: 'silu'"),
+        ({"hidden_act": "relu"}, "the key 'hidden_act' of config.json is 'relu', supported: 'silu'"),
         ({"rope_scaling": {"type": "yarn", "factor": 4}}, "its RoPE scaling is 'yarn', supported: 'default', 'linear'"),
         ({"rope_scaling": {"rope_type": "linear"}}, "the key 'factor' of config.json is None"),
         ({"rope_scaling": [1]}, "the RoPE settings of config.json are [1], expected an object"),
@@ -108,6 +109,19 @@ def test_what_a_family_may_vary_is_passed_on(folder: Path, changes: dict[str, An
 )
 def test_what_a_family_may_not_vary_is_named(folder: Path, changes: dict[str, Any], reason: str) -> None:
     assert refusal(changed(folder, **SEVEN, **changes)).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("held", "reason"),
+    [
+        ([0, 2], "the up matrix of expert 1 in layer 0 is missing, expected 0 to 2"),
+        ([0, 1, 2, 3], "the up matrix of expert 3 in layer 0 is one too many, expected 0 to 2"),
+    ],
+)
+def test_experts_that_are_missing_or_too_many(tmp_path: Path, held: list[int], reason: str) -> None:
+    config = LLAMA | SEVEN | {"model_type": "qwen3_moe", "num_experts": 3}
+    experts = {f"model.layers.0.mlp.experts.{n}.up_proj.weight": np.ones((8, 64), np.float32) for n in held}
+    assert refusal(write_folder(tmp_path / "m", experts, config)) == reason
 
 
 JUNK = st.sampled_from([None, True, -1, 0, 3, 1 << 40, 10**400, 0.5, float("nan"), "x", [], [1], {}, {"rope_type": []}])

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paceline.native.model import MATRIX_TYPES, ModelShape
+from paceline.native.model import ModelShape
+from paceline.native.model_file import MATRIX_TYPES
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
 
 Opened = tuple[Metadata, list[Tensor]]
@@ -103,7 +104,7 @@ def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> N
         ({"attention__head_count_kv": 0}, "'llama.attention.head_count_kv' is 0"),
         ({"attention__head_count_kv": None}, "'blk.0.attn_k.weight' is [32, 64], expected [64, 64]"),
         ({"attention__key_length": 32}, "'blk.0.attn_q.weight' is [64, 64], expected [128, 64]"),
-        ({"attention__value_length": 8}, "'llama.attention.value_length' is not the key length, 16"),
+        ({"attention__value_length": 8}, "'llama.attention.value_length' is 8, expected the key length, 16"),
         ({"attention__layer_norm_rms_epsilon": None}, "'llama.attention.layer_norm_rms_epsilon' is missing"),
         ({"attention__layer_norm_rms_epsilon": 0.0}, "is 0.0, expected a number above 0"),
         ({"rope__freq_base": float("nan")}, "is nan, expected a number above 0"),
@@ -112,8 +113,8 @@ def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> N
         ({"rope__dimension_count": 18}, "its rope size 18 is odd or above its head size 16"),
         ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.type' is 'yarn', supported: 'none', 'linear'"),
         ({"rope__scaling__factor": -4.0}, "'llama.rope.scaling.factor' is -4.0, expected a number above 0"),
-        ({"expert_count": 8}, "'llama.expert_count' is not supported (only 0)"),
-        ({"attention__sliding_window": 4096}, "'llama.attention.sliding_window' is not supported"),
+        ({"expert_count": 8}, "'llama.expert_count' is 8, supported: 0"),
+        ({"attention__sliding_window": 4096}, "'llama.attention.sliding_window' is 4096, supported: 0"),
     ],
 )
 def test_a_wrong_key_is_named(tiny: Opened, change: dict[str, Any], reason: str) -> None:

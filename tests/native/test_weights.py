@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from paceline.native.model_file import MATRIX_TYPES
 from paceline.native.weights import ModelUnreadable, find_model, open_model, read_metadata
 
 
@@ -152,7 +153,6 @@ def tensor(dimensions: list[int], kind: int = F32, offset: int = 0) -> bytes:
         ([ARCHITECTURE], [tensor([])]),
         ([ARCHITECTURE], [tensor([4, 0])]),
         ([ARCHITECTURE], [tensor([33], Q8_0)]),
-        ([ARCHITECTURE], [tensor([2], 999)]),
         ([ARCHITECTURE], [tensor([2**40, 2**40])]),
         ([ARCHITECTURE], [tensor([2**20])]),
     ],
@@ -162,6 +162,21 @@ def test_a_header_that_is_wrong_is_one_sentence(tmp_path: Path, values: list[byt
     path.write_bytes(file(values, tensors))
     with pytest.raises(ModelUnreadable, match=r"^cannot read the model \S+: it is (damaged|truncated)[^\n]*$"):
         open_model(path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (tensor([2], 999), f"the tensor 't' has the type number 999, supported: {', '.join(MATRIX_TYPES)}"),
+        (tensor([33], Q8_0), "it is damaged (the tensor 't' has 33 columns, expected a multiple of 32 for Q8_0)"),
+    ],
+)
+def test_a_tensor_of_a_wrong_type_is_named(tmp_path: Path, wrong: bytes, reason: str) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(file([ARCHITECTURE], [wrong]))
+    with pytest.raises(ModelUnreadable) as caught:
+        open_model(path)
+    assert str(caught.value) == f"cannot read the model {path}: {reason}"
 
 
 def test_tokens_that_end_a_text(tmp_path: Path) -> None:
