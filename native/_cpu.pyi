@@ -148,6 +148,24 @@ class ProductProbe:
     def product(self, inputs: npt.NDArray[np.float32], isa: str) -> npt.NDArray[np.float32]:
         """inputs [n, columns] -> [n, rows]."""
 
+class PassProbe:
+    """For scripts/bench_formats.py: the matrices of a step without the rest of it."""
+
+    def __init__(self, threads: int) -> None: ...
+    def add(self, type: str, rows: int, columns: int, data: npt.NDArray[np.uint8]) -> int:
+        """A matrix of integer weights, `data` being its bytes as in a file, by the number that is returned."""
+
+    def sweep(self, bytes: int) -> float:
+        """Seconds of reading `bytes` of other memory, after which no weight is in a cache."""
+
+    def pass_over(
+        self, phases: Sequence[Sequence[tuple[int, int]]], *, per_column: bool, isa: str
+    ) -> tuple[float, int]:
+        """Phases of (matrix, columns), shared among the threads by row tiles -> seconds, weight bytes unpacked.
+
+        A row tile is unpacked once for all of its columns, at most 16, or per_column: once for each.
+        """
+
 def instruction_sets() -> list[str]: ...
 def half_to_float(bits: int) -> float: ...
 def float_to_half(value: float) -> int: ...

@@ -7,5 +7,6 @@ PYBIND11_MODULE(_cpu, m) {
   m.doc() = "The CPU core of Paceline: the ragged step in C++. See _cpu.pyi.";
   register_attention(m);
   register_core(m);
+  register_passes(m);
   register_probes(m);
 }

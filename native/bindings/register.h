@@ -4,4 +4,5 @@
 
 void register_attention(pybind11::module_& m);
 void register_core(pybind11::module_& m);
+void register_passes(pybind11::module_& m);
 void register_probes(pybind11::module_& m);
