@@ -38,7 +38,7 @@ void write_block(Format f, const FileBlock& block, int row, uint8_t* header, uin
   const Layout shape = layout(f);
   for (int i = 0; i < kBlock; ++i) {
     if (f == Format::IQ2_XXS) {
-      tile[kTileRows * (i / 8) + row] = block.patterns[i / 8];
+      tile[4 * row + i / 8] = block.patterns[i / 8];
       put(tile + high_offset(f), 1, place(i, row), block.codes[i]);
       continue;
     }
@@ -83,7 +83,7 @@ int read_code(Format f, const uint8_t* tile, int row, int i) {
   const Layout shape = layout(f);
   const uint8_t* high = tile + high_offset(f);
   if (f == Format::IQ2_XXS) {
-    const int magnitude = kMagnitudes[kGrid[tile[kTileRows * (i / 8) + row]] >> 2 * (i % 8) & 3];
+    const int magnitude = kMagnitudes[kGrid[tile[4 * row + i / 8]] >> 2 * (i % 8) & 3];
     return get(high, 1, place(i, row)) ? shape.bias - magnitude : shape.bias + magnitude;
   }
   int code = get(tile, shape.low_bits, place(i, row));

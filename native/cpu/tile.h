@@ -18,7 +18,7 @@
 //   IQ4_XS  nibbles                                 int8 s[16]                         H         272   d*s*kNonlinear[code]
 //   Q3_K    pairs of bits, 3rd bits                 int8 s[2][16]                      H         224   d*s*(code - 4)
 //   Q2_K    pairs of bits                           nibbles s below n [2][16]          HM        160   d*s*code - m*n
-//   IQ2_XXS bytes [4][16], the grid's, sign bits    nibbles s[8] below s[8]            H         136   d*(2s + 1)/8*(+-grid)
+//   IQ2_XXS bytes [16][4], the grid's, sign bits    nibbles s[8] below s[8]            H         136   d*(2s + 1)/8*(+-grid)
 //
 // Two scales to a row ([2][16]) are those of inputs 0..15 and 16..31. H: eight tiles, 256 inputs, follow a header of half
 // d[16]; HM: half d[16], half m[16]. Header and tiles are a unit; other formats have units of one tile and no header.
