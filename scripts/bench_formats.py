@@ -1,12 +1,12 @@
-"""NVFP4 against IQ2_XXS on this processor: passes over a model's matrices, by format, kernel family and rows in a step.
+"""NVFP4 against IQ2_XXS on this processor: passes over a model's matrices, by format, kernels and rows in a step.
 
-    python scripts/bench_formats.py --model dense --isa avx512 --json benchmarks/nvfp4_iq2xxs.json   # replaces these results there
+    python scripts/bench_formats.py --model moe --isa avx2 --json benchmarks/nvfp4_iq2xxs.json   # replaces these there
     python scripts/bench_formats.py --table     # writes the tables of docs/nvfp4-iq2xxs.md from the record
 
-Random blocks; no attention, vocabulary, router or norms: tokens per second are rows / (seconds of a layer's matrices * layers).
-Before each pass other memory is read, so that weights come from memory and not from a cache. Kernels "once" unpack a tile of
-weights once for all of a step's rows, kernels "each" again for every row, while the tile is still in the core's cache.
-Formats, kernels and numbers of rows take turns in every round; medians of the rounds.
+Random blocks; no attention, vocabulary, router or norms: tokens per second are rows / (seconds of a layer's matrices x
+layers). Before each pass other memory is read, so that weights come from memory and not from a cache. Kernels "once"
+unpack a tile of weights once for all rows of a step, kernels "each" again for every row, while the tile is in the
+core's cache. Formats, kernels and numbers of rows take turns in every round; medians of the rounds.
 """
 
 import argparse
@@ -29,6 +29,8 @@ RECORD = ROOT / "benchmarks" / "nvfp4_iq2xxs.json"
 FORMATS = ("IQ2_XXS", "NVFP4", "Q4_K", "Q8_0")
 ROWS = (1, 2, 4, 8, 16)
 KERNELS = ("once", "each")
+PAGE = ROOT / "docs" / "nvfp4-iq2xxs.md"
+BEGIN, END = "<!-- results: scripts/bench_formats.py --table -->\n", "<!-- end of results -->"
 SWEEP = 256 << 20  # bytes, many times the last cache
 
 Matrix = tuple[int, int]  # outputs, inputs
@@ -73,7 +75,7 @@ def random_blocks(name: str, rows: int, columns: int, rng: np.random.Generator) 
 
 @dataclass(frozen=True)
 class Held:
-    """A model's matrices in one format, by their numbers: [layer][phase] of mixers, [layer][expert][phase] of the rest."""
+    """A model's matrices in one format, by their numbers: mixers [layer][phase], experts [layer][expert][phase]."""
 
     probe: PassProbe
     mixers: list[list[list[int]]]
@@ -166,9 +168,39 @@ def merge(path: Path, results: list[dict[str, Any]], threads: int, rounds: int) 
             name: {"like": shapes.like, "layers": shapes.layers, "mixer": shapes.mixer, "ffn": shapes.ffn,
                    "experts": shapes.experts, "used": shapes.used} for name, shapes in MODELS.items()
         },
-        "results": sorted(kept + results, key=lambda result: (result["model"], result["isa"], result["kernels"] != "once")),
+        "results": sorted(kept + results, key=lambda result: (result["model"], result["isa"])),
     }  # fmt: skip
     path.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def table(record: dict[str, Any]) -> str:
+    machine = record["machine"]
+    text = [
+        f"{record['threads']} threads of an {machine['processor']} (family {machine['family']}, "
+        f"{', '.join(machine['flags'])}), {record['date']}, medians of {record['rounds']} rounds. A cell: tokens per "
+        "second, then in brackets the gigabytes per second of weights from memory.\n"
+    ]
+    found = {tuple(r[key] for key in ("model", "isa", "kernels", "format", "rows")): r for r in record["results"]}
+    for model, isa in dict.fromkeys((key[0], key[1]) for key in found):
+        roof = next(r for key, r in found.items() if key[:2] == (model, isa))["read_gigabytes_per_second"]
+        text += [f"**{model}, {isa}** (a plain read of memory gave {roof:.1f} GB/s in the same run)\n"]
+        names = "".join(f" {name} |" for name in FORMATS)
+        text += [f"| kernels | rows |{names} NVFP4 / IQ2_XXS |", "|---|---|" + "---|" * len(FORMATS) + "---|"]
+        for kernels in KERNELS:
+            for rows in ROWS:
+                cells = [found[model, isa, kernels, name, rows] for name in FORMATS]
+                rates = {cell["format"]: cell["tokens_per_second"] for cell in cells}
+                shown = [f"{cell['tokens_per_second']:.1f} ({cell['gigabytes_per_second']:.1f})" for cell in cells]
+                ratio = rates["NVFP4"] / rates["IQ2_XXS"]
+                text.append(f"| {kernels} | {rows} | {' | '.join(shown)} | {ratio:.2f} |")
+        text.append("")
+    return "\n".join(text)
+
+
+def write_table() -> None:
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}{table(json.loads(RECORD.read_text()))}{END}{after}")
 
 
 def main() -> None:
@@ -179,7 +211,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--table", action="store_true", help="only write the page's tables from the record")
     arguments = parser.parse_args()
+    if arguments.table:
+        write_table()
+        return
     results = measure(arguments.model, arguments.isa, arguments.threads, arguments.rounds, tuple(arguments.rows))
     if arguments.json:
         merge(arguments.json, results, arguments.threads, arguments.rounds)
