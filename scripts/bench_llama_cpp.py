@@ -4,175 +4,143 @@
     python scripts/bench_llama_cpp.py --model M.gguf --threads 2 --rounds 7 --contexts 32 512 --json FILE
 
 Needs the bench extra (llama-cpp-python, built for this machine). Each engine lives in a process of its own and is idle
-while the other is timed. Sequences have separate prompts, the cache is f16, each decodes 32 tokens after its context;
-we pick a token from the logits in our time, the peer only computes them. Medians of the rounds.
+while the other is timed. 16 sequences have separate prompts, computed once for each context; the cache is f16; 32
+tokens are decoded after the context and cut off again. We pick a token from the logits in our time, the peer only
+computes them. Medians of the rounds, after one that warms up.
+
+The roofs are measured in the same run: bytes a second that all threads together read from memory, and products of 8-bit
+codes a second that they sum in registers. A step of one sequence is compared with the first (its bytes: all matrices,
+and the keys and values that it reads), a step of 16 and the prefill with the second (products with weights).
 """
 
 import argparse
-import ctypes
 import json
 import multiprocessing
 import statistics
 import time
-from array import array
-from collections.abc import Callable
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
+from bench_engines import ENGINES, GENERATED, MOST, Facts, serve
+from paceline.native import _cpu
 from paceline.native.machine import describe_machine
 from paceline.native.weights import find_model
 
-GENERATED = 32
-SEQUENCES = (1, 2, 4, 8, 16)
 PROMPT = 512
-
-Prefill = Callable[[int, int], float]
-Decode = Callable[[int, int], float]
+FEW = 4096  # from this context on fewer numbers of sequences
 
 
-def ids_of(sequence: int, count: int, vocab: int) -> list[int]:
-    return np.random.default_rng(sequence).integers(10, vocab, count).tolist()
+def sequence_counts(context: int) -> tuple[int, ...]:
+    return (1, 4, 16) if context >= FEW else (1, 2, 4, 8, 16)
 
 
-class Row(NamedTuple):
-    slot: int
-    tokens: list[int]
-    position: int
-    outputs: int
-    table: array
-    prompt_tokens: int = 0
-    sampling: Any = None
-    logits: bool = False
+def roofs(threads: int) -> dict[str, float]:
+    return {
+        "read_gb_per_second": round(_cpu.read_roof(threads, rounds=10) / 1e9, 1),
+        "multiply_gmac_per_second": round(_cpu.multiply_roof(threads) / 1e9, 1),
+    }
 
 
-def open_paceline(model: str, threads: int, capacity: int) -> tuple[Prefill, Decode]:
-    from paceline.native.core import PAGE, open_core
-
-    core = open_core(Path(model), slots=max(SEQUENCES), context=capacity, threads=threads)
-    pages = -(-capacity // PAGE)
-    tables = [array("i", range(slot * pages, (slot + 1) * pages)) for slot in range(max(SEQUENCES))]
-
-    def prefill(sequences: int, count: int) -> float:
-        begun = time.perf_counter()
-        for slot in range(sequences):
-            core.commit(slot, 0)
-            core.step([Row(slot, ids_of(slot, count, core.vocab), 0, 1, tables[slot])])
-            core.commit(slot, count)
-        return time.perf_counter() - begun
-
-    def decode(sequences: int, context: int) -> float:
-        pending = [ids_of(slot, 1, core.vocab)[0] for slot in range(sequences)]
-        begun = time.perf_counter()
-        for position in range(context, context + GENERATED):
-            rows = [Row(slot, [pending[slot]], position, 1, tables[slot]) for slot in range(sequences)]
-            results, _ = core.step(rows)
-            pending = [tokens[0] for tokens, _ in results]
-            for slot in range(sequences):
-                core.commit(slot, position + 1)
-        return time.perf_counter() - begun
-
-    return prefill, decode
+def shares(result: dict[str, Any], facts: Facts, roof: dict[str, float]) -> dict[str, float]:
+    """Of the roofs, at our tokens per second."""
+    context, rate = result["context"], result["paceline"] / 1e9
+    if result["kind"] == "decode" and result["sequences"] == 1:
+        seen = context + GENERATED // 2
+        positions = sum(min(seen, window or seen) for window in facts.windows)
+        read = facts.weight_bytes + positions * facts.cache_bytes
+        return {"read_share": round(read * rate / roof["read_gb_per_second"], 3)}
+    if result["kind"] == "decode" and result["sequences"] < MOST:
+        return {}
+    logits = 1 / context if result["kind"] == "prefill" else 1  # of a token; a prompt wants its last one's
+    products = facts.layer_products + facts.head_products * logits
+    return {"multiply_share": round(products * rate / roof["multiply_gmac_per_second"], 3)}
 
 
-def open_peer(model: str, threads: int, capacity: int) -> tuple[Prefill, Decode]:
-    import llama_cpp as lib
+class Contest:
+    """Both engines, asked in turn."""
 
-    quiet = lib.llama_log_callback(lambda level, text, data: None)
-    lib.llama_log_set(quiet, ctypes.c_void_p(0))
-    lib.llama_backend_init()
-    loaded = lib.llama_model_load_from_file(model.encode(), lib.llama_model_default_params())
-    vocab = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(loaded))
-    options = lib.llama_context_default_params()
-    options.n_ctx = capacity * max(SEQUENCES)
-    options.n_seq_max = max(SEQUENCES)
-    options.n_batch = options.n_ubatch = 512
-    options.n_threads = options.n_threads_batch = threads
-    context_handle = lib.llama_init_from_model(loaded, options)
-    memory = lib.llama_get_memory(context_handle)
+    def __init__(self, model: Path, threads: int, capacity: int):
+        spawn = multiprocessing.get_context("spawn")
+        self.pipes: dict[str, Connection] = {}
+        facts = {}
+        for name in ENGINES:
+            self.pipes[name], theirs = spawn.Pipe()
+            arguments = (name, str(model), threads, capacity, theirs)
+            spawn.Process(target=serve, args=arguments, daemon=True).start()
+            theirs.close()
+            facts[name] = self.pipes[name].recv()
+        self.facts = Facts(**facts["paceline"])
 
-    def run(tokens: list[tuple[int, int, int, bool]]) -> None:
-        """(id, position, sequence, wants logits)"""
-        batch = lib.llama_batch_init(len(tokens), 0, 1)
-        batch.n_tokens = len(tokens)
-        for index, (token, position, sequence, wanted) in enumerate(tokens):
-            batch.token[index] = token
-            batch.pos[index] = position
-            batch.n_seq_id[index] = 1
-            batch.seq_id[index][0] = sequence
-            batch.logits[index] = wanted
-        if lib.llama_decode(context_handle, batch):
-            raise RuntimeError("llama_decode failed")
-        lib.llama_synchronize(context_handle)
-        lib.llama_batch_free(batch)
+    def ask(self, name: str, method: str, *arguments: int) -> float:
+        """Seconds it took."""
+        self.pipes[name].send((method, arguments))
+        return self.pipes[name].recv()
 
-    def prefill(sequences: int, count: int) -> float:
-        begun = time.perf_counter()
-        for sequence in range(sequences):
-            lib.llama_memory_seq_rm(memory, sequence, -1, -1)
-            ids = ids_of(sequence, count, vocab)
-            for first in range(0, count, 512):
-                piece = ids[first : first + 512]
-                last = count - 1 - first
-                run([(token, first + i, sequence, i == last) for i, token in enumerate(piece)])
-        return time.perf_counter() - begun
+    def time(self, name: str, kind: str, sequences: int, context: int) -> float:
+        time.sleep(0.05)  # the other's threads go to sleep
+        if kind == "prefill":
+            return self.ask(name, "fill", 0, context)
+        seconds = self.ask(name, "decode", sequences, context)
+        self.ask(name, "truncate", sequences, context)
+        return seconds
 
-    def decode(sequences: int, context: int) -> float:
-        begun = time.perf_counter()
-        for position in range(context, context + GENERATED):
-            run([(1000 + sequence, position, sequence, True) for sequence in range(sequences)])
-        return time.perf_counter() - begun
-
-    return prefill, decode
+    def close(self) -> None:
+        for pipe in self.pipes.values():
+            pipe.send(None)
 
 
-OPENERS = {"paceline": open_paceline, "llama.cpp": open_peer}
+def measure(contest: Contest, kind: str, sequences: int, context: int, rounds: int) -> dict[str, Any]:
+    times: dict[str, list[float]] = {name: [] for name in ENGINES}
+    for turn in range(rounds + 1):
+        for name in ENGINES:
+            seconds = contest.time(name, kind, sequences, context)
+            if turn:  # the first warms up
+                times[name].append(seconds)
+    tokens = context if kind == "prefill" else sequences * GENERATED
+    rates = {name: round(tokens / statistics.median(seconds), 1) for name, seconds in times.items()}
+    ratio = statistics.median(peer / own for own, peer in zip(times["paceline"], times["llama.cpp"], strict=True))
+    return {"kind": kind, "sequences": sequences, "context": context, **rates, "ratio": round(ratio, 2)}
 
 
-def worker(name: str, model: str, threads: int, capacity: int, pipe: Connection) -> None:
-    prefill, decode = OPENERS[name](model, threads, capacity)
-    pipe.send("ready")
-    while isinstance(task := pipe.recv(), tuple):
-        kind, sequences, context = task
-        if kind == "decode":
-            prefill(sequences, context)
-            pipe.send(decode(sequences, context))
-        else:
-            pipe.send(prefill(sequences, context))
-
-
-def measure(arguments: argparse.Namespace, model: Path) -> list[dict[str, Any]]:
-    capacity = max(*arguments.contexts, PROMPT) + GENERATED
-    spawn = multiprocessing.get_context("spawn")
-    pipes = {}
-    for name in OPENERS:
-        pipes[name], theirs = spawn.Pipe()
-        spawn.Process(target=worker, args=(name, str(model), arguments.threads, capacity, theirs), daemon=True).start()
-        assert pipes[name].recv() == "ready"
-    tasks = [("prefill", 1, PROMPT), *(("decode", n, context) for context in arguments.contexts for n in SEQUENCES)]
+def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[str, Any]:
+    """The record of one file; prints each result as it comes."""
+    roof = roofs(threads)
+    print(f"{model.name}, {threads} threads, tokens per second; roofs {roof}")
+    print(f"{'':8}{'seqs':>4}{'ctx':>6}{'paceline':>12}{'llama.cpp':>12}{'ratio':>8}{'of the roof':>28}")
+    contest = Contest(model, threads, max(*contexts, PROMPT) + GENERATED)
     results = []
-    for kind, sequences, context in tasks:
-        times: dict[str, list[float]] = {name: [] for name in OPENERS}
-        for turn in range(arguments.rounds + 1):
-            for name, pipe in pipes.items():
-                time.sleep(0.05)  # the other's threads go to sleep
-                pipe.send((kind, sequences, context))
-                seconds = pipe.recv()
-                if turn:  # the first is a warm-up
-                    times[name].append(seconds)
-        tokens = context if kind == "prefill" else sequences * GENERATED
-        rates = {name: round(tokens / statistics.median(seconds), 1) for name, seconds in times.items()}
-        ratio = statistics.median(peer / own for own, peer in zip(times["paceline"], times["llama.cpp"], strict=True))
-        results.append({"kind": kind, "sequences": sequences, "context": context, **rates, "ratio": round(ratio, 2)})
+
+    def one(kind: str, sequences: int, context: int) -> None:
+        result = measure(contest, kind, sequences, context, rounds)
+        share = shares(result, contest.facts, roof)
+        results.append(result | share)
         print(
-            f"{kind:8}{sequences:4}{context:6}{rates['paceline']:12.1f}{rates['llama.cpp']:12.1f}{ratio:8.2f}",
+            f"{kind:8}{sequences:4}{context:6}{result['paceline']:12.1f}{result['llama.cpp']:12.1f}{result['ratio']:8.2f}"
+            f"{'  '.join(f'{name} {value:.1%}' for name, value in share.items()):>28}",
             flush=True,
         )
-    for pipe in pipes.values():
-        pipe.send(None)
-    return results
+
+    one("prefill", 1, PROMPT)
+    for context in contexts:
+        for name in ENGINES:
+            for sequence in range(MOST):
+                contest.ask(name, "fill", sequence, context)
+        for sequences in sequence_counts(context):
+            one("decode", sequences, context)
+    contest.close()
+    return {
+        "benchmark": "bench_llama_cpp",
+        "date": time.strftime("%Y-%m-%d"),
+        "model": model.name,
+        "threads": threads,
+        "rounds": rounds,
+        "machine": describe_machine() | {"llama-cpp-python": version("llama-cpp-python")},
+        "roofs": roof,
+        "unit": "tokens per second",
+        "results": results,
+    }
 
 
 def main() -> None:
@@ -180,24 +148,11 @@ def main() -> None:
     parser.add_argument("--model", help="a GGUF file; default: the demo model")
     parser.add_argument("--threads", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--contexts", type=int, nargs="+", default=[32, 512])
+    parser.add_argument("--contexts", type=int, nargs="+", default=[32, 512, 4096])
     parser.add_argument("--json", type=Path, help="write the results here")
     arguments = parser.parse_args()
-    model = find_model(arguments.model)
-    print(f"{model.name}, {arguments.threads} threads, tokens per second")
-    print(f"{'':8}{'seqs':>4}{'ctx':>6}{'paceline':>12}{'llama.cpp':>12}{'ratio':>8}")
-    results = measure(arguments, model)
+    record = bench(find_model(arguments.model), arguments.threads, arguments.rounds, arguments.contexts)
     if arguments.json:
-        record = {
-            "benchmark": "bench_llama_cpp",
-            "date": time.strftime("%Y-%m-%d"),
-            "model": model.name,
-            "threads": arguments.threads,
-            "rounds": arguments.rounds,
-            "machine": describe_machine() | {"llama-cpp-python": version("llama-cpp-python")},
-            "unit": "tokens per second",
-            "results": results,
-        }
         arguments.json.write_text(json.dumps(record, indent=2) + "\n")
 
 

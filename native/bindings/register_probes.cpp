@@ -7,6 +7,7 @@
 #include "half.h"
 #include "register.h"
 #include "repack.h"
+#include "roofs.h"
 #include "sampling.h"
 
 namespace py = pybind11;
@@ -84,6 +85,15 @@ void register_probes(py::module_& m) {
     }
     return names;
   });
+  m.def(
+      "read_roof",
+      [](int threads, int mebibytes, int rounds, const std::string& isa) {
+        return paceline::read_roof(paceline::choose_kernels(isa.c_str()), threads, static_cast<size_t>(mebibytes) << 20, rounds);
+      },
+      py::arg("threads"), py::kw_only(), py::arg("mebibytes") = 1024, py::arg("rounds") = 5, py::arg("isa") = "auto", py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "multiply_roof", [](int threads, int rounds, const std::string& isa) { return paceline::multiply_roof(paceline::choose_kernels(isa.c_str()), threads, rounds); },
+      py::arg("threads"), py::kw_only(), py::arg("rounds") = 5, py::arg("isa") = "auto", py::call_guard<py::gil_scoped_release>());
   m.def("half_to_float", [](uint16_t h) { return paceline::half_to_float(h); }, py::arg("bits"));
   m.def("float_to_half", [](float f) { return paceline::float_to_half(f); }, py::arg("value"));
   m.def("uniform", &paceline::uniform, py::arg("seed"), py::arg("position"));

@@ -85,6 +85,10 @@ struct Kernels {
 
   // Values [part * kDeltaPart, + kDeltaPart) of a head.
   void (*delta_rule)(const DeltaRule& rule, int part);
+
+  // For benchmarks: reads data [bytes], 64-byte aligned; multiplies codes in registers and returns how many.
+  void (*read_through)(const uint8_t* data, size_t bytes);
+  uint64_t (*multiply_codes)(int rounds);
 };
 
 constexpr int kQueryTile = 16;   // most queries to one attend call

@@ -21,5 +21,7 @@ void convolve(const float* const*, const float*, int, size_t, int, float*);
 void divide_by_length(float, float, int, float*);
 void delta_gates(const float*, const float*, const float*, const float*, int, float*, float*);
 void delta_rule(const DeltaRule&, int);
+void read_through(const uint8_t*, size_t);
+uint64_t multiply_codes(int);
 
 }  // namespace paceline::PACELINE_ISA

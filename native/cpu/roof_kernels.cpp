@@ -1,0 +1,80 @@
+// What a core can do at most: read memory, and multiply 8-bit codes in registers. For benchmarks; see roofs.cpp.
+#include "operations.h"
+#include "simd.h"
+
+namespace paceline::PACELINE_ISA {
+
+// The compiler must take what lies in `x` for something that it knows nothing of.
+#define PACELINE_OPAQUE(x) asm volatile("" : "+v"(x))
+
+#if defined(__AVX512F__)
+
+void read_through(const uint8_t* data, size_t bytes) {
+  __m512i seen[8] = {};
+  for (size_t i = 0; i + 512 <= bytes; i += 512)
+    for (int j = 0; j < 8; ++j) seen[j] = _mm512_or_si512(seen[j], _mm512_load_si512(data + i + 64 * j));
+  for (__m512i& x : seen) PACELINE_OPAQUE(x);
+}
+
+// Sixteen chains hide the latency of two instructions a cycle.
+uint64_t multiply_codes(int rounds) {
+  __m512i sums[16] = {}, codes = _mm512_set1_epi8(3), activations = _mm512_set1_epi8(-5);
+  PACELINE_OPAQUE(codes);
+  PACELINE_OPAQUE(activations);
+  for (int round = 0; round < rounds; ++round) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      sums[i] = _mm512_dpbusd_epi32(sums[i], codes, activations);
+      PACELINE_OPAQUE(sums[i]);
+    }
+  }
+  return static_cast<uint64_t>(rounds) * 16 * 64;
+}
+
+#elif defined(__AVX2__)
+
+void read_through(const uint8_t* data, size_t bytes) {
+  __m256i seen[8] = {};
+  for (size_t i = 0; i + 256 <= bytes; i += 256)
+    for (int j = 0; j < 8; ++j) seen[j] = _mm256_or_si256(seen[j], _mm256_load_si256(reinterpret_cast<const __m256i*>(data + i + 32 * j)));
+  for (__m256i& x : seen) PACELINE_OPAQUE(x);
+}
+
+// The three instructions of integer products without VNNI (codes.h).
+uint64_t multiply_codes(int rounds) {
+  __m256i sums[8] = {}, codes = _mm256_set1_epi8(3), activations = _mm256_set1_epi8(-5), ones = _mm256_set1_epi16(1);
+  PACELINE_OPAQUE(codes);
+  PACELINE_OPAQUE(activations);
+  for (int round = 0; round < rounds; ++round) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      __m256i pairs = _mm256_maddubs_epi16(codes, activations);
+      PACELINE_OPAQUE(pairs);
+      sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(pairs, ones));
+      PACELINE_OPAQUE(sums[i]);
+    }
+  }
+  return static_cast<uint64_t>(rounds) * 8 * 32;
+}
+
+#else
+
+void read_through(const uint8_t* data, size_t bytes) {
+  const volatile uint64_t* words = reinterpret_cast<const volatile uint64_t*>(data);
+  for (size_t i = 0; i < bytes / 8; ++i) static_cast<void>(words[i]);
+}
+
+uint64_t multiply_codes(int rounds) {
+  volatile int32_t codes = 3, sink = 0;
+  int32_t sums[8] = {};
+  for (int round = 0; round < rounds; ++round) {
+    const int32_t code = codes;
+    for (int32_t& sum : sums) sum += code * round;
+  }
+  for (const int32_t sum : sums) sink = sink + sum;
+  return static_cast<uint64_t>(rounds) * 8;
+}
+
+#endif
+
+}  // namespace paceline::PACELINE_ISA

