@@ -1,4 +1,4 @@
-"""Writes the results in benchmarks/ into the table of README.md, between its two markers.
+"""Writes the results in benchmarks/llama_cpp/ into the table of README.md, between its two markers.
 
 python scripts/bench_table.py [--check]      # --check: exit 1 if the table there is not that of the results
 """
@@ -8,37 +8,69 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench_limits import LIMITS
+
 ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "llama_cpp"
 BEGIN, END = "<!-- results: scripts/bench_table.py -->\n", "<!-- end of results -->"
+COUNTS = (1, 4, 16)
 
 
-def table(record: dict[str, Any]) -> str:
-    machine = record["machine"]
+def records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The results of each file there is, by name, in the order of the limits."""
+    names = [path.stem for path in folder.glob("*.json")]
+    names.sort(key=lambda name: (list(LIMITS).index(name) if name in LIMITS else len(LIMITS), name))
+    return {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
+
+
+def cell(results: list[dict[str, Any]], kind: str, sequences: int, context: int | None = None) -> str:
+    """Tokens per second and the ratio, and where it was measured the share of a roof."""
+    for result in results:
+        if (result["kind"], result["sequences"]) == (kind, sequences) and context in (None, result["context"]):
+            share = result.get("read_share", result.get("multiply_share"))
+            of_roof = "" if share is None else f", {share:.0%}"
+            return f"{result['paceline']:,.0f} ({result['ratio']:.1f}×{of_roof})"
+    return "–"
+
+
+def roof(found: dict[str, dict[str, Any]], name: str) -> str:
+    values = [record["roofs"][name] for record in found.values()]
+    return "–".join(f"{value:,.0f}" for value in sorted({min(values), max(values)}))
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    first = next(iter(found.values()))
+    machine = first["machine"]
+    dates = " and ".join(sorted({record["date"] for record in found.values()}))
+    flags, peer = ", ".join(machine["flags"]), machine["llama-cpp-python"]
     rows = [
-        f"{record['model']}, {record['threads']} threads of an {machine['processor']} (family {machine['family']}, "
-        f"{', '.join(machine['flags'])}), llama-cpp-python {machine['llama-cpp-python']}, {record['date']}; "
-        f"{record['unit']}, "
-        f"medians of {record['rounds']} rounds in turn:\n",
-        "| | Paceline | llama.cpp | ratio |",
-        "|---|---|---|---|",
+        f"Tokens per second with {first['threads']} threads of an {machine['processor']} (family {machine['family']}, "
+        f"{flags}), medians of {first['rounds']} rounds in turn, {dates}. In brackets: times those of llama.cpp "
+        f"(llama-cpp-python {peer}) on the same file; for 1 sequence the share of what memory gives "
+        f"({roof(found, 'read_gb_per_second')} GB/s), for 16 and the prefill of what the processor multiplies "
+        f"({roof(found, 'multiply_gmac_per_second')} GMAC/s).\n",
+        f"| file | context | prefill of 512 | {' | '.join(str(count) for count in COUNTS)} sequences |",
+        f"|---|---|---|{'---|' * len(COUNTS)}",
     ]
-    for result in record["results"]:
-        if result["kind"] == "prefill":
-            name = f"prefill of {result['context']}"
-        else:
-            plural = "s" if result["sequences"] > 1 else ""
-            name = f"decode, {result['sequences']} sequence{plural}, context {result['context']}"
-        rows.append(f"| {name} | {result['paceline']:,.0f} | {result['llama.cpp']:,.0f} | {result['ratio']:.1f}× |")
+    for record in found.values():
+        results = record["results"]
+        for place, context in enumerate(sorted({r["context"] for r in results if r["kind"] == "decode"})):
+            name, prefill = ("", "") if place else (record["model"], cell(results, "prefill", 1))
+            decodes = " | ".join(cell(results, "decode", count, context) for count in COUNTS)
+            rows.append(f"| {name} | {context} | {prefill} | {decodes} |")
+    rows.append("\n![The ratios beside what was asked for](benchmarks/llama_cpp.svg)")
     return "\n".join(rows) + "\n"
 
 
 def main() -> int:
+    found = records(RESULTS)
+    if not found:
+        sys.exit(f"no results in {RESULTS}: run scripts/bench_files.py first")
     readme = ROOT / "README.md"
     text = readme.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    record = json.loads((ROOT / "benchmarks" / "llama_cpp.json").read_text())
-    updated = f"{before}{BEGIN}{table(record)}{END}{after}"
+    updated = f"{before}{BEGIN}{table(found)}{END}{after}"
     if "--check" in sys.argv[1:]:
         return int(updated != text)
     readme.write_text(updated)
