@@ -114,27 +114,6 @@ def test_a_commit_to_part_of_a_row_and_a_step_tried_again(cores: dict[str, Core]
     assert np.array_equal(rest[0][1], alone[position:])
 
 
-def test_a_truncated_slot_computes_the_same_again(tiny_model) -> None:
-    core = open_core(tiny_model(type="Q4_0"), slots=1, context=CONTEXT)
-    ids, own = ids_of(12, 100, core.vocab), table(0, CONTEXT)
-    core.step([Row(0, ids[:70], 0, 1, own)])
-    core.commit(0, 70)
-    first, _ = core.step([Row(0, ids[70:], 70, 30, own)])
-    core.commit(0, 100)
-    core.stepper.truncate(0, 70)
-    again, _ = core.step([Row(0, ids[70:], 70, 30, own)])
-    assert np.array_equal(again[0][1], first[0][1])
-    for slot, position in ((1, 0), (-1, 0), (0, 71), (0, -1)):
-        with pytest.raises(ValueError, match="slot"):
-            core.stepper.truncate(slot, position)
-
-
-def test_a_slot_with_recurrent_states_is_not_truncated(tiny_model) -> None:
-    core = open_core(tiny_model(architecture="qwen35"), slots=1, context=CONTEXT)
-    with pytest.raises(ValueError, match="recurrent"):
-        core.stepper.truncate(0, 0)
-
-
 def test_roofs_are_speeds() -> None:
     for isa in SETS:
         assert _cpu.read_roof(2, mebibytes=16, rounds=1, isa=isa) > 1e8
