@@ -31,6 +31,10 @@ constexpr int kTogether = 1, kWide = 4;
 
 constexpr int kKeyLanes = kPage / kLanes;
 
+// Most queries together that ask for the next page early. A few wait for memory; more compute long enough for the processor's
+// own prefetching, and asking too made the attention of a prompt two thirds slower.
+constexpr int kPrefetching = 4;
+
 struct Softmax {
   float peak = -__builtin_inff();
   float sum = 0.0f;
@@ -67,7 +71,7 @@ void scores(const uint8_t* k, const uint8_t* next, int head_size, Query* queries
       const KeyBlock<type, kWide> keys(k, next, head_size, block, kLanes * first);
       const int end = std::min(block + kCacheBlock, head_size);
       for (int d = block; d < end; ++d) {
-        keys.prefetch_dimension(d);
+        if constexpr (n <= kPrefetching) keys.prefetch_dimension(d);
         for (int j = 0; j < kWide; ++j) {
           const Lanes x = keys.load(d, j);
           for (int i = 0; i < n; ++i) s[i][j] = fma(broadcast(q[i][d]), x, s[i][j]);
@@ -129,7 +133,7 @@ void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int b
     for (int j = 0; j < wide; ++j) o[i][j] = load(queries[i].value + d + kLanes * j);
   }
   for (int key = begin; key < end; ++key) {
-    values.prefetch_key(key);
+    if constexpr (n <= kPrefetching) values.prefetch_key(key);
     for (int j = 0; j < wide; ++j) {
       const Lanes x = values.load(key, j);
       for (int i = 0; i < n; ++i) o[i][j] = fma(broadcast(weights[i][key]), x, o[i][j]);
