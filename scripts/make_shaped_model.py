@@ -1,0 +1,202 @@
+"""Writes a GGUF file of a real model's shape, filled with random blocks: for measuring speed and memory only.
+
+    python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
+
+Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers with the demo model's tokenizer, so that llama.cpp loads it
+too), moe (that of Qwen3-30B-A3B with 4 of its 48 layers). The same options give the same bytes. A tensor is a run
+through one pool of random blocks that begins where its name says; the blocks of the pool are a prime number, so that
+no two rows of most matrices are alike. Scales are such that the logits spread and attention sees more than one token.
+"""
+
+import argparse
+import math
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import gguf
+import numpy as np
+from paceline.native.gguf_file import GGUFFile
+from paceline.native.model import ModelShape
+from paceline.native.tensors import expected_tensors, is_vector
+from paceline.native.weights import find_model
+
+POOL = 8191  # blocks
+GAINS = {"attn_q": 1.5, "attn_k": 1.5, "attn_output": 1.5, "ffn_down": 1.5, "ffn_down_exps": 1.5, "ffn_gate_inp": 1.5}
+GAINS |= {"token_embd": 3.0, "output": 3.0}
+# Where in a block its half d is, and its half m with the share of d that makes the mean of random codes zero.
+HALVES: dict[str, tuple[int, int, float] | tuple[int]] = {
+    "Q4_0": (0,),
+    "Q4_1": (0, 2, -7.5),
+    "Q5_0": (0,),
+    "Q5_1": (0, 2, -15.5),
+    "Q8_0": (0,),
+    "IQ4_NL": (0,),
+    "Q6_K": (208,),
+    "Q5_K": (0, 2, 15.5),
+    "Q4_K": (0, 2, 7.5),
+    "IQ4_XS": (0,),
+    "Q3_K": (108,),
+    "Q2_K": (80, 82, 1.5),
+    "IQ2_XXS": (0,),
+}
+TYPES = ("F32", "F16", "BF16", *HALVES, "MXFP4", "NVFP4")
+
+
+def dense(architecture: str, layers: int, **sizes: int) -> ModelShape:
+    qwen = architecture != "llama"
+    return ModelShape(
+        architecture=architecture,
+        layers=layers,
+        rope_base=1e6 if qwen else 1e4,
+        rope_size=sizes["head_size"],
+        rope_layout="halves" if qwen else "pairs",
+        norm_epsilon=1e-6 if qwen else 1e-5,
+        tied=False,
+        qkv_bias=False,
+        qk_norm=qwen,
+        kinds=("attention",) * layers,
+        query_scale=sizes["head_size"] ** -0.5,
+        **sizes,
+    )
+
+
+HEADS_OF_128 = {"head_size": 128, "vocab": 151936, "context": 40960}
+SHAPES = {
+    "8b": dense("qwen3", 36, width=4096, ffn=12288, heads=32, kv_heads=8, **HEADS_OF_128),
+    "bench": dense("llama", 24, width=1024, ffn=2816, heads=16, kv_heads=4, head_size=64, vocab=49152, context=8192),
+    "moe": replace(
+        dense("qwen3moe", 4, width=2048, ffn=768, heads=32, kv_heads=4, **HEADS_OF_128),
+        experts=128,
+        experts_used=8,
+        expert_ffn=768,
+    ),
+}
+
+
+def scale_bytes(kind: str, scale: float) -> np.ndarray:
+    """The scale nearest to `scale` that a block of the type can have, as the bytes of its field."""
+    if kind == "MXFP4":
+        return np.array([127 + round(math.log2(scale))], np.uint8)
+    if kind == "NVFP4":  # four scales of 16 weights: four bits of exponent, three of mantissa, none negative
+        codes = np.arange(127)
+        values = np.where(codes < 8, codes / 512, (1 + codes % 8 / 8) * 2.0 ** (codes // 8 - 7))
+        return np.full(4, np.abs(values - scale)[1:].argmin() + 1, np.uint8)
+    return np.array([scale], np.float16).view(np.uint8)
+
+
+def random_blocks(kind: str, scale: float) -> np.ndarray:
+    """[POOL, bytes of a block]: any codes at all, and one scale."""
+    _, block_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
+    blocks = np.random.RandomState(1).randint(0, 256, (POOL, block_bytes), np.uint8)
+    at, *minimum = HALVES.get(kind, (0,))
+    field = scale_bytes(kind, scale)
+    blocks[:, at : at + len(field)] = field
+    if minimum:
+        place, share = minimum
+        blocks[:, int(place) : int(place) + 2] = scale_bytes(kind, share * scale)
+    return blocks
+
+
+@cache
+def pool(kind: str, deviation: float) -> np.ndarray:
+    """[POOL, bytes of a block], weights with this standard deviation."""
+    quantization = gguf.GGMLQuantizationType[kind]
+    if kind in ("F32", "F16", "BF16"):
+        normal = np.random.RandomState(1).standard_normal((POOL, 32)).astype(np.float32) * np.float32(deviation)
+        return gguf.quants.quantize(normal, quantization).view(np.uint8)
+    unscaled = gguf.quants.dequantize(random_blocks(kind, 1.0), quantization).std()
+    return random_blocks(kind, deviation / float(unscaled))
+
+
+def contents(name: str, rows: int, columns: int, kind: str) -> np.ndarray:
+    """The bytes of a tensor; a vector is 1 with a little noise."""
+    if rows == 1:
+        noise = np.random.RandomState(zlib.crc32(name.encode())).standard_normal(columns)
+        return (1 + 0.1 * noise).astype(np.float32).view(np.uint8)
+    part = name.removesuffix(".weight").split(".")[-1]
+    blocks = pool(kind, GAINS.get(part, 1.0) / math.sqrt(columns))
+    begin = zlib.crc32(name.encode()) % POOL
+    return np.resize(np.concatenate([blocks[begin:], blocks[:begin]]), tensor_bytes(rows, columns, kind))
+
+
+def tensor_bytes(rows: int, columns: int, kind: str) -> int:
+    unit, unit_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
+    return rows * columns // unit * unit_bytes
+
+
+def tensors(shape: ModelShape, kind: str) -> Iterator[tuple[str, int, int, str]]:
+    """Names, rows, columns and types."""
+    for name, rows, columns in expected_tensors(shape):
+        yield name, rows, columns, "F32" if is_vector(name) else kind
+
+
+def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
+    writer.add_name(f"random {name}")
+    writer.add_context_length(shape.context)
+    writer.add_embedding_length(shape.width)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.ffn)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_key_length(shape.head_size)
+    writer.add_value_length(shape.head_size)
+    writer.add_rope_dimension_count(shape.rope_size)
+    writer.add_rope_freq_base(shape.rope_base)
+    writer.add_layer_norm_rms_eps(shape.norm_epsilon)
+    writer.add_vocab_size(shape.vocab)
+    if shape.experts:
+        writer.add_expert_count(shape.experts)
+        writer.add_expert_used_count(shape.experts_used)
+        writer.add_expert_feed_forward_length(shape.expert_ffn)
+
+
+def copy_tokenizer(writer: gguf.GGUFWriter, source: Path) -> None:
+    for key, field in GGUFFile(source).fields.items():
+        if key.startswith("tokenizer."):
+            kinds = field.types  # of an array: that, then what it is of
+            writer.add_key_value(key, field.contents(), kinds[0], kinds[-1] if len(kinds) > 1 else None)
+
+
+def add_tensor_infos(writer: gguf.GGUFWriter, shape: ModelShape, kind: str) -> None:
+    for name, rows, columns, own in tensors(shape, kind):
+        size = tensor_bytes(rows, columns, own)
+        dimensions = [columns] if rows == 1 else [rows, columns]
+        if name.endswith("_exps.weight"):
+            dimensions = [shape.experts, rows // shape.experts, columns]
+        quantization = gguf.GGMLQuantizationType[own]
+        writer.add_tensor_info(name, dimensions, np.dtype(np.float32), size, raw_dtype=quantization)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--type", choices=TYPES, default="Q4_K", help="of every matrix")
+    parser.add_argument("--layers", type=int, help="default: the shape's")
+    arguments = parser.parse_args()
+    shape = SHAPES[arguments.shape]
+    layers = shape.layers if arguments.layers is None else arguments.layers
+    if layers < 1:
+        parser.error(f"--layers {layers}: expected at least 1")
+    shape = replace(shape, layers=layers, kinds=("attention",) * layers)
+    fresh = arguments.out.with_name(f"{arguments.out.name}.{os.getpid()}")
+    writer = gguf.GGUFWriter(fresh, shape.architecture)
+    add_metadata(writer, shape, arguments.shape)
+    if arguments.shape == "bench":
+        copy_tokenizer(writer, find_model(None))
+    add_tensor_infos(writer, shape, arguments.type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for tensor in tensors(shape, arguments.type):
+        writer.write_tensor_data(contents(*tensor))
+    writer.close()
+    fresh.replace(arguments.out)
+
+
+if __name__ == "__main__":
+    main()
