@@ -2,9 +2,12 @@
 
 `gguf.GGUFReader` takes every piece of the header through `_get`. Here each such read is checked against the end of the
 file, where NumPy would give a shorter slice and the reader would go on with it, perhaps for ever; and it slices a plain
-array: a slice of a memmap costs ten times as much, and a header has a quarter of a million of them.
+array: a slice of a memmap costs ten times as much. Arrays, of which a vocabulary has three with a quarter of a million
+elements, are read whole if they are numbers and in a short loop if they are strings.
 """
 
+import struct
+import sys
 from typing import Any, Literal
 
 import gguf
@@ -61,6 +64,42 @@ class GGUFFile(gguf.GGUFReader):
                     f"expected a multiple of {block} for {kind.name}"
                 )
         super()._build_tensors(start_offs, fields)
+
+    def _get_field_parts(
+        self, orig_offs: int, raw_type: int
+    ) -> tuple[int, list[Any], list[int], list[gguf.GGUFValueType]]:
+        """The bytes of a value, its parts, which of them are the data, its type and that of its elements."""
+        if raw_type != gguf.GGUFValueType.ARRAY:
+            return super()._get_field_parts(orig_offs, raw_type)
+        element, count = self._get(orig_offs, np.uint32), self._get(orig_offs + 4, np.uint64)
+        begin, kind = orig_offs + 12, gguf.GGUFValueType(int(element[0]))
+        scalar = self.gguf_scalar_to_np.get(kind)
+        if int(count[0]) == 0 or (scalar is None and kind != gguf.GGUFValueType.STRING):
+            return super()._get_field_parts(orig_offs, raw_type)
+        found: list[Any]
+        if scalar is not None:
+            found = [self._get(begin, scalar, int(count[0]))]
+            end = begin + found[0].nbytes
+        else:
+            found, end = self._strings(begin, int(count[0]))
+        places = list(range(2, 2 + len(found)))
+        return end - orig_offs, [element, count, *found], places, [gguf.GGUFValueType.ARRAY, kind]
+
+    def _strings(self, begin: int, count: int) -> tuple[list[Any], int]:
+        """The bytes of `count` strings and where they end."""
+        little = (self.byte_order == "I") == (sys.byteorder == "little")
+        length = struct.Struct("<Q" if little else ">Q").unpack_from
+        assert self._plain is not None  # the magic was read through it
+        whole, size, found = memoryview(self._plain.data), len(self._plain), []
+        for _ in range(count):
+            text = begin + 8
+            if text > size:
+                raise Truncated(f"it ends at byte {size}, expected at least {text}")
+            begin = text + length(whole, begin)[0]
+            if begin > size:
+                raise Truncated(f"it ends at byte {size}, expected at least {begin}")
+            found.append(whole[text:begin])
+        return found, begin
 
 
 DAMAGE = (Truncated, UnknownType, ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError)
