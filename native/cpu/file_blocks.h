@@ -1,5 +1,7 @@
-// Blocks of weights as a GGUF file has them, taken apart.
+// Blocks of weights as a GGUF file has them, taken apart. Inline, so that repacking is compiled once per format.
 #pragma once
+
+#include <cstring>
 
 #include "tile.h"
 
@@ -13,10 +15,138 @@ struct FileBlock {
   uint8_t patterns[4] = {};                      // IQ2_XXS: of 8 inputs each; its codes are 1 where a weight is negative
 };
 
+inline uint32_t word_at(const uint8_t* p) {
+  uint32_t word;
+  std::memcpy(&word, p, 4);
+  return word;
+}
+
+// Byte i holds weight i below and weight i + 16 above. Bit i of the fifth bits is that of weight i.
+inline void read_small(Format f, const uint8_t* p, FileBlock& out) {
+  if (f == Format::MXFP4) {
+    out.scales[0] = *p++;
+  } else {
+    std::memcpy(out.scale, p, 2);
+    p += 2;
+  }
+  if (layout(f).minimum) {
+    std::memcpy(out.minimum, p, 2);
+    p += 2;
+  }
+  if (f == Format::Q8_0) {
+    for (int i = 0; i < kBlock; ++i) out.codes[i] = p[i] ^ 0x80;
+    return;
+  }
+  uint32_t fifth = 0;
+  if (layout(f).high_bits) {
+    fifth = word_at(p);
+    p += 4;
+  }
+  for (int i = 0; i < kBlock; ++i) out.codes[i] = static_cast<uint8_t>((i < 16 ? p[i] & 15 : p[i - 16] >> 4) | (fifth >> i & 1) << 4);
+}
+
+// Scales of 16 inputs: byte j of eight holds inputs j below and j + 8 above. Bytes 0 and 0x7f both mean zero, bit 7 nothing.
+inline void read_nvfp4(const uint8_t* p, int b, FileBlock& out) {
+  for (int h = 0; h < 2; ++h) {
+    const uint8_t scale = p[2 * b + h];
+    out.scales[h] = scale == 0x7f ? 0 : scale & 0x7f;
+    for (int i = 0; i < 16; ++i) out.codes[16 * h + i] = p[4 + 8 * (2 * b + h) + i % 8] >> 4 * (i / 8) & 15;
+  }
+}
+
+// half d, half m, 12 bytes of 6-bit scales and minimums, [32 bytes of fifth bits,] nibbles
+inline void read_q4_k(Format f, const uint8_t* p, int b, FileBlock& out) {
+  std::memcpy(out.scale, p, 2);
+  std::memcpy(out.minimum, p + 2, 2);
+  const uint8_t* six = p + 4;
+  const uint8_t* fifth = p + 16;
+  const uint8_t* nibbles = fifth + (f == Format::Q5_K ? 32 : 0) + b / 2 * 32;
+  out.scales[0] = static_cast<uint8_t>(b < 4 ? six[b] & 63 : (six[b + 4] & 15) | six[b - 4] >> 6 << 4);
+  out.minimums[0] = static_cast<uint8_t>(b < 4 ? six[b + 4] & 63 : six[b + 4] >> 4 | six[b] >> 6 << 4);
+  for (int i = 0; i < kBlock; ++i) {
+    out.codes[i] = nibbles[i] >> 4 * (b % 2) & 15;
+    if (f == Format::Q5_K) out.codes[i] |= (fifth[i] >> b & 1) << 4;
+  }
+}
+
+// 128 bytes of nibbles, 64 of 5th and 6th bits, 16 scales, half d; four blocks of 32 in each half of them
+inline void read_q6_k(const uint8_t* p, int b, FileBlock& out) {
+  const uint8_t* nibbles = p + 64 * (b / 4) + 32 * (b % 2);
+  const uint8_t* pairs = p + 128 + 32 * (b / 4);
+  std::memcpy(out.scales, p + 192 + 2 * b, 2);
+  std::memcpy(out.scale, p + 208, 2);
+  for (int i = 0; i < kBlock; ++i) out.codes[i] = static_cast<uint8_t>((nibbles[i] >> 4 * (b / 2 % 2) & 15) | (pairs[i] >> 2 * (b % 4) & 3) << 4);
+}
+
+// 32 bytes of third bits, 64 of pairs, 12 of 6-bit scales (four bits of 16, then two of 16), half d
+inline void read_q3_k(const uint8_t* p, int b, FileBlock& out) {
+  const uint8_t* pairs = p + 32 + 32 * (b / 4);
+  const uint8_t* six = p + 96;
+  std::memcpy(out.scale, p + 108, 2);
+  for (int h = 0; h < 2; ++h) {
+    const int k = 2 * b + h;
+    out.scales[h] = static_cast<uint8_t>(((six[k % 8] >> 4 * (k / 8) & 15) | (six[8 + k % 4] >> 2 * (k / 4) & 3) << 4) - 32);
+  }
+  for (int i = 0; i < kBlock; ++i) out.codes[i] = static_cast<uint8_t>((pairs[i] >> 2 * (b % 4) & 3) | (p[i] >> b & 1) << 2);
+}
+
+// 16 bytes of scale below minimum, 64 of pairs, half d, half m
+inline void read_q2_k(const uint8_t* p, int b, FileBlock& out) {
+  const uint8_t* pairs = p + 16 + 32 * (b / 4);
+  std::memcpy(out.scale, p + 80, 2);
+  std::memcpy(out.minimum, p + 82, 2);
+  for (int h = 0; h < 2; ++h) {
+    out.scales[h] = p[2 * b + h] & 15;
+    out.minimums[h] = p[2 * b + h] >> 4;
+  }
+  for (int i = 0; i < kBlock; ++i) out.codes[i] = pairs[i] >> 2 * (b % 4) & 3;
+}
+
+// half d, two bytes of the scales' upper two bits, four of their lower four, nibbles
+inline void read_iq4_xs(const uint8_t* p, int b, FileBlock& out) {
+  std::memcpy(out.scale, p, 2);
+  const int upper = p[2 + b / 4] >> 2 * (b % 4) & 3, lower = p[4 + b / 2] >> 4 * (b % 2) & 15;
+  out.scales[0] = static_cast<uint8_t>((lower | upper << 4) - 32);
+  for (int i = 0; i < kBlock; ++i) out.codes[i] = p[8 + 16 * b + i % 16] >> 4 * (i / 16) & 15;
+}
+
+// half d; to a block four patterns and a word of four times seven signs and a scale. The eighth sign makes minuses even.
+inline void read_iq2_xxs(const uint8_t* p, int b, FileBlock& out) {
+  std::memcpy(out.scale, p, 2);
+  std::memcpy(out.patterns, p + 2 + 8 * b, 4);
+  const uint32_t word = word_at(p + 6 + 8 * b);
+  out.scales[0] = static_cast<uint8_t>(word >> 28);
+  for (int group = 0; group < 4; ++group) {
+    int minuses = 0;
+    for (int i = 0; i < 7; ++i) minuses += out.codes[8 * group + i] = word >> (7 * group + i) & 1;
+    out.codes[8 * group + 7] = minuses % 2;
+  }
+}
+
 // Block `block` (32 inputs) of a row in the file.
-FileBlock read_file_block(Format format, const uint8_t* row, int block);
+inline FileBlock read_file_block(Format format, const uint8_t* row, int block) {
+  const Layout shape = layout(format);
+  const int blocks = shape.file_inputs / kBlock, b = block % blocks;
+  const uint8_t* p = row + static_cast<size_t>(block / blocks) * shape.file_bytes;
+  FileBlock out;
+  switch (format) {
+    case Format::NVFP4: read_nvfp4(p, b, out); break;
+    case Format::Q4_K: case Format::Q5_K: read_q4_k(format, p, b, out); break;
+    case Format::Q6_K: read_q6_k(p, b, out); break;
+    case Format::Q3_K: read_q3_k(p, b, out); break;
+    case Format::Q2_K: read_q2_k(p, b, out); break;
+    case Format::IQ4_XS: read_iq4_xs(p, b, out); break;
+    case Format::IQ2_XXS: read_iq2_xxs(p, b, out); break;
+    default: read_small(format, p, out);
+  }
+  return out;
+}
 
 // A row that isn't there: codes that stand for zero, at a scale of zero.
-FileBlock empty_block(Format format);
+inline FileBlock empty_block(Format format) {
+  FileBlock block;
+  for (uint8_t& code : block.codes) code = format == Format::Q8_0 ? 128 : 0;
+  return block;
+}
 
 }  // namespace paceline

@@ -24,40 +24,111 @@ constexpr Field field(int bits, int at) {
     default: return {at / 8, at % 8};
   }
 }
-void put(uint8_t* plane, int bits, int at, int value) {
-  const Field to = field(bits, at);
-  plane[to.byte] |= static_cast<uint8_t>((value & ((1 << bits) - 1)) << to.shift);
-}
 int get(const uint8_t* plane, int bits, int at) {
   const Field from = field(bits, at);
   return plane[from.byte] >> from.shift & ((1 << bits) - 1);
 }
 
-// Into a unit whose bytes are zero.
-void write_block(Format f, const FileBlock& block, int row, uint8_t* header, uint8_t* tile) {
-  const Layout shape = layout(f);
-  for (int i = 0; i < kBlock; ++i) {
-    if (f == Format::IQ2_XXS) {
-      tile[4 * row + i / 8] = block.patterns[i / 8];
-      put(tile + high_offset(f), 1, place(i, row), block.codes[i]);
-      continue;
-    }
-    put(tile, shape.low_bits, place(i, row), block.codes[i]);
-    if (shape.high_bits) put(tile + high_offset(f), shape.high_bits, place(i, row), block.codes[i] >> shape.low_bits);
+// Four codes, those of inputs 4j .. 4j + 3, as one word: they stand side by side in every plane.
+uint32_t word(const uint8_t* codes, int j) {
+  uint32_t four;
+  std::memcpy(&four, codes + 4 * j, 4);
+  return four;
+}
+void put_word(uint8_t* vector, int row, uint32_t four) { std::memcpy(vector + 4 * row, &four, 4); }
+
+// 32 codes of `Bits` bits, the bits above them clear, into a plane whose bytes are zero.
+template <int Bits>
+void put_plane(uint8_t* plane, int row, const uint8_t* codes) {
+  if constexpr (Bits == 8) {
+    for (int j = 0; j < 8; ++j) put_word(plane + 64 * j, row, word(codes, j));
+  } else if constexpr (Bits == 4) {
+    for (int j = 0; j < 4; ++j) put_word(plane + 64 * j, row, word(codes, j) | word(codes, j + 4) << 4);
+  } else if constexpr (Bits == 2) {
+    for (int j = 0; j < 2; ++j)
+      put_word(plane + 64 * j, row, word(codes, 4 * j) | word(codes, 4 * j + 1) << 2 | word(codes, 4 * j + 2) << 4 | word(codes, 4 * j + 3) << 6);
+  } else if constexpr (Bits == 1) {
+    // The multiplication brings bits 0, 8, 16 and 24 to 28 .. 31.
+    for (int j = 0; j < 8; ++j) plane[8 * j + row / 2] |= static_cast<uint8_t>(word(codes, j) * 0x10204080u >> 28 << 4 * (row % 2));
   }
-  uint8_t* scales = tile + scale_offset(f);
-  if (f == Format::IQ2_XXS) {
+}
+
+template <Format F>
+void put_codes(uint8_t* tile, int row, const FileBlock& block) {
+  constexpr Layout shape = layout(F);
+  if constexpr (F == Format::IQ2_XXS) {
+    for (int group = 0; group < 4; ++group) tile[4 * row + group] = block.patterns[group];
+    put_plane<1>(tile + high_offset(F), row, block.codes);
+  } else {
+    uint8_t low[kBlock], high[kBlock];
+    for (int i = 0; i < kBlock; ++i) {
+      low[i] = static_cast<uint8_t>(block.codes[i] & ((1 << shape.low_bits) - 1));
+      high[i] = static_cast<uint8_t>(block.codes[i] >> shape.low_bits);
+    }
+    put_plane<shape.low_bits>(tile, row, low);
+    if constexpr (shape.high_bits > 0) put_plane<shape.high_bits>(tile + high_offset(F), row, high);
+  }
+}
+
+template <Format F>
+void put_scales(uint8_t* header, uint8_t* tile, int row, const FileBlock& block) {
+  constexpr Layout shape = layout(F);
+  uint8_t* scales = tile + scale_offset(F);
+  if constexpr (F == Format::IQ2_XXS) {
     scales[row % 8] |= static_cast<uint8_t>(block.scales[0] << (row < 8 ? 0 : 4));
-  } else if (f == Format::Q2_K) {
+  } else if constexpr (F == Format::Q2_K) {
     for (int h = 0; h < 2; ++h) scales[kTileRows * h + row] = static_cast<uint8_t>(block.scales[h] | block.minimums[h] << 4);
-  } else if (shape.header_bytes || is_float4(f)) {
+  } else if constexpr (shape.header_bytes > 0 || is_float4(F)) {
     for (int h = 0; h < shape.scales; ++h) scales[kTileRows * h + row] = block.scales[h];
     if (shape.minimum) scales[kTileRows + row] = block.minimums[0];
   }
-  if (is_float4(f)) return;
+  if constexpr (is_float4(F)) return;
   uint8_t* halves = shape.header_bytes ? header : scales;
   std::memcpy(halves + 2 * row, block.scale, 2);
   if (shape.minimum) std::memcpy(halves + 2 * kTileRows + 2 * row, block.minimum, 2);
+}
+
+// Unit by unit, so that what is being written stays near.
+template <Format F>
+void repack_codes(const Matrix& matrix, const uint8_t* source, int tile, uint8_t* out) {
+  constexpr Layout shape = layout(F);
+  const size_t row_bytes = source_row_bytes(F, matrix.columns);
+  for (int first = 0; first < matrix.blocks; first += shape.unit) {
+    uint8_t* unit = out + unit_offset(F, first);
+    std::memset(unit, 0, unit_bytes(F));
+    for (int r = 0; r < kTileRows; ++r) {
+      const int row = tile * kTileRows + r;
+      for (int b = first; b < first + shape.unit; ++b) {
+        const FileBlock block = row < matrix.rows ? read_file_block(F, source + row * row_bytes, b) : empty_block(F);
+        uint8_t* to = unit + tile_offset(F, b);
+        put_codes<F>(to, r, block);
+        put_scales<F>(unit, to, r, block);
+      }
+    }
+  }
+}
+
+template <class Float>
+void repack_floats(const Matrix& matrix, const uint8_t* source, int tile, uint8_t* out) {
+  const size_t row_bytes = static_cast<size_t>(matrix.columns) * sizeof(Float);
+  std::memset(out, 0, matrix.row_tile_bytes());
+  for (int r = 0; r < kTileRows && tile * kTileRows + r < matrix.rows; ++r) {
+    const uint8_t* from = source + (tile * kTileRows + r) * row_bytes;
+    for (int i = 0; i < matrix.columns; ++i) std::memcpy(out + (static_cast<size_t>(i) * kTileRows + r) * sizeof(Float), from + i * sizeof(Float), sizeof(Float));
+  }
+}
+
+using Repack = void (*)(const Matrix& matrix, const uint8_t* source, int tile, uint8_t* out);
+Repack repack_for(Format format) {
+  switch (format) {
+    case Format::F32: return repack_floats<uint32_t>;
+    case Format::F16: case Format::BF16: return repack_floats<uint16_t>;
+#define CASE(name) case Format::name: return repack_codes<Format::name>;
+    CASE(Q8_0) CASE(Q5_1) CASE(Q5_0) CASE(Q4_1) CASE(Q4_0) CASE(IQ4_NL) CASE(MXFP4) CASE(NVFP4)
+    CASE(Q6_K) CASE(Q5_K) CASE(Q4_K) CASE(IQ4_XS) CASE(Q3_K) CASE(Q2_K) CASE(IQ2_XXS)
+#undef CASE
+  }
+  return nullptr;
 }
 
 float half_at(const uint8_t* p) {
@@ -116,26 +187,7 @@ size_t source_row_bytes(Format format, int columns) {
   return static_cast<size_t>(columns / layout(format).file_inputs) * layout(format).file_bytes;
 }
 
-void repack_row_tile(const Matrix& matrix, const uint8_t* source, int tile, uint8_t* out) {
-  const Format f = matrix.format;
-  const size_t row_bytes = source_row_bytes(f, matrix.columns), float_bytes = f == Format::F32 ? 4 : 2;
-  std::memset(out, 0, matrix.row_tile_bytes());
-  for (int r = 0; r < kTileRows; ++r) {
-    const int row = tile * kTileRows + r;
-    const uint8_t* from = source + row * row_bytes;
-    for (int b = 0; b < matrix.blocks; ++b) {
-      uint8_t* unit = out + unit_offset(f, b);
-      uint8_t* to = unit + tile_offset(f, b);
-      if (!is_float(f)) {
-        write_block(f, row < matrix.rows ? read_file_block(f, from, b) : empty_block(f), r, unit, to);
-        continue;
-      }
-      const int inputs = matrix.columns - b * kBlock < kBlock ? matrix.columns - b * kBlock : kBlock;
-      for (int i = 0; i < inputs && row < matrix.rows; ++i)
-        std::memcpy(to + (static_cast<size_t>(i) * kTileRows + r) * float_bytes, from + static_cast<size_t>(b * kBlock + i) * float_bytes, float_bytes);
-    }
-  }
-}
+void repack_row_tile(const Matrix& matrix, const uint8_t* source, int tile, uint8_t* out) { repack_for(matrix.format)(matrix, source, tile, out); }
 
 void read_row(const Matrix& matrix, int row, float* out) {
   const Format f = matrix.format;
