@@ -76,11 +76,19 @@ class Core:
         """
 
     def load(
-        self, name: str, type: str, rows: int, columns: int, data: npt.NDArray[np.uint8], scales: Sequence[float] = ()
+        self,
+        name: str,
+        type: str,
+        rows: int,
+        columns: int,
+        data: npt.NDArray[np.uint8],
+        scales: Sequence[float] = (),
+        mapped: bool = False,
     ) -> None:
         """One tensor by its GGUF name, `data` being its bytes as in the file; repacked, not kept.
 
-        scales: factors of a matrix, one for all or one per expert.
+        scales: factors of a matrix, one for all or one per expert. mapped: data lies in a file mapped for reading, and
+        a matrix leaves the process's memory piece by piece as it is read.
         """
 
     def step(self, rows: Sequence[Any]) -> tuple[list[tuple[tuple[int, ...], npt.NDArray[np.float32] | None]], int]:
@@ -113,6 +121,10 @@ class Core:
     @property
     def head_bytes(self) -> int:
         """The part of it that is the vocabulary's, not read by a step that predicts nothing."""
+
+    @property
+    def loaded_bytes(self) -> int:
+        """All weights, as they lie in memory."""
 
 class AttentionProbe:
     """For tests: the cache of one kv head, NaN where nothing was written, and attention over it."""

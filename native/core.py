@@ -165,21 +165,16 @@ def load(core: NativeCore, tensors: Sequence[Tensor], fingerprint: Fingerprint, 
             try:
                 data = tensor.data
                 fingerprint.add(tensor, data)
-                core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales)
+                core.load(
+                    tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales, in_mapped_file(data)
+                )
             except ValueError as problem:
                 raise ModelUnreadable(f"cannot use the model: {problem}") from None
-            release(data)
             bar.update(tensor.nbytes)
 
 
-def release(data: npt.NDArray[np.uint8]) -> None:
-    """Gives the memory of a tensor that lies in a mapped file back: its weights are in the core now."""
+def in_mapped_file(data: npt.NDArray[np.uint8]) -> bool:
     base: Any = data
     while isinstance(base, np.ndarray):
         base = base.base
-    if not isinstance(base, mmap.mmap):
-        return
-    begin = data.ctypes.data - np.frombuffer(base, np.uint8).ctypes.data
-    first, last = -(-begin // mmap.PAGESIZE), (begin + data.nbytes) // mmap.PAGESIZE  # whole pages of its own
-    if last > first:
-        base.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
+    return isinstance(base, mmap.mmap)

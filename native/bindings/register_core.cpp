@@ -152,12 +152,13 @@ void register_core(py::module_& m) {
            py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::kw_only(), py::arg("slots"), py::arg("pages"),
            py::arg("threads"), py::arg("states") = 0, py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
       .def("load",
-           [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales) {
+           [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales, bool mapped) {
              const py::buffer_info info = data.request();
              py::gil_scoped_release release;
-             core.load({name, type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scales});
+             core.load({name, type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scales, mapped});
            },
-           py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scales") = std::vector<float>())
+           py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scales") = std::vector<float>(),
+           py::arg("mapped") = false)
       .def("step", &step, py::arg("rows"))
       .def("commit", &Core::commit, py::arg("slot"), py::arg("position"))
       .def("seat", &Core::seat, py::arg("slot"), py::arg("ids"), py::arg("state"), Unlocked())
@@ -175,5 +176,6 @@ void register_core(py::module_& m) {
       .def_property_readonly("state_bytes", &Core::state_bytes)
       .def_property_readonly("isa", &Core::isa)
       .def_property_readonly("weight_bytes", &Core::weight_bytes)
-      .def_property_readonly("head_bytes", &Core::head_bytes);
+      .def_property_readonly("head_bytes", &Core::head_bytes)
+      .def_property_readonly("loaded_bytes", &Core::loaded_bytes);
 }

@@ -87,6 +87,7 @@ struct Source {
   const uint8_t* data;
   size_t size;
   std::vector<float> scales;  // factors of a matrix, one or one per expert; none: 1
+  bool mapped = false;        // data lies in a file mapped for reading: a matrix is forgotten piece by piece as it is read
 };
 
 struct FeedForward {
@@ -164,6 +165,7 @@ class Core {
   size_t logits_stride() const;
   uint64_t weight_bytes() const;  // of one step in which some row wants a prediction and every expert is chosen
   uint64_t head_bytes() const { return head().bytes(); }
+  uint64_t loaded_bytes() const { return arena_.bytes(); }  // all weights, as they lie in memory
 
  private:
   struct Slot {

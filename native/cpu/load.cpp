@@ -1,6 +1,7 @@
 // Tensors by their GGUF names into tiles and vectors.
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -10,6 +11,8 @@
 
 namespace paceline {
 namespace {
+
+constexpr size_t kPieceBytes = size_t{16} << 20;  // of a file, in memory at once
 
 std::string words(int rows, int columns) { return std::to_string(rows) + " x " + std::to_string(columns); }
 
@@ -56,8 +59,15 @@ void Core::load_matrix(Matrix& matrix, const Source& source, int rows, int colum
   if (source.size != size) throw std::invalid_argument("tensor '" + source.name + "' has " + std::to_string(source.size) + " bytes, expected " + std::to_string(size));
   uint8_t* tiles = static_cast<uint8_t*>(arena_.allocate(m.bytes()));
   m.data = tiles;
+  const size_t read_bytes = source_row_bytes(m.format, columns) * kTileRows;  // of a row tile
+  const int piece = static_cast<int>(kPieceBytes / read_bytes) + 1;
+  for (int first = 0; first < m.tiles; first += piece) {
+    const int end = std::min(first + piece, m.tiles);
 #pragma omp parallel for num_threads(options_.threads) schedule(static)
-  for (int t = 0; t < m.tiles; ++t) repack_row_tile(m, source.data, t, tiles + t * m.row_tile_bytes());
+    for (int t = first; t < end; ++t) repack_row_tile(m, source.data, t, tiles + t * m.row_tile_bytes());
+    const size_t begin = first * read_bytes;
+    if (source.mapped && begin < size) forget(source.data + begin, std::min(end * read_bytes, size) - begin);
+  }
   matrix = m;
 }
 
@@ -70,7 +80,7 @@ void Core::load_experts(Layer& layer, Matrix FeedForward::*part, const Source& s
   if (source.scales.size() > 1 && source.scales.size() != static_cast<size_t>(experts))
     throw std::invalid_argument("tensor '" + source.name + "' has " + std::to_string(source.scales.size()) + " scales, expected one for each of " + std::to_string(experts) + " experts");
   for (int e = 0; e < experts; ++e) {
-    Source one = {source.name, source.type, rows, columns, source.data + size * e, size, source.scales};
+    Source one = {source.name, source.type, rows, columns, source.data + size * e, size, source.scales, source.mapped};
     if (source.scales.size() > 1) one.scales = {source.scales[e]};
     load_matrix(layer.experts[e].*part, one, rows, columns, paired);
   }

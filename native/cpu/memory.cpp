@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <new>
 #include <utility>
@@ -46,7 +47,14 @@ void* Arena::allocate(size_t bytes) {
   }
   void* piece = static_cast<char*>(chunks_.back().data()) + used_;
   used_ += bytes;
+  total_ += bytes;
   return piece;
+}
+
+void forget(const void* data, size_t bytes) {
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), at = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = at / page * page;
+  madvise(reinterpret_cast<void*>(begin), at + bytes - begin, MADV_DONTNEED);
 }
 
 }  // namespace paceline

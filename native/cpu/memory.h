@@ -28,11 +28,16 @@ class Mapping {
 class Arena {
  public:
   void* allocate(size_t bytes);
+  size_t bytes() const { return total_; }  // handed out
 
  private:
   std::vector<Mapping> chunks_;
-  size_t used_ = 0;
+  size_t used_ = 0;  // of the last chunk
+  size_t total_ = 0;
 };
+
+// Takes a part of a file that is mapped for reading out of this process's memory; touched again, it is there again.
+void forget(const void* data, size_t bytes);
 
 // A growing buffer of T whose contents need not outlive a growth; 64-byte aligned, zero when grown.
 template <class T>
