@@ -6,35 +6,7 @@ from collections import Counter
 from typing import Any
 
 from .plan import Row
-
-
-class Spread:
-    """Least, mean and greatest of the values seen."""
-
-    __slots__ = ("count", "high", "low", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total = 0.0
-        self.low = 0.0
-        self.high = 0.0
-
-    def add(self, value: float) -> None:
-        if value < self.low or not self.count:
-            self.low = value
-        if value > self.high or not self.count:
-            self.high = value
-        self.count += 1
-        self.total += value
-
-    def milliseconds(self) -> dict[str, float | None]:
-        if not self.count:
-            return {"min": None, "mean": None, "max": None}
-        return {
-            "min": round(1e3 * self.low, 3),
-            "mean": round(1e3 * self.total / self.count, 3),
-            "max": round(1e3 * self.high, 3),
-        }
+from .spread import Spread
 
 
 class Counters:
