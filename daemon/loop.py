@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..protocol import BadLine, Command, Item, Load, PromptFile, Refusal, Restore, RestoreChain, Save, Start, parse
+from ..protocol import (
+    BadLine,
+    Command,
+    Item,
+    Load,
+    PromptFile,
+    Refusal,
+    Restore,
+    RestoreChain,
+    Save,
+    Start,
+    Trace,
+    parse,
+)
 from .crash import CommandLog
 from .engine import Engine, execute
 from .inbox import AnyLine, Inbox
+from .observers import Observers
 from .outbox import Outbox
 from .prompts import read_prompt
 from .saved import Loaded
@@ -30,6 +44,7 @@ class Loop:
         outbox: Outbox,
         clock: Callable[[], float],
         commands: CommandLog,
+        observers: Observers | None = None,
     ) -> None:
         self._session = session
         self._engine = engine
@@ -38,23 +53,44 @@ class Loop:
         self._clock = clock
         self._commands = commands
         self._next_check = 0.0
+        self._observers = observers or Observers()
 
     def run(self) -> None:
         """Until the session is done, a signal has come, or nobody reads the stream any more."""
-        session, inbox, outbox, clock = self._session, self._inbox, self._outbox, self._clock
+        session, inbox, outbox, clock, observers = (
+            self._session,
+            self._inbox,
+            self._outbox,
+            self._clock,
+            self._observers,
+        )
         idle = False
         while not session.done and inbox.gone is None:
             if idle:
                 self._check()
+                if observers.on:
+                    observers.flush()
             inbox.poll(wait=idle)
             if inbox.stop is not None:
-                outbox.put(session.shutdown(clock()))
+                now = clock()
+                self.put(session.shutdown(now), now)
                 return
             idle = not self._apply_lines()
-            plan = None if outbox.stalled else session.next_step(clock())
+            begun = clock()
+            plan = None if outbox.stalled else session.next_step(begun)
             if plan is not None:
-                outbox.put(session.finish(plan, execute(self._engine, plan, clock), clock()))
+                results = execute(self._engine, plan, clock)
+                ended = clock()
+                if observers.on:
+                    observers.stepped(plan, results, begun, ended)
+                self.put(session.finish(plan, results, ended), ended)
                 idle = False
+
+    def put(self, items: list[Item], now: float) -> None:
+        """Into the stream, and past whoever looks on."""
+        self._outbox.put(items)
+        if self._observers.on:
+            self._observers.saw(items, now)
 
     def _check(self) -> None:
         """The invariants, when there is nothing else to do, and not all the time."""
@@ -70,9 +106,10 @@ class Loop:
                 return False
             line = inbox.next_line()
             if line is not None:
-                self._outbox.put(self.answer(line))
+                self.put(self.answer(line), self._clock())
             elif inbox.ended:
-                self._outbox.put(session.end_of_input(self._clock()))
+                now = self._clock()
+                self.put(session.end_of_input(now), now)
             else:
                 return False
         return True
@@ -101,6 +138,8 @@ class Loop:
                 self._save(name, path)
             case Load(name, path):
                 return Loaded(name, read_snapshot(path, session.info, session.limits), req_id=command.req_id)
+            case Trace():
+                self._observers.trace(command, session, self._clock())
         return command
 
     def _save(self, name: str, path: str) -> None:

@@ -19,6 +19,7 @@ from .faulty import Faulty
 from .inbox import Inbox, News
 from .limits import Limits
 from .loop import Loop
+from .observers import Observers
 from .outbox import Outbox
 from .session import Session
 
@@ -66,23 +67,28 @@ def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox) -> int:
         stdio.log("paceline: no memory for the page tables: fewer slots, or less context")
         return INTERNAL
     commands = CommandLog()
+    observers = Observers(stdio.log)
     outbox.put([replies.ready(engine.info, limits, _version())])
+    loop = Loop(session, engine, inbox, outbox, time.monotonic, commands, observers)
     try:
-        Loop(session, engine, inbox, outbox, time.monotonic, commands).run()
+        loop.run()
         return OK
     except DeviceLost as error:
         stdio.log(f"paceline: the device is lost: {error}")
-        _fail(session, outbox, f"the device is lost: {error}", "device_lost")
+        _fail(session, loop, f"the device is lost: {error}", "device_lost")
     except Exception as error:
         stdio.log(report(error, commands, session))
-        _fail(session, outbox, f"internal error: {type(error).__name__}: {error}", "internal")
+        _fail(session, loop, f"internal error: {type(error).__name__}: {error}", "internal")
+    finally:
+        observers.close(time.monotonic())
     return INTERNAL
 
 
-def _fail(session: Session, outbox: Outbox, error: str, code: str) -> None:
+def _fail(session: Session, loop: Loop, error: str, code: str) -> None:
     """Whoever can still be told is told."""
     try:
-        outbox.put(session.fail_all(error, time.monotonic(), code))
+        now = time.monotonic()
+        loop.put(session.fail_all(error, now, code), now)
     except Exception:
         stdio.log(f"paceline: and the requests cannot be ended\n{traceback.format_exc().rstrip()}")
 

@@ -33,7 +33,21 @@ EXCEPTIONS = {
 # The rooms without I/O, lock, thread, clock or native handle, and the standard modules that would bring one in.
 PURE = {
     "protocol/": set(),
-    "daemon/": {"engine", "prompts", "stdio", "outbox", "inbox", "loop", "main", "config", "crash", "faulty", "snapshot_files"},
+    "daemon/": {
+        "engine",
+        "prompts",
+        "stdio",
+        "outbox",
+        "inbox",
+        "loop",
+        "main",
+        "config",
+        "crash",
+        "faulty",
+        "observers",
+        "snapshot_files",
+        "trace_file",
+    },
 }
 IMPURE = {
     "os",

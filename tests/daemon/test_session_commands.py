@@ -97,6 +97,8 @@ def test_a_quantum_above_total_is_clamped() -> None:
         ("LOAD a /nowhere/a", "bad_argument", "'/nowhere/a' cannot be read"),
         ("REQ 2 RESTORE a ids:1 5", "no_snapshot", "'a'"),
         ("REQ 2 RESTORE_CHAIN a - ids:1 5", "no_snapshot", "'a'"),
+        ("TRACE off", "bad_argument", "no trace is on"),
+        ("TRACE on /nowhere/at/all", "bad_argument", "path /nowhere/at/all: No such file or directory"),
         ("NONSENSE", "bad_command", "NONSENSE"),
     ],
 )

@@ -1,0 +1,79 @@
+"""Who looks on while the loop works: the trace. Told of steps and items; changes nothing, and cannot fail.
+
+While `on` is false nobody looks, and the loop calls nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..protocol import Item, Refusal, Trace
+from .plan import Plan, StepResult
+from .session import Session
+from .timeline import Timeline
+from .trace_file import TraceFile
+
+_SHOWN = 200  # characters of a path in a sentence
+
+
+class Observers:
+    def __init__(self, log: Callable[[str], None] = lambda text: None) -> None:
+        self._log = log
+        self._trace: tuple[Timeline, TraceFile] | None = None
+        self._lost: str | None = None  # why the last trace ended too early
+        self.on = False
+
+    def trace(self, command: Trace, session: Session, now: float) -> None:
+        """Begins a trace or ends it. Raises Refusal."""
+        if command.path is not None:
+            self._begin(command.path, session, now)
+        elif not self.close(now):
+            raise Refusal("bad_argument", f"'off': {self._lost or 'no trace is on; expected TRACE on <path> first'}")
+
+    def stepped(self, plan: Plan, results: list[StepResult], begun: float, ended: float) -> None:
+        """Comes before the items of the step."""
+        if self._trace is not None:
+            timeline, file = self._trace
+            self._guard(file, lambda: file.add(timeline.step(plan, results, begun, ended), ended))
+
+    def saw(self, items: list[Item], now: float) -> None:
+        if self._trace is not None:
+            timeline, file = self._trace
+            self._guard(file, lambda: file.add(timeline.saw(items, now), now))
+
+    def flush(self) -> None:
+        """Before the daemon sleeps."""
+        if self._trace is not None:
+            _, file = self._trace
+            self._guard(file, file.flush)
+
+    def close(self, now: float) -> bool:
+        """Ends a trace; whether there was one and all of it was written."""
+        if self._trace is None:
+            return False
+        timeline, file = self._trace
+        self._guard(file, lambda: file.close(timeline.closing(now), now))
+        self._trace, self.on = None, False
+        return self._lost is None
+
+    def _begin(self, path: str, session: Session, now: float) -> None:
+        if self._trace is not None:
+            raise Refusal("bad_argument", f"'on': a trace to {self._trace[1].path} is on; expected TRACE off first")
+        timeline = Timeline(session.info.model, session.limits.slots, session.counters.steps, now)
+        try:
+            file = TraceFile(path, timeline.opening(session.live.values()), now)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
+            raise Refusal("bad_argument", f"path {shown}: {reason}; expected a file that can be written") from None
+        self._trace, self._lost, self.on = (timeline, file), None, True
+
+    def _guard(self, file: TraceFile, write: Callable[[], None]) -> None:
+        """What cannot be written ends the trace, not the daemon."""
+        try:
+            write()
+        except OSError as error:
+            self._lost = f"the trace to {file.path} has ended: {error.strerror}"
+            self._log(f"paceline: {self._lost}")
+            file.abandon()
+            self._trace, self.on = None, False

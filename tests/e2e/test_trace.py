@@ -1,0 +1,132 @@
+"""TRACE through a real process: what the file holds when it ends well, and when it does not."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from paceline.protocol import YIELD, Frame
+from process import Process, is_end
+
+LIMIT = 20_000
+
+
+def read_trace(path: Path) -> list[dict[str, Any]]:
+    """The closing bracket may be missing."""
+    text = path.read_text(encoding="utf-8")
+    return json.loads(text if text.rstrip().endswith("]") else f"{text}]")  # type: ignore[no-any-return]
+
+
+def rows(events: list[dict[str, Any]], req_id: int, kind: str | None = None) -> list[dict[str, Any]]:
+    kinds = ("prefill", "decode") if kind is None else (kind,)
+    return [event["args"] for event in events if event.get("cat") in kinds and event["args"]["req"] == req_id]
+
+
+def marks(events: list[dict[str, Any]], name: str) -> list[int]:
+    return [event["args"]["req"] for event in events if event["ph"] == "i" and event["name"] == name]
+
+
+def test_the_timeline_matches_the_frames(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with Process("--slots", "2", "--step-tokens", "4", "--prefill-tokens", "4", "--auto") as daemon:
+        daemon.send(f"TRACE on {path}", f"TRACE on {path}.2")
+        daemon.send("REQ 1 START ids:1,2,3,4,5,6 20 5", "REQ 2 START ids:1 900 100", "REQ 3 START ids:9,8,7 6 2")
+        daemon.send("REQ 2 START ids:1 5")
+        daemon.read_until(lambda item: is_end(item, 1))
+        daemon.send("CANCEL 2")
+        daemon.read_until(lambda item: is_end(item, 3))
+        daemon.send("WAIT", "STATS", "TRACE off")
+        assert daemon.reply(1) == {"re": 1, "ok": True}
+        assert "expected TRACE off first" in daemon.reply(2)["error"]
+        assert daemon.reply(10)["ok"]
+        events = json.loads(path.read_text())
+        assert daemon.finish() == 0
+        assert daemon.log() == ""
+        stats = daemon.reply(9)
+        steps = [event for event in events if event.get("cat") == "step"]
+        assert len(steps) == stats["steps"]
+        assert sum(event["args"]["prefill_tokens"] for event in steps) == stats["tokens_in"]
+        counts = [event["args"]["rows"] for event in steps]
+        assert {str(count): counts.count(count) for count in sorted(set(counts))} == stats["rows_per_step"]
+        for req_id in (1, 2, 3):
+            tokens = daemon.tokens(req_id)
+            assert len(rows(events, req_id, "decode")) in (len(tokens) - 1, len(tokens))
+            assert marks(events, "yield").count(req_id) == daemon.items.count(Frame(req_id, YIELD))
+        chunks = [(row["from"], row["to"]) for row in rows(events, 1, "prefill")]
+        assert [position for chunk in chunks for position in range(*chunk)] == list(range(6)) and len(chunks) > 1
+        assert marks(events, "end: cancelled") == [2] and marks(events, "end: length") == [1, 3]
+        assert marks(events, "refused: duplicate_request") == [2]
+        waits = [event for event in events if event.get("cat") == "queue"]
+        assert [(event["ph"], event["args"]["req"]) for event in waits] == [("b", 3), ("e", 3)]
+        by_step = {event["args"]["step"]: event for event in steps}
+        for event in events:
+            if event.get("cat") in ("prefill", "decode"):
+                step = by_step[event["args"]["step"]]
+                assert (event["ts"], event["dur"]) == (step["ts"], step["dur"])
+
+
+def test_an_idle_daemon_has_written_everything_and_death_leaves_it_readable(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with Process() as daemon:
+        daemon.send(f"TRACE on {path}", "REQ 1 START ids:1 9 3")
+        daemon.read_until(lambda item: item == Frame(1, YIELD))
+        time.sleep(0.3)
+        assert marks(read_trace(path), "yield") == [1]
+        daemon.popen.kill()
+        daemon.popen.wait()
+        assert len(rows(read_trace(path), 1)) == 3
+
+
+def test_a_busy_daemon_writes_each_second(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with Process("--fault", "slow:50") as daemon:
+        daemon.send(f"TRACE on {path}", "REQ 1 START ids:1 900")
+        daemon.reply(2)
+        time.sleep(2.5)
+        assert len(rows(read_trace(path), 1)) > 10
+        daemon.signal(signal.SIGTERM)
+        assert daemon.read_to_end() == 0
+    events = json.loads(path.read_text())
+    assert marks(events, "end: cancelled") == [1]
+    assert sum(event["ph"] == "B" for event in events) == sum(event["ph"] == "E" for event in events)
+
+
+def test_the_end_of_input_and_a_lost_device_close_the_trace(tmp_path: Path) -> None:
+    for flags, code, reason in (((), 0, "length"), (("--fault", "lost@3"), 70, "failed")):
+        path = tmp_path / f"{reason}.json"
+        with Process(*flags) as daemon:
+            daemon.send(f"TRACE on {path}", "REQ 1 START ids:1 9")
+            assert daemon.finish() == code
+        assert marks(json.loads(path.read_text()), f"end: {reason}") == [1]
+
+
+def test_a_full_disk_refuses_a_trace() -> None:
+    with Process() as daemon:
+        daemon.send("TRACE on /dev/full", "REQ 1 START ids:1 9")
+        reply = daemon.reply(1)
+        assert (reply["code"], reply["error"]) == (
+            "bad_argument",
+            "path /dev/full: No space left on device; expected a file that can be written",
+        )
+        assert daemon.finish() == 0
+        assert len(daemon.tokens(1)) == 9 and daemon.log() == ""
+
+
+def test_a_disk_that_fills_up_ends_the_trace_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+    with Process(preexec_fn=small_files) as daemon:
+        daemon.send(f"TRACE on {path}", "REQ 1 START ids:1 2000", "WAIT", "TRACE off")
+        assert daemon.reply(4)["error"] == f"'off': the trace to {path} has ended: File too large"
+        assert daemon.finish() == 0
+        assert daemon.log() == f"paceline: the trace to {path} has ended: File too large\n"
+        assert len(daemon.tokens(1)) == 2000
+    assert path.stat().st_size <= LIMIT
+    assert read_trace(path)
