@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import resource
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from paceline.protocol import YIELD, Frame
 from process import Process, is_end
 
 LIMIT = 20_000
+ROOT = Path(__file__).parent.parent.parent
 
 
 def read_trace(path: Path) -> list[dict[str, Any]]:
@@ -130,3 +134,16 @@ def test_a_disk_that_fills_up_ends_the_trace_and_nothing_else(tmp_path: Path) ->
         assert len(daemon.tokens(1)) == 2000
     assert path.stat().st_size <= LIMIT
     assert read_trace(path)
+
+
+def test_a_trace_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path, picture = tmp_path / "t.json", tmp_path / "t.svg"
+    with Process("--slots", "1") as daemon:
+        daemon.send(f"TRACE on {path}", "REQ 1 START ids:1,2,3 9 3", "REQ 2 START ids:1 9", "CANCEL 1", "WAIT")
+        assert daemon.finish() == 0
+    for whole in (True, False):
+        if not whole:
+            path.write_text(path.read_text()[:-40])
+        subprocess.run([sys.executable, ROOT / "scripts" / "plot_trace.py", path, picture], check=True)
+        assert "<svg" in picture.read_text()
