@@ -56,6 +56,7 @@ class Config:
     stream: str | None = None
     stream_fd: int = 1
     max_line: int = 1 << 20
+    log: str | None = None
     fault: Faults | None = None
 
 
@@ -175,6 +176,11 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         metavar="FD",
         help="write frames to this inherited descriptor instead of stdout",
+    )
+    stream.add_argument(
+        "--log",
+        choices=("text", "json", "none"),
+        help="a line on stderr for each request that ends: text (default on a terminal), json, or none (default)",
     )
 
     engine = parser.add_argument_group("engine")

@@ -21,6 +21,7 @@ from .limits import Limits
 from .loop import Loop
 from .observers import Observers
 from .outbox import Outbox
+from .request_log import RequestLog
 from .session import Session
 
 OK, USAGE, INTERNAL, OUTPUT = 0, 2, 70, 74
@@ -56,18 +57,36 @@ def run(config: Config) -> int:
     watch.starting = False
     stdio.start_writer(outbox, inbox, descriptor)
     stdio.start_hangup_watch(inbox, descriptor)
-    code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox)
-    return _flush(inbox, outbox, code)
+    requests = _request_log(config.log)
+    if requests is not None:
+        info = engine.info
+        _log_all(requests.started(_version(), info.model, info.device, limits.slots))
+    code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox, requests)
+    code = _flush(inbox, outbox, code)
+    if requests is not None:
+        _log_all(requests.stopped(code))
+    return code
 
 
-def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox) -> int:
+def _request_log(form: str | None) -> RequestLog | None:
+    """Left out, it is for the person at a terminal; a parent that never asked for it gets none."""
+    form = form or ("text" if os.isatty(2) else "none")
+    return None if form == "none" else RequestLog(form, time.time)
+
+
+def _log_all(lines: list[str]) -> None:
+    for line in lines:
+        stdio.log(line)
+
+
+def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, requests: RequestLog | None) -> int:
     try:
         session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic())
     except MemoryError:
         stdio.log("paceline: no memory for the page tables: fewer slots, or less context")
         return INTERNAL
     commands = CommandLog()
-    observers = Observers(stdio.log)
+    observers = Observers(stdio.log, requests)
     outbox.put([replies.ready(engine.info, limits, _version())])
     loop = Loop(session, engine, inbox, outbox, time.monotonic, commands, observers)
     try:

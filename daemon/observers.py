@@ -1,4 +1,4 @@
-"""Who looks on while the loop works: the trace. Told of steps and items; changes nothing, and cannot fail.
+"""Who looks on while the loop works: the trace, the log. Told of steps and items; changes nothing, and cannot fail.
 
 While `on` is false nobody looks, and the loop calls nothing.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ..protocol import Item, Refusal, Trace
 from .plan import Plan, StepResult
+from .request_log import RequestLog
 from .session import Session
 from .timeline import Timeline
 from .trace_file import TraceFile
@@ -17,11 +18,12 @@ _SHOWN = 200  # characters of a path in a sentence
 
 
 class Observers:
-    def __init__(self, log: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, log: Callable[[str], None] = lambda text: None, requests: RequestLog | None = None) -> None:
         self._log = log
+        self._requests = requests
         self._trace: tuple[Timeline, TraceFile] | None = None
         self._lost: str | None = None  # why the last trace ended too early
-        self.on = False
+        self.on = requests is not None
 
     def trace(self, command: Trace, session: Session, now: float) -> None:
         """Begins a trace or ends it. Raises Refusal."""
@@ -37,6 +39,9 @@ class Observers:
             self._guard(file, lambda: file.add(timeline.step(plan, results, begun, ended), ended))
 
     def saw(self, items: list[Item], now: float) -> None:
+        if self._requests is not None:
+            for line in self._requests.saw(items, now):
+                self._log(line)
         if self._trace is not None:
             timeline, file = self._trace
             self._guard(file, lambda: file.add(timeline.saw(items, now), now))
@@ -53,7 +58,7 @@ class Observers:
             return False
         timeline, file = self._trace
         self._guard(file, lambda: file.close(timeline.closing(now), now))
-        self._trace, self.on = None, False
+        self._forget_trace()
         return self._lost is None
 
     def _begin(self, path: str, session: Session, now: float) -> None:
@@ -76,4 +81,7 @@ class Observers:
             self._lost = f"the trace to {file.path} has ended: {error.strerror}"
             self._log(f"paceline: {self._lost}")
             file.abandon()
-            self._trace, self.on = None, False
+            self._forget_trace()
+
+    def _forget_trace(self) -> None:
+        self._trace, self.on = None, self._requests is not None

@@ -25,7 +25,7 @@ def test_every_flag() -> None:
         *("--step-tokens", "32", "--prefill-tokens", "256", "--cache-bytes", "123", "--auto", "--threads", "2"),
         *("-ctk", "q8_0", "--cache-type-v", "q4_0"),
         *("--isa", "plain", "--stream", "text", "--stream-fd", "5", "--max-line", "99"),
-        *("--fault", "once@2"),
+        *("--fault", "once@2", "--log", "json"),
     )
     assert config == Config(
         model="a.gguf",
@@ -45,6 +45,7 @@ def test_every_flag() -> None:
         stream="text",
         stream_fd=5,
         max_line=99,
+        log="json",
         fault=Faults(once=2),
     )
 
@@ -66,6 +67,7 @@ def test_the_originals_spellings() -> None:
         ("--stream bare", "'bare' is not supported yet"),
         ("--stream-fd 2", "2 is the log"),
         ("--fault now", "'now' is no fault"),
+        ("--log loud", "invalid choice: 'loud'"),
         ("--isa sse", "invalid choice: 'sse'"),
         ("-ctk q5_1", "invalid choice: 'q5_1'"),
     ],
