@@ -129,3 +129,11 @@ def test_an_error_at_the_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(Refusal, match="has ended: No space left on device"):
         observers.trace(Trace(None), session(), 5.0)
     assert len(logged) == 1 and not observers.on
+
+
+def test_the_commands_are_answered_with_ok_alone(tmp_path: Path) -> None:
+    driver = Driver()
+    assert driver.reply(f"TRACE on {tmp_path / 't'}") == {"re": 1, "ok": True}
+    assert driver.reply(f"TRACE on {tmp_path / 'u'}")["code"] == "bad_argument"
+    assert driver.reply("TRACE off") == {"re": 3, "ok": True}
+    assert driver.session.counters.refusals == {"bad_argument": 1}

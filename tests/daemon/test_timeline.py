@@ -261,3 +261,16 @@ def test_whatever_happens_slices_nest_and_rows_belong_to_steps(data: st.DataObje
     check_rows(events)
     began = sum(event["ph"] == "b" for event in events)
     assert began == sum(event["ph"] == "e" for event in events)
+
+
+def test_a_row_whose_request_nobody_announced_is_drawn_all_the_same() -> None:
+    """As when a request has ended, and its row lives on for another one that shares it."""
+    driver = Watched(slots=1)
+    driver.send("REQ 1 START ids:1 9")
+    driver.timeline = Timeline("null", 1, 0, driver.clock())
+    driver.step()
+    driver.step()
+    events = driver.closed()
+    check_nesting(events)
+    assert [event["name"] for event in begun(events, "request")] == ["req 1"]
+    assert len(rows(events)) == 2
