@@ -12,7 +12,7 @@ from paceline.daemon.engine import execute
 from paceline.daemon.faults import read_faults
 from paceline.daemon.faulty import Faulty
 from paceline.daemon.null_engine import NullEngine
-from paceline.daemon.plan import PlanKind
+from paceline.daemon.plan import CopyPage, Plan, PlanKind
 from paceline.daemon.timeline import COMMANDS, FIRST_SLOT, Event, Timeline
 from paceline.protocol import Item, Message
 from traces import begun, check_nesting, check_rows, instants, rows, slices
@@ -237,13 +237,18 @@ def test_a_clock_that_jumps_back_gives_no_negative_times() -> None:
 
 @given(st.data())
 def test_whatever_happens_slices_nest_and_rows_belong_to_steps(data: st.DataObject) -> None:
-    driver = Watched(slots=2, step_tokens=3, prefill_tokens=4, max_batch=data.draw(st.sampled_from([1, 2])))
+    shared = data.draw(st.booleans())
+    most = data.draw(st.sampled_from([1, 2]))
+    driver = Watched(slots=2, step_tokens=3, prefill_tokens=4, max_batch=most, coalesce=shared, auto=shared)
     start = st.builds(
         lambda req_id, tokens, total, quantum: f"REQ {req_id} START ids:{','.join('7' * tokens)} {total} {quantum}",
         *(st.integers(1, 5), st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)),
     )
     other = st.sampled_from(
-        ["CANCEL 1", "CANCEL 2", "REQ 3 CONT 2", "SCHED_STEP", "SCHED_DRAIN", "SCHED_BATCH_TARGET_STEP", "X"]
+        [
+            *("CANCEL 1", "CANCEL 2", "REQ 3 CONT 2", "SCHED_STEP", "SCHED_DRAIN", "SCHED_BATCH_TARGET_STEP", "X"),
+            *("SLOT 0 SNAPSHOT a", "REQ 6 RESTORE a ids:7,7,7,7,7,7,7,7,7 3", "SCHED_BATCH_PROBE"),
+        ]
     )
     for line in data.draw(st.lists(start, max_size=3)):
         driver.send(line)
@@ -274,3 +279,25 @@ def test_a_row_whose_request_nobody_announced_is_drawn_all_the_same() -> None:
     check_nesting(events)
     assert [event["name"] for event in begun(events, "request")] == ["req 1"]
     assert len(rows(events)) == 2
+
+
+def test_who_takes_over_a_row_is_drawn_from_then_on() -> None:
+    driver = Watched(slots=1, coalesce=True, auto=True)
+    driver.watch()
+    driver.send("REQ 1 START ids:1,2 9")
+    driver.step()
+    driver.send("REQ 2 START ids:1,2 9")
+    driver.step()
+    driver.send("CANCEL 1")
+    driver.run()
+    events = driver.closed()
+    check_nesting(events)
+    check_rows(events)
+    assert [event["name"] for event in begun(events, "request")] == ["req 1", "req 2"]
+    assert [row["args"]["req"] for row in rows(events)] == [1, 1, *[2] * 7]
+
+
+def test_moves_without_a_step_are_drawn() -> None:
+    timeline = Timeline("null", 2, 5, 0.0)
+    (event,) = timeline.step(Plan(PlanKind.MOVES, (), (), (CopyPage(0, 1),)), [], 1.0, 1.5)
+    assert (event["name"], event["ts"], event["dur"], event["args"]) == ("moves", 1e6, 5e5, {"moves": 1})
