@@ -167,11 +167,10 @@ class PrefixTree:
             return child
         own = self._nodes.get(page)
         if own is not None:  # the same page, longer than when it became known
-            assert own.parent is node
-            if own.ids[: len(part)] != part:
-                del node.children[own.ids]
-                own.ids = part
-                node.children[part] = own
+            assert own.parent is node and own.ids == part[: len(own.ids)]
+            del node.children[own.ids]
+            own.ids = part
+            node.children[part] = own
             return own
         child = Node(page, part, node)
         node.children[part] = child

@@ -29,7 +29,6 @@ from ..protocol import (
     ListRequests,
     ListSnapshots,
     ListTargetCacheSlots,
-    Load,
     Ping,
     Quit,
     Refusal,
@@ -194,7 +193,7 @@ class Session:
             case Quit():
                 effects += lifecycle.end_input(now)
                 return {}
-            case Load():
+            case _:
                 raise TypeError(f"the snapshot {command.path} has not been read")
 
     def _drain(self, command: SchedDrain | BatchDrain) -> Body:

@@ -48,7 +48,8 @@ def carry_out(command: SnapshotCommand, lifecycle: Lifecycle, info: EngineInfo) 
             return list_snapshots(cache, info)
         case Save(name):
             pass
-        case Loaded(name, saved):
+        case _:
+            name, saved = command.name, command.saved
             cache.load(name, saved.ids, saved.first, saved.pages, saved.state)
     lifecycle.admission.freed()
     return snapshot_size(cache.snapshots.find(name), info)
@@ -60,9 +61,9 @@ def restore(command: Restore | RestoreChain, lifecycle: Lifecycle, now: float, e
         case Restore(name, prompt, total, quantum, options):
             start = Start(prompt, total, quantum, options, req_id=command.req_id)
             return lifecycle.start(start, now, effects, lambda ids: snapshots.origin(name, ids))
-        case RestoreChain(thick, thin, prompt, total, quantum):
-            start = Start(prompt, total, quantum, req_id=command.req_id)
-            return lifecycle.start(start, now, effects, lambda ids: snapshots.chain(thick, thin, ids))
+        case _:
+            start = Start(command.prompt, command.total, command.quantum, req_id=command.req_id)
+            return lifecycle.start(start, now, effects, lambda ids: snapshots.chain(command.thick, command.thin, ids))
 
 
 def _owner(lifecycle: Lifecycle, slot: int) -> Request:

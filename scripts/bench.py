@@ -10,6 +10,7 @@ that changes it says so ("Bench: <signature>").
 import argparse
 import hashlib
 import json
+import os
 import statistics
 import struct
 import subprocess
@@ -61,10 +62,12 @@ def overhead(flags: list[str], ids: list[int]) -> dict[str, float]:
         command = [sys.executable, "-m", "paceline.daemon.main", *flags]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=frames, stderr=subprocess.DEVNULL) as daemon:
             assert daemon.stdin
+            while not os.fstat(frames.fileno()).st_size:  # it loads
+                time.sleep(0.1)
             for text in ("\n".join(lines), *["STATS"] * (WINDOWS + 1)):
                 daemon.stdin.write(text.encode() + b"\n")
                 daemon.stdin.flush()
-                time.sleep(0.5 if text == "STATS" else 4.0)
+                time.sleep(0.5 if text == "STATS" else 3.0)  # the prompts go first
             daemon.terminate()
         frames.seek(0)
         items = FrameReader().feed(frames.read())

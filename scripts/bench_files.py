@@ -8,7 +8,7 @@
 | smollm2-q4_1 | the demo model as it comes, its embedding (which is its head) Q8_0 |
 | smollm2-q4_0, smollm2-q8_0 | its matrices requantized by llama.cpp's own quantizer; the embedding stays Q8_0 |
 | gemma3-270m | Gemma 3 270M Q4_K_M as it comes: Q5_0, Q4_K, Q6_K and Q8_0, the embedding Q8_0; fetched with pip |
-| bench-q4_k | 24 layers of 1024, feed-forward 2816: random Q4_K blocks, the embedding Q6_K (bench_shape.py) |
+| bench-q4_k | 24 layers of 1024, feed-forward 2816: random Q4_K blocks (make_shaped_model.py) |
 
 Then scripts/plot_bench.py and scripts/bench_table.py make the plot and README's table of them.
 """
@@ -26,7 +26,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench_llama_cpp import bench
-from bench_shape import write_model
 from paceline.native.demo_model import DEMO, cache_folder, fetch
 
 OUT = Path(__file__).parent.parent / "benchmarks" / "llama_cpp"
@@ -85,12 +84,17 @@ def gemma() -> Path:
     return made("gemma-3-270m-it.Q4_K_M.gguf", make)
 
 
+def shaped(path: Path) -> None:
+    script = Path(__file__).with_name("make_shaped_model.py")
+    subprocess.run([sys.executable, str(script), "bench", str(path)], check=True)
+
+
 FILES: dict[str, Callable[[], Path]] = {
     "smollm2-q4_1": lambda: fetch(DEMO),
     "smollm2-q4_0": lambda: requantized("Q4_0"),
     "smollm2-q8_0": lambda: requantized("Q8_0"),
     "gemma3-270m": gemma,
-    "bench-q4_k": lambda: made("bench.Q4_K.gguf", lambda path: write_model(path, fetch(DEMO))),
+    "bench-q4_k": lambda: made("bench.Q4_K.gguf", shaped),
 }
 
 

@@ -101,3 +101,25 @@ def test_misplaced_commits_are_errors(position: int) -> None:
     engine.commit(0, 40)
     with pytest.raises(ValueError, match="commit of slot 0 to position 39"):
         engine.commit(0, 39)
+
+
+def test_a_wrong_page_or_state_shows_at_once() -> None:
+    engine = NullEngine(2)
+    engine.step([row(PROMPT, 0)])
+    engine.seat(1, PROMPT, None)
+    with pytest.raises(ValueError, match="its pages and slot 1 differ"):
+        engine.step([row((5,), len(PROMPT), slot=1, table=array("i", [2, 3]))])
+    engine.copy_page(0, 2)
+    engine.step([row((5,), len(PROMPT), slot=1, table=array("i", [2, 3]))])
+    engine.write_page(3, engine.read_page(0))
+    engine.step([row((5,), len(PROMPT), slot=1, table=array("i", [3, 2]))])
+
+    engine = NullEngine(1, recurrent=True)
+    engine.step([row(PROMPT, 0)])
+    engine.commit(0, len(PROMPT))
+    engine.keep(0, 4)
+    engine.write_state(5, engine.read_state(4))
+    engine.seat(0, PROMPT, 5)
+    for ids, state in ((PROMPT[1:], 4), (PROMPT, None)):
+        with pytest.raises(ValueError, match=f"kept state {state} is another"):
+            engine.seat(0, ids, state)

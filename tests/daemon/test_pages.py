@@ -70,3 +70,26 @@ def test_counts_agree_with_the_tables(actions: list[tuple[str, int]]) -> None:
         held = [page for table in tables for page in table]
         assert [pool.counts[page] for page in range(12)] == [held.count(page) for page in range(12)]
         assert pool.used == len(set(held))
+
+
+def test_an_idle_page_is_used_again_or_evicted_or_forgotten() -> None:
+    pool = PagePool(3)
+    table = pool.allocate(3, no_eviction)
+    for page in table[:2]:
+        pool.know(page)
+    pool.release(table)
+    assert (list(pool.idle), pool.free, pool.available, pool.used) == ([table[1], table[0]], 1, 3, 0)
+    with pytest.raises(ValueError, match=f"page {table[0]} is idle"):
+        pool.release(table[:1])
+    pool.retain(table[:1])
+    evicted: list[int] = []
+
+    def evict(page: int) -> None:
+        evicted.append(page)
+        pool.forget(page)
+
+    own = pool.allocate(2, evict)
+    assert evicted == [table[1]]
+    pool.forget(table[0])
+    pool.release([*own, table[0]])
+    assert (pool.free, pool.available) == (3, 3)

@@ -116,3 +116,18 @@ def test_reuse_can_be_left_out() -> None:
         driver.run()
     assert [body["cached_tokens"] for body in events_of(driver.items, "end")] == [0, 0]
     assert driver.session.lifecycle.cache.pages.free == len(driver.session.lifecycle.cache.pages)
+
+
+def test_pages_that_were_evicted_while_an_equal_text_ran_are_known_again_by_its_own() -> None:
+    driver = Driver(slots=3, context=320, pages=10)
+    text = ",".join(map(str, range(1, 101)))
+    driver.send(f"REQ 1 START ids:{text} 1")
+    driver.send(f"REQ 2 START ids:{text} 150")  # 4 pages
+    driver.step()
+    driver.send("REQ 3 START ids:9,9 250")  # 4 more, and one that 1 has left
+    driver.send("REQ 4 START ids:8,8 100")
+    driver.run()
+    driver.send(f"REQ 5 START ids:{text},7 1")
+    driver.run()
+    assert events_of(driver.items, "end")[-1]["cached_tokens"] == 100
+    assert tokens_of(driver.items, 2) == alone(f"REQ 1 START ids:{text} 150", context=320)

@@ -11,7 +11,7 @@ from dump import state_of
 from paceline.daemon.engine import execute
 from paceline.daemon.null_engine import mix
 from paceline.daemon.replies import ready
-from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Ids, Message, PromptFile, Start
+from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Ids, Load, Message, PromptFile, Start
 
 
 def test_start_replies_before_its_frames_and_ends_with_its_event() -> None:
@@ -114,8 +114,10 @@ def test_refusals_say_why_and_change_nothing(line: str, code: str, word: str) ->
     assert driver.session.counters.refusals == {code: 1}
 
 
-def test_the_session_wants_prompts_that_were_read() -> None:
+def test_the_session_wants_files_that_were_read() -> None:
     driver = Driver()
+    with pytest.raises(TypeError, match="the snapshot /p has not been read"):
+        driver.session.apply(Load("a", "/p"), 1, 0.0)
     with pytest.raises(TypeError, match="has not been read"):
         driver.session.apply(Start(PromptFile("/p"), 5, req_id=1), 1, 0.0)
     (reply,) = driver.session.apply(Start(Ids(()), 5, req_id=1), 1, 0.0)

@@ -34,3 +34,12 @@ def test_a_lease_that_is_over_releases_nothing() -> None:
     slots.release(0, 1)
     with pytest.raises(ValueError, match="not leased at epoch 2"):
         slots.release(0, 2)
+
+
+def test_a_lease_is_passed_on_to_another_request() -> None:
+    slots = Slots(1)
+    with pytest.raises(ValueError, match="slot 0 is free"):
+        slots.pass_on(0, 8)
+    slots.lease(0, 7)
+    slots.pass_on(0, 8)
+    assert (slots.owners, slots.epochs) == ([8], [1])

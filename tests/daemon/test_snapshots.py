@@ -271,3 +271,11 @@ def test_a_file_that_does_not_fit_now(tmp_path: Path) -> None:
             one.run()
             assert "snapshots hold all" in one.reply(f"LOAD c {tmp_path}/a")["error"]
         one.session.check()
+
+
+def test_references_that_do_not_add_up_are_noticed() -> None:
+    one = driver()
+    one.session.check()
+    one.session.lifecycle.cache.pages.allocate(1, lambda page: None)
+    with pytest.raises(RuntimeError, match="do not add up"):
+        one.session.check()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from paceline.native import _cpu
 from paceline.native.core import Core, open_core
 
 from .core_models import CONTEXT, EXPERTS, MODELS, SETS, TOLERANCE, ids_of
