@@ -90,7 +90,7 @@ class NativeEngine:
             eos=tuple(core.eos),
             page_bytes=core.page_bytes,
             state_bytes=core.state_bytes,
-            fingerprint=core.fingerprint,
+            fingerprint=core.fingerprint if core.has_files else "",
         )
 
     def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:

@@ -29,7 +29,7 @@ class EngineInfo:
     state_bytes: int = 0
     """Of one kept recurrent state; 0: the model has none, its pages are all there is."""
     fingerprint: str = ""
-    """Of the model and of how it caches: a snapshot's file goes only where this is equal."""
+    """Of the model and of how it caches: a snapshot's file goes only where this is equal. Empty: no files at all."""
 
 
 class Row(NamedTuple):

@@ -18,6 +18,7 @@ _ROOM_FOR_IDS = 1 << 24
 
 
 def take_out(snapshot: Snapshot, engine: Engine) -> Saved:
+    _check_files(engine.info)
     pages = tuple(engine.read_page(page) for page in snapshot.pages)
     state = None if snapshot.state is None else engine.read_state(snapshot.state)
     return Saved(snapshot.ids, snapshot.first, pages, state)
@@ -43,6 +44,7 @@ def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
 
 def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
     """Raises Refusal. Nothing larger than the whole cache is read."""
+    _check_files(info)
     most = limits.pages * info.page_bytes + info.state_bytes + _ROOM_FOR_IDS
     try:
         with open(path, "rb", opener=_open_without_waiting) as file:
@@ -56,6 +58,11 @@ def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
         raise Refusal("bad_argument", f"path {path!r} cannot be read: {error.strerror}") from None
     except Damaged as damage:
         raise Refusal("snapshot_mismatch", f"path {path!r}: {damage}") from None
+
+
+def _check_files(info: EngineInfo) -> None:
+    if not info.fingerprint:
+        raise Refusal("unsupported", "this engine has no pages that a file could hold: the engine cpu has")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -1,7 +1,8 @@
 """The first promise, on real cores: whatever the schedule, a request's logits have the SHA-256 of its run alone.
 
 A schedule draws arrival times, chunk sizes, quanta, slots, batch caps, cancels of others, hand-made steps and the mix
-of greedy and seeded requests; it runs through the session on one of several cores (instruction sets, threads).
+of greedy and seeded requests; it runs through the session on one of several cores (instruction sets, threads). Most
+prompts begin alike, so that pages are shared, copied and evicted; some go on from snapshots. The runs alone do not.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from paceline.native.core import open_core
 from paceline.protocol import CANCELLED
 
 SLOTS = 6
+STATES = 4
+ACTIONS = ["continue", "step", "target", "probe", "cancel", "drain", "auto"]
+ACTIONS += ["start", "start", "start", "restore", "restore", "snapshot"]
 OPTIONS = (
     "",
     "temp=0.8 seed=3",
@@ -35,8 +39,13 @@ class Job:
     total: int
     options: str
 
-    def start(self, req_id: int, quantum: int, slot: str = "") -> str:
-        return f"REQ {req_id}{slot} START {self.prompt} {self.total} {quantum} hash=1 ignore_eos=1 {self.options}"
+    def start(self, req_id: int, quantum: int, verb: str = "START", more: str = "") -> str:
+        options = f"hash=1 ignore_eos=1 {self.options} {more}"
+        return f"REQ {req_id} {verb} {self.prompt} {self.total} {quantum} {options}"
+
+    @property
+    def length(self) -> int:
+        return self.prompt.count(",") + 1
 
 
 class Bench:
@@ -58,11 +67,13 @@ class Bench:
             self.kinds.append(("plain", 2))
         chance = random.Random(0)
         vocab = self.core(*self.kinds[0]).info.vocab
-        self.jobs = [
-            Job("ids:" + ",".join(str(chance.randrange(vocab)) for _ in range(length)), chance.choice(totals), option)
-            for length in lengths
-            for option in chance.sample(OPTIONS, 2)
-        ]
+        text = [str(chance.randrange(vocab)) for _ in range(max(lengths))]
+        self.jobs = []
+        for length in lengths:
+            for option in chance.sample(OPTIONS, 2):
+                own = chance.randint(0, min(length, 40))  # how many of its last ids are its own
+                ids = [*text[: length - own], *(str(chance.randrange(vocab)) for _ in range(own))]
+                self.jobs.append(Job("ids:" + ",".join(ids), chance.choice(totals), option))
         self._solo: dict[Job, tuple[list[int], str]] = {}
 
     @cache  # noqa: B019 (a bench lives as long as its module)
@@ -76,12 +87,13 @@ class Bench:
             isa=isa,
             cache_type_k=keys,
             cache_type_v=values,
+            states=STATES,
         )
         return NativeEngine(core, self.path)
 
     def alone(self, job: Job) -> tuple[list[int], str]:
         if job not in self._solo:
-            driver = Driver(self.limits(slots=1), self.core(*self.kinds[0]))
+            driver = Driver(self.limits(slots=1, reuse=False), self.core(*self.kinds[0]))
             driver.send(job.start(1, job.total))
             driver.end()
             self._solo[job] = tokens_of(driver.items, 1), events_of(driver.items, "end")[0]["logits_sha256"]
@@ -89,6 +101,7 @@ class Bench:
 
     def limits(self, slots: int, **rest: int) -> Limits:
         rest.setdefault("max_batch", slots)
+        rest.setdefault("states", STATES)
         return Limits(slots=slots, context=self.context, pages=slots * pages_for(self.context), **rest)
 
 
@@ -100,6 +113,8 @@ def run_schedule(bench: Bench, seed: int) -> None:
         max_batch=chance.randint(1, slots),
         step_tokens=chance.choice([1, 5, 16, 17, 64, 200]),
         prefill_tokens=chance.choice([3, 64, 100, 512, 2000]),
+        reuse=chance.random() < 0.8,
+        coalesce=chance.random() < 0.5,
     )
     isa, threads = chance.choice(bench.kinds)
     driver = Driver(limits, bench.core(isa, threads))
@@ -110,12 +125,19 @@ def run_schedule(bench: Bench, seed: int) -> None:
         for _ in range(chance.randint(0, 6)):
             driver.step()
         live = list(driver.session.live)
-        match chance.choice(
-            ["start", "start", "start", "continue", "step", "target", "probe", "cancel", "drain", "auto"]
-        ):
+        match chance.choice(ACTIONS):
             case "start" if waiting:
                 req_id = waiting.pop()
-                driver.send(jobs[req_id].start(req_id, chance.choice([1, 2, 3, 8, 64])))
+                job, quantum = jobs[req_id], chance.choice([1, 2, 3, 8, 64])
+                snap = f"snap={chance.randint(1, job.length)}:{chance.choice('ab')}" if chance.random() < 0.4 else ""
+                driver.send(job.start(req_id, quantum, more=snap))
+            case "restore" if waiting:
+                req_id = waiting.pop()
+                name = chance.choice("ab")
+                if not driver.reply(jobs[req_id].start(req_id, 8, verb=f"RESTORE {name}"))["ok"]:
+                    driver.send(jobs[req_id].start(req_id, 8))
+            case "snapshot" if live:
+                driver.send(f"SLOT {chance.randrange(slots)} SNAPSHOT {chance.choice('ab')}")
             case "continue" if live:
                 driver.send(f"REQ {chance.choice(live)} CONTINUE {chance.randint(1, 9)}")
             case "step":
@@ -138,6 +160,7 @@ def run_schedule(bench: Bench, seed: int) -> None:
     ends = {end["req"]: end for end in events_of(driver.items, "end")}
     assert set(ends) == set(jobs)
     for req_id, job in jobs.items():
+        driver.session.check()
         tokens, digest = bench.alone(job)
         found = tokens_of(driver.items, req_id)
         if signals_of(driver.items, req_id)[-1] == CANCELLED:

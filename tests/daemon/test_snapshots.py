@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,17 @@ def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     one.send(f"SAVE a {tmp_path}/a")
     reply = other.reply(f"LOAD a {tmp_path}/a")
     assert reply["code"] == "snapshot_mismatch" and "saved of another model" in reply["error"]
+
+
+def test_an_engine_without_files(tmp_path: Path) -> None:
+    one = driver()
+    one.engine.info = replace(one.engine.info, fingerprint="")  # type: ignore[misc]
+    one.session.info = one.engine.info
+    one.send("REQ 1 START ids:1,2,3 9 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    assert one.reply(f"SAVE a {tmp_path}/a")["code"] == "unsupported"
+    assert one.reply(f"LOAD a {tmp_path}/a")["code"] == "unsupported"
 
 
 def test_files_that_cannot_be(tmp_path: Path) -> None:
