@@ -95,7 +95,10 @@ class NativeEngine:
 
     def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
         results, weight_bytes = self._core.step(rows)
-        outcomes = [RowResult(tokens, None if logits is None else logits.tobytes()) for tokens, logits in results]
+        outcomes = [
+            RowResult(tokens, None if logits is None else logits.tobytes(), logprobs)
+            for tokens, logits, logprobs in results
+        ]
         return outcomes, weight_bytes
 
 

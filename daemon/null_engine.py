@@ -11,11 +11,12 @@ With `recurrent`, a slot is seated by a kept state alone, as a hybrid model is; 
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .plan import PAGE, EngineInfo, Row, RowResult
+from .plan import PAGE, EngineInfo, Logprobs, Row, RowResult
 
 VOCABULARY = 32000
 _MASK = (1 << 64) - 1
@@ -33,6 +34,12 @@ def mix_all(ids: Iterable[int], state: int = 0) -> int:
     for token in ids:
         state = mix(state, token)
     return state
+
+
+def _halves(token: int, count: int) -> Logprobs:
+    """The token has one half of all chances, the id after it half of the rest, and so on."""
+    likely = [((token + i) % VOCABULARY, -(i + 1) * math.log(2)) for i in range(count)]
+    return likely[0][1], tuple(likely)
 
 
 @dataclass(slots=True)
@@ -130,7 +137,8 @@ class NullEngine:
         seed = row.sampling.seed if row.sampling is not None and row.sampling.temp > 0 else None
         tokens = tuple(self._choose(scratch[index], position + index, seed) for index in outputs)
         logits = b"".join(scratch[index].to_bytes(8, "little") for index in outputs) if row.logits else None
-        return RowResult(tokens, logits)
+        likely = 0 if row.sampling is None else row.sampling.logprobs
+        return RowResult(tokens, logits, tuple(_halves(token, likely) for token in tokens) if likely else None)
 
     @staticmethod
     def _choose(state: int, position: int, seed: int | None) -> int:

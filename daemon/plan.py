@@ -110,11 +110,16 @@ class Plan:
     moves: tuple[Move, ...] = ()
 
 
+Logprobs = tuple[float, tuple[tuple[int, float], ...]]
+"""The token's log-probability, and the likeliest (id, log-probability), by the model's own logits."""
+
+
 class RowResult(NamedTuple):
-    """`tokens` has one prediction for every output of the row."""
+    """`tokens` has one prediction for every output of the row; so has `logprobs`, where sampling asks for it."""
 
     tokens: tuple[int, ...]
     logits: bytes | None
+    logprobs: tuple[Logprobs, ...] | None = None
 
 
 class RowFailure(NamedTuple):

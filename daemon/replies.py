@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..protocol import VERSION, Message, Refusal
+from ..protocol import VERSION, Item, Message, Refusal
 from .cache import Cache
 from .limits import Limits
-from .plan import EngineInfo
+from .plan import EngineInfo, Logprobs
 from .requests import Follower, Request, State
 from .slots import Slots
 from .snapshots import Snapshot
@@ -78,6 +78,15 @@ def no_snapshot(request: Request, name: str, refusal: Refusal) -> Message:
         "error": refusal.error,
     }
     return Message(request.req_id, body)
+
+
+def logprobs(request: Request, token: int, told: Logprobs) -> list[Item]:
+    """What was likely, right before the token that was chosen; nothing if that ends the request."""
+    if token in request.ends:
+        return []
+    top = [list(pair) for pair in told[1]]
+    body = {"event": "logprobs", "req": request.req_id, "token": token, "logprob": told[0], "top": top}
+    return [Message(request.req_id, body)]
 
 
 def ended(request: Request, reason: str, now: float, details: Body) -> Message:

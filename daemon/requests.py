@@ -157,7 +157,12 @@ def draw_seed(request: Request, draw: Callable[[], int]) -> None:
 
 
 def _plain_greedy(sampling: Sampling) -> bool:
-    return sampling.temp == 0 and (sampling.rep_penalty, sampling.freq_penalty, sampling.pres_penalty) == (1, 0, 0)
+    """Nothing but the largest logit counts."""
+    return sampling.temp == 0 and sampling == replace(_PLAIN, **{name: getattr(sampling, name) for name in _MOOT})
+
+
+_PLAIN = Sampling()
+_MOOT = ("temp", "top_k", "top_p", "min_p", "seed")  # where the temperature is 0
 
 
 def _ends(options: Options, eos: tuple[int, ...]) -> dict[int, str]:

@@ -233,6 +233,8 @@ class Session:
             if row.outputs:
                 if request.digest is not None and outcome.logits is not None:
                     request.digest.update(outcome.logits)
+                if outcome.logprobs is not None:
+                    items += replies.logprobs(request, outcome.tokens[0], outcome.logprobs[0])
                 lifecycle.emit(request, outcome.tokens[0], now, items)
 
     def _give_up(self, ends: list[Item], now: float) -> list[Item]:

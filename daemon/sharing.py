@@ -74,10 +74,12 @@ class Sharing:
 
 
 def _key(start: Start) -> Key | None:
-    """None: it can't be shared, because chance has a say, or it names a slot or leaves a snapshot."""
+    """None: it can't be shared, because chance has a say, or it wants more than tokens."""
     options, sampling = start.options, start.options.sampling
     by_chance = sampling.temp > 0 and sampling.seed is None
-    if by_chance or start.slot is not None or options.snap is not None or isinstance(start.prompt, PromptFile):
+    if by_chance or sampling.logprobs or start.slot is not None or options.snap is not None:
+        return None
+    if isinstance(start.prompt, PromptFile):
         return None
     quantum = min(start.quantum or start.total, start.total)
     return start.prompt.tokens, start.total, quantum, replace(options, priority=0)

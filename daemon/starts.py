@@ -5,12 +5,12 @@ from __future__ import annotations
 from ..protocol import PromptFile, Refusal, Start
 from .limits import Limits
 from .plan import EngineInfo
-from .unsupported import check_options
+
+MOST_LOGPROBS = 1024
 
 
 def check_start(start: Start, info: EngineInfo, limits: Limits) -> tuple[int, ...]:
     """The prompt's ids, if nothing is wrong."""
-    check_options(start.options)
     if isinstance(start.prompt, PromptFile):
         raise TypeError(f"the prompt {start.prompt.path} has not been read")
     prompt = start.prompt.tokens
@@ -19,9 +19,13 @@ def check_start(start: Start, info: EngineInfo, limits: Limits) -> tuple[int, ..
     if min(prompt) < 0 or max(prompt) >= info.vocab:
         index = next(index for index, token in enumerate(prompt) if not 0 <= token < info.vocab)
         raise Refusal("prompt_bad_token", f"prompt token {index} is {prompt[index]}: expected 0 to {info.vocab - 1}")
-    for token in start.options.stop:
-        if token >= info.vocab:
-            raise Refusal("bad_argument", f"stop={token}: expected 0 to {info.vocab - 1}")
+    options = start.options
+    for name, tokens in (("stop", options.stop), ("logit_bias", [token for token, _ in options.sampling.logit_bias])):
+        for token in tokens:
+            if token >= info.vocab:
+                raise Refusal("bad_argument", f"{name}={token}: expected 0 to {info.vocab - 1}")
+    if options.sampling.logprobs > MOST_LOGPROBS:
+        raise Refusal("bad_argument", f"logprobs={options.sampling.logprobs}: expected 0 to {MOST_LOGPROBS}")
     if start.options.snap is not None and start.options.snap[0] > len(prompt):
         raise Refusal(
             "bad_argument",

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .stepper import Output
+
 class Shape:
     """Sizes of a model, see native/cpu/core.h; `context` is the most positions of one slot."""
 
@@ -91,8 +93,8 @@ class Core:
         a matrix leaves the process's memory piece by piece as it is read.
         """
 
-    def step(self, rows: Sequence[Any]) -> tuple[list[tuple[tuple[int, ...], npt.NDArray[np.float32] | None]], int]:
-        """Per row its predicted tokens and, where row.logits, logits [outputs, vocab]; then the weight bytes."""
+    def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
+        """Per row its Output; then the weight bytes."""
 
     def commit(self, slot: int, position: int) -> None: ...
     def seat(self, slot: int, ids: Sequence[int], state: int | None) -> None:

@@ -10,7 +10,11 @@ from .reference import Reference
 
 NO_FILES = "the NumPy reference has no pages and no states that could be read or written"
 
-Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None]
+Logprobs = tuple[float, tuple[tuple[int, float], ...]]
+"""Of a token by the model's own logits, before bias and penalties; and of the likeliest ids, likeliest first."""
+
+Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None, tuple[Logprobs, ...] | None]
+"""A row's predicted tokens; its logits float32 [outputs, vocab] if row.logits; Logprobs of each if sampling asks."""
 
 
 class Stepper(Protocol):
@@ -25,7 +29,7 @@ class Stepper(Protocol):
         """Bytes of a kept state; 0 for a model without recurrent layers, which has none."""
 
     def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
-        """Per row its predicted tokens and, where asked for, logits float32 [outputs, vocab]; then the weight bytes."""
+        """Per row its Output; then the weight bytes."""
 
     def commit(self, slot: int, position: int) -> None:
         """Moves a slot to an absolute position: where it stands, anywhere its last step reached, or 0."""
@@ -72,10 +76,11 @@ class ReferenceStepper:
             if row.sampling is not None:
                 raise ValueError("the NumPy reference decodes greedily; sampling options are the C++ core's")
         results = self.reference.step(rows)
-        outputs = [
-            (result.tokens, result.logits if row.logits else None) for row, result in zip(rows, results, strict=True)
+        outputs: list[Output] = [
+            (result.tokens, result.logits if row.logits else None, None)
+            for row, result in zip(rows, results, strict=True)
         ]
-        return list(outputs), self.weight_bytes
+        return outputs, self.weight_bytes
 
     def commit(self, slot: int, position: int) -> None:
         self.reference.commit(slot, position)

@@ -11,7 +11,10 @@ from .words import LARGEST_SEED, integer, keyword, name, positive, quoted, real,
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a request's tokens are chosen. temp 0 is greedy, top_k 0 is off, seed None is drawn at START."""
+    """How a request's tokens are chosen, and what is told of the choice (logprobs).
+
+    temp 0 is greedy, top_k 0 is off, seed None is drawn at START.
+    """
 
     temp: float = 0.0
     top_k: int = 0
@@ -21,6 +24,8 @@ class Sampling:
     freq_penalty: float = 0.0
     pres_penalty: float = 0.0
     seed: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    logprobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +34,6 @@ class Options:
     stop: tuple[int, ...] = ()
     ignore_eos: bool = False
     hash: bool = False
-    logit_bias: tuple[tuple[int, float], ...] = ()
-    logprobs: int = 0
     priority: int = 0
     snap: tuple[int, str] | None = None
 
@@ -116,9 +119,12 @@ OPTIONS: Final[dict[str, Option]] = {
     "ignore_eos": Option("ignore_eos=<0|1>", "go on past the end of sequence", switch, lambda v: str(int(v))),
     "hash": Option("hash=<0|1>", "SHA-256 over all output logits, in end", switch, lambda v: str(int(v))),
     "logit_bias": Option(
-        "logit_bias=<id>:<x>,…", "added to logits", _read_bias, lambda v: ",".join(f"{t}:{b!r}" for t, b in v)
+        "logit_bias=<id>:<x>,…",
+        "added to their logits",
+        _read_bias,
+        lambda v: ",".join(f"{t}:{b!r}" for t, b in v),
     ),
-    "logprobs": Option("logprobs=<n>", "the n likeliest beside each token", _whole),
+    "logprobs": Option("logprobs=<n>", "the n likeliest beside each token, as an event before it", _whole),
     "priority": Option("priority=<n>", "before others in the queue", _whole),
     "snap": Option("snap=<position>:<name>", "a snapshot in mid-prefill", _read_snap, lambda v: f"{v[0]}:{v[1]}"),
 }

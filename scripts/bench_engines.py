@@ -98,7 +98,7 @@ class Paceline:
         for position in range(context, context + GENERATED):
             rows = [Row(slot, [pending[slot]], position, 1, self.tables[slot]) for slot in range(sequences)]
             results, _ = self.core.step(rows)
-            pending = [tokens[0] for tokens, _ in results]
+            pending = [tokens[0] for tokens, *_ in results]
             for slot in range(sequences):
                 self.core.commit(slot, position + 1)
 

@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cmath>
+
 #include <string_view>
 
 #include "core.h"
@@ -28,6 +30,8 @@ paceline::Sampling sampling_of(const py::object& source) {
   s.presence = source.attr("pres_penalty").cast<float>();
   const py::object seed = source.attr("seed");
   s.seed = seed.is_none() ? 0 : seed.cast<uint64_t>();
+  s.bias = source.attr("logit_bias").cast<std::vector<std::pair<int32_t, float>>>();
+  s.logprobs = source.attr("logprobs").cast<int>();
   return s;
 }
 
@@ -73,6 +77,19 @@ struct Rows {
   }
 };
 
+// For each output (the token's log-probability, ((id, log-probability), ...) of the likeliest): of the model's own logits.
+py::tuple logprobs_of(const paceline::Likeliest* likeliest, py::ssize_t outputs) {
+  py::tuple told(outputs);
+  for (py::ssize_t i = 0; i < outputs; ++i) {
+    const paceline::Likeliest& one = likeliest[i];
+    const double normalizer = one.peak + std::log(one.sum);
+    py::tuple top(one.top.size());
+    for (size_t t = 0; t < one.top.size(); ++t) top[t] = py::make_tuple(one.top[t].first, one.top[t].second - normalizer);
+    told[i] = py::make_tuple(one.chosen - normalizer, top);
+  }
+  return told;
+}
+
 py::tuple step(Core& core, const py::sequence& sources) {
   const Rows rows(sources);
   paceline::StepResult result;
@@ -93,7 +110,9 @@ py::tuple step(Core& core, const py::sequence& sources) {
         std::memcpy(copy.mutable_data(i, 0), result.logits + (output + i) * core.logits_stride(), sizeof(float) * core.shape().vocab);
       logits = copy;
     }
-    results.append(py::make_tuple(tokens, logits));
+    py::object logprobs = py::none();
+    if (rows.rows[r].sampling.logprobs > 0) logprobs = logprobs_of(result.likeliest + output, outputs);
+    results.append(py::make_tuple(tokens, logits, logprobs));
     output += outputs;
   }
   return py::make_tuple(results, result.weight_bytes);

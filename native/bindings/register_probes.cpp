@@ -106,7 +106,7 @@ void register_probes(py::module_& m) {
         std::copy(logits.data(), logits.data() + size, padded.begin());
         for (const int32_t id : history)
           if (id < 0 || id >= size) throw std::invalid_argument("history holds an id outside the vocabulary");
-        const paceline::Sampling sampling{temp, top_k, top_p, min_p, rep_penalty, freq_penalty, pres_penalty, seed};
+        const paceline::Sampling sampling{temp, top_k, top_p, min_p, rep_penalty, freq_penalty, pres_penalty, seed, {}, 0};
         paceline::Sampler sampler;
         sampler.reserve(size);
         return sampler.sample(paceline::choose_kernels(isa.c_str()), sampling, padded.data(), size, history.data(), static_cast<int>(history.size()), prompt);

@@ -95,6 +95,8 @@ void Core::check(const std::vector<Row>& rows) const {
     if (row.position != slots_[row.slot].position) refuse("it is at position " + std::to_string(row.position) + ", the slot stands at " + std::to_string(slots_[row.slot].position));
     if (count > shape_.context - row.position) refuse("it ends past the context of " + std::to_string(shape_.context));
     if (row.prompt_tokens < 0) refuse("prompt_tokens is negative");
+    for (const auto& [id, bias] : row.sampling.bias)
+      if (id < 0 || id >= shape_.vocab) refuse("a bias for token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(shape_.vocab));
     if (row.outputs < 0 || row.outputs > count) refuse("outputs must be 0 to its number of tokens");
     for (const int32_t id : row.tokens)
       if (id < 0 || id >= shape_.vocab) refuse("token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(shape_.vocab));

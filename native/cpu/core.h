@@ -76,7 +76,8 @@ struct Row {
 
 struct StepResult {
   std::vector<int32_t> tokens;    // [sum of outputs], row after row
-  const float* logits = nullptr;  // [sum of outputs][logits_stride], valid until the next step; before penalties
+  const float* logits = nullptr;  // [sum of outputs][logits_stride], valid until the next step; before bias and penalties
+  const Likeliest* likeliest = nullptr;  // [sum of outputs], those whose rows ask for logprobs; valid until the next step
   uint64_t weight_bytes = 0;      // counted where tiles are unpacked
 };
 

@@ -8,7 +8,14 @@ namespace paceline {
 
 namespace {
 constexpr float kColdest = 1e-30f;  // 1 / temperature must stay finite; this cold is greedy
-}
+
+struct Before {
+  const float* logits;
+
+  float key(int32_t id) const { return logits[id] == logits[id] ? logits[id] : -std::numeric_limits<float>::infinity(); }  // NaN comes last
+  bool operator()(int32_t a, int32_t b) const { return key(a) != key(b) ? key(a) > key(b) : a < b; }
+};
+}  // namespace
 
 void Sampler::reserve(int size) {
   weights_.resize((size + 15) / 16 * 16);
@@ -64,13 +71,13 @@ Iterator Sampler::nucleus(Iterator begin, Iterator end, float share, const Befor
 }
 
 int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt) {
+  for (const auto& [id, bias] : sampling.bias) logits[id] += bias;
   if (sampling.penalizes()) penalize(sampling, logits, history, length, prompt);
   const int best = kernels.largest(logits, size);
   if (sampling.temperature < kColdest) return best;
 
   kernels.weigh(logits, logits[best], 1.0f / sampling.temperature, size, weights_.data());
-  const auto key = [&](int32_t id) { return logits[id] == logits[id] ? logits[id] : -std::numeric_limits<float>::infinity(); };  // NaN comes last
-  const auto before = [&](int32_t a, int32_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; };
+  const Before before{logits};
   std::iota(order_.begin(), order_.end(), 0);
   auto end = order_.end();
   const bool cut = sampling.top_k > 0 && sampling.top_k < size;
@@ -92,6 +99,18 @@ int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* log
     if (left < 0.0) return *it;
   }
   return *(end - 1);
+}
+
+void Sampler::describe(const Kernels& kernels, const float* logits, int size, int count, Likeliest& likeliest) {
+  likeliest.peak = logits[kernels.largest(logits, size)];
+  kernels.weigh(logits, likeliest.peak, 1.0f, size, weights_.data());
+  likeliest.sum = std::accumulate(weights_.begin(), weights_.begin() + size, 0.0);
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto end = order_.begin() + std::min(count, size);
+  const Before before{logits};
+  std::partial_sort(order_.begin(), end, order_.end(), before);
+  likeliest.top.clear();
+  for (auto it = order_.begin(); it != end; ++it) likeliest.top.emplace_back(*it, logits[*it]);
 }
 
 }  // namespace paceline

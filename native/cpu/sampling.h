@@ -1,4 +1,4 @@
-// One token from one row of logits. Order: penalties, temperature, top-k, top-p, min-p, draw.
+// One token from one row of logits. Order: bias, penalties, temperature, top-k, top-p, min-p, draw.
 //
 // The draw is a function of (seed, position) alone: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC 2011) with the seed as key and the position of the new token as counter. Company, slot and history of
@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels.h"
@@ -21,8 +22,19 @@ struct Sampling {
   float frequency = 0.0f;    // over output: logit - count * frequency
   float presence = 0.0f;     // over output: logit - presence, once
   uint64_t seed = 0;
+  std::vector<std::pair<int32_t, float>> bias;  // added to the logits of these ids
+  int logprobs = 0;                             // how many of the likeliest are told beside the token; 0: nothing is
 
   bool penalizes() const { return repetition != 1.0f || frequency != 0.0f || presence != 0.0f; }
+  bool changes() const { return penalizes() || !bias.empty(); }
+};
+
+// What the logits were before anything changed them: of the likeliest ids and, once it is chosen, of the token.
+struct Likeliest {
+  std::vector<std::pair<int32_t, float>> top;  // id and logit, likeliest first
+  float peak = 0.0f;                           // the largest logit
+  double sum = 0.0;                            // of exp(logit - peak) over the vocabulary: logprob = logit - peak - log(sum)
+  float chosen = 0.0f;                         // the token's logit
 };
 
 // Room for one thread's sampling over a vocabulary of `size`.
@@ -31,9 +43,12 @@ class Sampler {
   // Makes the room; what follows allocates nothing.
   void reserve(int size);
 
-  // logits [size, padded to 16] are changed where penalties apply. history [length]: all ids before the new token, of which
+  // logits [size, padded to 16] are changed where bias and penalties apply. history [length]: all ids before the new token, of which
   // the first `prompt` are the prompt's. position = length, that of the new token.
   int sample(const Kernels& kernels, const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt);
+
+  // The `count` likeliest of logits [size, padded to 16].
+  void describe(const Kernels& kernels, const float* logits, int size, int count, Likeliest& likeliest);
 
  private:
   void penalize(const Sampling& sampling, float* logits, const int32_t* history, int length, int prompt);

@@ -74,6 +74,7 @@ void Core::reserve(Work& work) {
   work.logits.reserve(outputs * logits_stride());
   work.changed.reserve(outputs * logits_stride());
   work.tokens.resize(outputs);
+  if (static_cast<int>(work.likeliest.size()) < outputs) work.likeliest.resize(outputs);
   if (s.post_norms || s.shared_ffn) work.branch.reserve(columns * work.stride_x);
   if (s.gated_attention || s.value_heads) work.gates.reserve(static_cast<size_t>(columns) * std::max(padded(s.queries(), kLanesWide), 2 * s.value_heads));
   if (s.value_heads) {
@@ -184,12 +185,16 @@ void Core::Step::predict(const Member& me, Private& own) {
     const int position = work.position_of[work.output_column[o]];
     float* own_logits = logits + o * stride;
     if (s.final_softcap > 0.0f) kernels.soft_cap(s.final_softcap, s.vocab, own_logits);
-    if (keep_logits && row.sampling.penalizes()) {
+    const bool told = row.sampling.logprobs > 0;
+    const float* unchanged = own_logits;
+    if (told) own.sampler.describe(kernels, own_logits, s.vocab, row.sampling.logprobs, work.likeliest[o]);
+    if ((keep_logits || told) && row.sampling.changes()) {
       float* changed = work.changed.data() + o * stride;
       std::memcpy(changed, own_logits, sizeof(float) * stride);
       own_logits = changed;
     }
     work.tokens[o] = own.sampler.sample(kernels, row.sampling, own_logits, s.vocab, core.slots_[row.slot].ids.data(), position + 1, row.prompt_tokens);
+    if (told) work.likeliest[o].chosen = unchanged[work.tokens[o]];
   }
 }
 
@@ -205,6 +210,7 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
   StepResult result;
   result.tokens = work.tokens;
   result.logits = work.logits.data();
+  result.likeliest = work.likeliest.data();
   for (const Private& own : work.own) result.weight_bytes += own.scratch.weight_bytes;
   for (const Row& row : rows) slots_[row.slot].reached = row.position + static_cast<int>(row.tokens.size());
   return result;

@@ -82,10 +82,11 @@ struct Core::Work {
   Buffer<float> gates;      // [columns][queries padded] of gated attention; decay and beta [2 * value_heads] of recurrent layers
   Buffer<float> attention;  // [columns][stride_attention]
   Buffer<float> logits;     // [outputs][logits_stride]
-  Buffer<float> changed;    // [outputs][logits_stride] where penalties apply
+  Buffer<float> changed;    // [outputs][logits_stride] where bias or penalties apply
   ActivationRoom width_input, ffn_input, head_input;  // of a layer's first products; of down; of attention's output and the vocabulary
   ExpertWork experts;
-  std::vector<int32_t> tokens;  // [outputs]
+  std::vector<int32_t> tokens;       // [outputs]
+  std::vector<Likeliest> likeliest;  // [outputs at least], where logprobs are asked for
 };
 
 }  // namespace paceline

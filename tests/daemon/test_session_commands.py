@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import pytest
@@ -80,8 +81,8 @@ def test_a_quantum_above_total_is_clamped() -> None:
             "1 tokens of prompt and 256 to come make 257: the context is 256",
         ),
         ("REQ 2 START ids:1 5 snap=2:a", "bad_argument", "snap=2:a: the prompt has 1 tokens"),
-        ("REQ 2 START ids:1 5 logprobs=1", "unsupported", "logprobs"),
-        ("REQ 2 START ids:1 5 logit_bias=1:2", "unsupported", "logit_bias"),
+        ("REQ 2 START ids:1 5 logprobs=1025", "bad_argument", "logprobs=1025: expected 0 to 1024"),
+        ("REQ 2 START ids:1 5 logit_bias=1:2,32000:1", "bad_argument", "logit_bias=32000: expected 0 to 31999"),
         ("REQ 2 CONTINUE 1", "not_active", "request 2 is not live"),
         ("REQ 1 SLOT 1 CONTINUE 1", "stale", "SLOT 1: request 1 holds slot 0 at epoch 1"),
         ("REQ 1 CONTINUE 1 epoch=7", "stale", "epoch=7: request 1 holds slot 0 at epoch 1"),
@@ -440,3 +441,24 @@ def test_the_hash_is_that_of_all_output_logits_the_last_one_too() -> None:
         driver.send("SCHED_DRAIN")
         driver.run()
         assert events_of(driver.items, "end")[0]["logits_sha256"] == hashlib.sha256(logits).hexdigest()
+
+
+def test_what_was_likely_comes_right_before_each_token() -> None:
+    driver = Driver()
+    driver.send("REQ 1 START ids:1,2 3 logprobs=2")
+    driver.run()
+    news = [item for item in driver.items if not (isinstance(item, Message) and "re" in item.body)]
+    tokens = alone("REQ 1 START ids:1,2 3")
+    for told, frame, token in zip(news[0:6:2], news[1:6:2], tokens, strict=True):
+        assert isinstance(told, Message) and frame == Frame(1, token)
+        half, quarter = -math.log(2), -2 * math.log(2)
+        top = [[token, half], [(token + 1) % 32000, quarter]]
+        assert told.body == {"event": "logprobs", "req": 1, "token": token, "logprob": half, "top": top}
+
+
+def test_a_token_that_ends_a_request_is_not_told_of() -> None:
+    tokens = alone("REQ 1 START ids:1,2 9")
+    driver = Driver()
+    driver.send(f"REQ 1 START ids:1,2 9 logprobs=1 stop={tokens[2]}")
+    driver.run()
+    assert len(events_of(driver.items, "logprobs")) == len(tokens_of(driver.items, 1)) == 2

@@ -52,6 +52,7 @@ def test_after_the_end_the_same_request_runs_by_itself() -> None:
         "START ids:1,2,3 8 4",
         "START ids:1,2,3 9 3",
         "START ids:1,2,3 9 4 hash=1",
+        "START ids:1,2,3 9 4 logprobs=1",
         "START ids:1,2,3 9 4 snap=2:a",
         "SLOT 1 START ids:1,2,3 9 4",
     ],

@@ -68,7 +68,7 @@ CANONICAL: list[tuple[str, Command]] = [
             Ids((0,)),
             6,
             2,
-            Options(Sampling(), (2, 7), True, True, ((5, -1.5), (6, 100.0)), 3, 1, (64, "a.b-c")),
+            Options(Sampling(logit_bias=((5, -1.5), (6, 100.0)), logprobs=3), (2, 7), True, True, 1, (64, "a.b-c")),
             req_id=4,
         ),
     ),

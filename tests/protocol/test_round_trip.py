@@ -74,6 +74,8 @@ samplings = st.builds(
     finite,
     finite,
     st.none() | st.integers(0, 2**63 - 1),
+    st.dictionaries(naturals, finite, max_size=4).map(lambda biases: tuple(biases.items())),
+    naturals,
 )
 options = st.builds(
     Options,
@@ -81,8 +83,6 @@ options = st.builds(
     st.lists(naturals, max_size=4).map(tuple),
     st.booleans(),
     st.booleans(),
-    st.dictionaries(naturals, finite, max_size=4).map(lambda biases: tuple(biases.items())),
-    naturals,
     naturals,
     st.none() | st.tuples(counts, names),
 )
