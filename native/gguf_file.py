@@ -3,11 +3,14 @@
 `gguf.GGUFReader` takes every piece of the header through `_get`. Here each such read is checked against the end of the
 file, where NumPy would give a shorter slice and the reader would go on with it, perhaps for ever; and it slices a plain
 array: a slice of a memmap costs ten times as much. Arrays, of which a vocabulary has three with a quarter of a million
-elements, are read whole if they are numbers and in a short loop if they are strings.
+elements, are read whole if they are numbers and in a short loop if they are strings. What a header
+says of itself is bounded before it is believed: a damaged count in a file of gigabytes would be followed to its end.
 """
 
 import struct
 import sys
+from math import prod
+from pathlib import Path
 from typing import Any, Literal
 
 import gguf
@@ -17,6 +20,10 @@ import numpy.typing as npt
 from .model_file import MATRIX_TYPES
 
 TYPE_NUMBERS = frozenset(int(type) for type in gguf.GGMLQuantizationType)
+MOST_ELEMENTS = 1 << 22  # in all arrays of the metadata together; tokens and merges of known models are under 2 ** 20
+MOST_TENSORS = 1 << 20
+MOST_DIMENSIONS = 4
+WEIGHTS_PER_BYTE = 8  # no type has more
 
 
 class Truncated(Exception):
@@ -31,6 +38,12 @@ class GGUFFile(gguf.GGUFReader):
     """Raises Truncated, UnknownType, or what the package raises for a malformed file (see DAMAGE)."""
 
     _plain: npt.NDArray[np.uint8] | None = None
+    _elements = 0  # of arrays so far
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        if self.byte_order != "I":
+            raise ValueError("its bytes are in the order of another kind of processor")
 
     def _get(
         self,
@@ -72,6 +85,11 @@ class GGUFFile(gguf.GGUFReader):
         if raw_type != gguf.GGUFValueType.ARRAY:
             return super()._get_field_parts(orig_offs, raw_type)
         element, count = self._get(orig_offs, np.uint32), self._get(orig_offs + 4, np.uint64)
+        if element[0] == gguf.GGUFValueType.ARRAY:
+            raise ValueError("an array of arrays in its metadata")
+        self._elements += int(count[0])
+        if self._elements > MOST_ELEMENTS:
+            raise ValueError(f"arrays of {self._elements} elements in its metadata, expected at most {MOST_ELEMENTS}")
         begin, kind = orig_offs + 12, gguf.GGUFValueType(int(element[0]))
         scalar = self.gguf_scalar_to_np.get(kind)
         if int(count[0]) == 0 or (scalar is None and kind != gguf.GGUFValueType.STRING):
@@ -100,6 +118,19 @@ class GGUFFile(gguf.GGUFReader):
                 raise Truncated(f"it ends at byte {size}, expected at least {begin}")
             found.append(whole[text:begin])
         return found, begin
+
+    def _build_tensor_info(self, offs: int, count: int) -> Any:
+        """Sizes are looked at before the package multiplies and adds them in 64 bits."""
+        if count > MOST_TENSORS:
+            raise ValueError(f"{count} tensors, expected at most {MOST_TENSORS}")
+        end, fields = super()._build_tensor_info(offs, count)
+        for field in fields:
+            sizes, begin = field.parts[3].tolist(), int(field.parts[5][0])
+            if not 1 <= len(sizes) <= MOST_DIMENSIONS or not 0 < prod(sizes) <= WEIGHTS_PER_BYTE * len(self.data):
+                raise ValueError(f"the tensor {field.name!r} has the impossible dimensions {sizes}")
+            if begin > len(self.data):
+                raise Truncated(f"it ends at byte {len(self.data)}, and the tensor {field.name!r} begins at {begin}")
+        return end, fields
 
 
 DAMAGE = (Truncated, UnknownType, ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError)

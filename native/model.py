@@ -15,6 +15,7 @@ from .arrange import arranged
 from .families import FAMILIES, Activation, Family, LayerKind, RopeLayout
 from .metadata_keys import Keys
 from .model_file import MATRIX_TYPES
+from .sizes import check_sizes
 from .tensors import expected_tensors, is_vector
 from .weights import Metadata, ModelUnreadable, Tensor
 
@@ -101,7 +102,7 @@ class ModelShape:
         """Reads the shape and checks the tensors against it; raises ModelUnreadable naming what is wrong."""
         try:
             shape = cls._read(metadata, tensors)
-            shape._check_sizes()
+            check_sizes(shape)
             shape._check_tensors(arranged(shape, tensors))
             shape = replace(shape, rope_divisors=shape._rope_divisors(metadata, tensors))
         except ValueError as problem:
@@ -197,18 +198,6 @@ class ModelShape:
             "key_size": keys.size("ssm.state_size"),
             "value_size": inner // value_heads,
         }
-
-    def _check_sizes(self) -> None:
-        if self.vocab < 1:
-            raise ValueError("it has no vocabulary (neither a vocab_size nor tokenizer.ggml.tokens)")
-        if self.heads % self.kv_heads:
-            raise ValueError(f"its {self.heads} heads are no multiple of its {self.kv_heads} key/value heads")
-        if self.rope_size % 2 or self.rope_size > self.head_size:
-            raise ValueError(f"its rope size {self.rope_size} is odd or above its head size {self.head_size}")
-        if self.experts_used > self.experts:
-            raise ValueError(f"it uses {self.experts_used} of its {self.experts} experts")
-        if self.key_heads and self.value_heads % self.key_heads:
-            raise ValueError(f"its {self.value_heads} value heads are no multiple of its {self.key_heads} key heads")
 
     def _rope_divisors(self, metadata: Metadata, tensors: Sequence[Tensor]) -> tuple[float, ...]:
         """Linear scaling divides every frequency alike, rope_freqs.weight (Llama 3) each by a factor of its own."""

@@ -19,8 +19,15 @@ MATRIX_TYPES = (
 Bytes = npt.NDArray[np.uint8]
 
 
+LONGEST = 900  # characters of a sentence: a damaged name or value may have millions
+
+
 class ModelUnreadable(Exception):
     """The file is no model that can be used; the message is one sentence. The process ends with exit code 66."""
+
+    def __init__(self, sentence: str) -> None:
+        line = " ".join(sentence.splitlines())
+        super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST * 2 // 3]} … {line[-LONGEST // 3 :]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ def read_object(path: Path) -> dict[str, Any]:
         raise ValueError(f"the file {path.name} is missing") from None
     except OSError as problem:
         raise ValueError(f"the file {path.name} cannot be read ({problem.strerror or problem})") from None
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise ValueError(f"the file {path.name} is no JSON ({problem})") from None
     if not isinstance(found, dict):
         raise ValueError(f"the file {path.name} holds no JSON object")

@@ -64,13 +64,14 @@ def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
     tokens = values.get("tokenizer.ggml.tokens", [])
     vocab = _count(path, values, f"{architecture}.vocab_size", len(tokens) if isinstance(tokens, list) else 0)
     named = [_count(path, values, f"tokenizer.ggml.{key}_token_id", -1) for key in END_KEYS]
+    name = values.get("general.name")
     turn_end = TURN_ENDS.get(architecture)
     if turn_end and isinstance(tokens, list) and turn_end in tokens:
         named.append(tokens.index(turn_end))
     return Metadata(
         path=path,
         architecture=architecture,
-        name=str(values.get("general.name", path.stem)),
+        name=name if isinstance(name, str) else path.stem,
         context=_count(path, values, f"{architecture}.context_length", 0),
         vocab=vocab,
         eos=tuple(dict.fromkeys(token for token in named if 0 <= token < vocab)),
@@ -79,8 +80,6 @@ def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
 
 
 def _tensor(tensor: Any) -> Tensor:
-    if not all(tensor.shape):
-        raise ValueError(f"the tensor {tensor.name!r} has the impossible dimensions {tensor.shape.tolist()}")
     columns = int(tensor.shape[0])
     rows = int(tensor.n_elements) // columns
     raw = tensor.data.reshape(rows, -1).view(np.uint8)

@@ -173,6 +173,7 @@ void register_core(py::module_& m) {
       .def("load",
            [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales, bool mapped) {
              const py::buffer_info info = data.request();
+             if (!PyBuffer_IsContiguous(info.view(), 'C')) throw std::invalid_argument("tensor '" + name + "': its bytes must lie one after the other");
              py::gil_scoped_release release;
              core.load({name, type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scales, mapped});
            },

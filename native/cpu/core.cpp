@@ -13,13 +13,14 @@ int Shape::layers_of(bool recurrent) const {
 }
 
 Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotation local)
-    : shape_(shape), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape, options.key_type, options.value_type)), layers_(shape.layers),
+    : shape_((shape.check(), shape)), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape, options.key_type, options.value_type)), layers_(shape.layers),
       rotation_(std::move(rotation)), local_(std::move(local)) {
   if (options.slots < 1 || options.pages < 1 || options.threads < 1) throw std::invalid_argument("slots, pages and threads must be at least 1");
   if (options.states < 0) throw std::invalid_argument("states must be at least 0");
-  if (shape.kinds.size() != layers_.size()) throw std::invalid_argument("a shape names the kind of every layer");
-  if (shape.key_size > kDeltaKeys) throw std::invalid_argument("recurrent heads of " + std::to_string(shape.key_size) + " keys, expected at most " + std::to_string(kDeltaKeys));
-  if (shape.conv_kernel > kMostTaps) throw std::invalid_argument("a convolution of " + std::to_string(shape.conv_kernel) + " taps, expected at most " + std::to_string(kMostTaps));
+  const size_t angles = static_cast<size_t>(shape.context) * (shape.rope_size / 2);
+  for (const Rotation* table : {&rotation_, &local_})
+    if (table->cosine.size() != table->sine.size() || (table->cosine.size() != angles && (table == &rotation_ || !table->cosine.empty())))
+      throw std::invalid_argument("tables of rotation that are not [context, rope_size / 2]");
   int ordinal[2] = {};
   for (int l = 0; l < shape.layers; ++l) {
     layers_[l].kind = shape.kinds[l];

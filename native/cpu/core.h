@@ -47,6 +47,8 @@ struct Shape {
   int channels() const { return 2 * key_heads * key_size + inner(); }  // of the convolution: queries, keys, values
   int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
   int layers_of(bool recurrent) const;
+  // Throws std::invalid_argument naming a size that no model has: what is computed from them indexes memory.
+  void check() const;
 };
 
 // The tables of rotation, each [context][rope_size / 2]; sliding layers may have their own.
@@ -186,6 +188,7 @@ class Core {
   void check_state(int state) const;   // that there is such a one
   void check_filled(int state) const;  // and that it holds something
   uint8_t* page(int index) const;
+  void check_loaded();
   void load_outer(const std::string& name, const Source& source);
   void load_layer(Layer& layer, const std::string& part, const Source& source);
   void load_matrix(Matrix& matrix, const Source& source, int rows, int columns, bool paired = false);
@@ -203,6 +206,7 @@ class Core {
   Arena arena_;
   Matrix embedding_, head_;
   const float* final_norm_ = nullptr;
+  bool loaded_ = false;  // whether every tensor is known to be there
   std::vector<Layer> layers_;
   Rotation rotation_, local_;
   Mapping pool_;

@@ -199,7 +199,7 @@ void Core::Step::predict(const Member& me, Private& own) {
 }
 
 StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
-  if (!final_norm_ || !head().data) throw std::invalid_argument("the weights are not all loaded");
+  check_loaded();
   check(rows);
   Work& work = *work_;
   list_columns(rows, work);

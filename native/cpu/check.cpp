@@ -1,0 +1,78 @@
+// What a shape must be before memory is laid out by it, and what must be loaded before a step.
+#include <stdexcept>
+
+#include "core.h"
+
+namespace paceline {
+namespace {
+
+constexpr int64_t kMost = INT32_MAX - 64;  // rounding up stays within an int
+
+[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument("a shape with " + what); }
+
+void within(const char* name, int64_t size, int64_t least, int64_t most = kMost) {
+  if (size < least || size > most) refuse(std::string(name) + " " + std::to_string(size) + ", expected " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+void multiple(const char* name, int size, const char* of, int unit) {
+  if (size % unit) refuse(std::string(name) + " " + std::to_string(size) + ", no multiple of " + of + " " + std::to_string(unit));
+}
+
+}  // namespace
+
+void Shape::check() const {
+  within("layers", layers, 1);
+  if (kinds.size() != static_cast<size_t>(layers)) refuse(std::to_string(kinds.size()) + " kinds of " + std::to_string(layers) + " layers");
+  const std::pair<const char*, int> positive[] = {{"width", width}, {"heads", heads}, {"kv_heads", kv_heads}, {"head_size", head_size}, {"vocab", vocab}, {"context", context}};
+  for (const auto& [name, size] : positive) within(name, size, 1);
+  const std::pair<const char*, int> optional[] = {{"ffn", ffn}, {"window", window}, {"experts", experts}, {"expert_ffn", expert_ffn}, {"shared_ffn", shared_ffn}, {"key_heads", key_heads}, {"value_heads", value_heads}, {"value_size", value_size}};
+  for (const auto& [name, size] : optional) within(name, size, 0);
+  within("heads * head_size", int64_t{2} * heads * head_size, 1);
+  multiple("heads", heads, "kv_heads", kv_heads);
+  within("rope_size", rope_size, 0, head_size);
+  multiple("rope_size", rope_size, "two", 2);
+  within("experts_used", experts_used, experts ? 1 : 0, experts);
+  within("experts * expert_ffn", int64_t{experts} * expert_ffn, experts ? 1 : 0);
+  within("experts * width", int64_t{experts} * width, 0);
+  if (!experts) within("ffn", ffn, 1);
+  const int recurrent = layers_of(true) ? 1 : 0;
+  within("key_heads", key_heads, recurrent);
+  within("key_size", key_size, recurrent, kDeltaKeys);
+  within("conv_kernel", conv_kernel, recurrent, kMostTaps);
+  within("value_heads * value_size", int64_t{value_heads} * value_size, recurrent);
+  within("channels", int64_t{2} * key_heads * key_size + int64_t{value_heads} * value_size, 0);
+  if (key_heads) multiple("value_heads", value_heads, "key_heads", key_heads);
+}
+
+void Core::check_loaded() {
+  if (loaded_) return;
+  const auto need = [](const void* data, const char* name, int layer) {
+    if (!data) throw std::invalid_argument("the weights are not all loaded: the " + std::string(name) + (layer < 0 ? "" : " of layer " + std::to_string(layer)) + " is missing");
+  };
+  need(embedding_.data, "embedding", -1);
+  need(head().data, "head", -1);
+  need(final_norm_, "final norm", -1);
+  for (int l = 0; l < shape_.layers; ++l) {
+    const Layer& layer = layers_[l];
+    need(layer.attention_norm, "attention norm", l);
+    need(layer.ffn_norm, "feed-forward norm", l);
+    need(layer.output.data, "attention output", l);
+    if (shape_.post_norms) need(layer.attention_post_norm, "norm after attention", l), need(layer.ffn_post_norm, "norm after the feed-forward", l);
+    if (layer.kind == LayerKind::Recurrent) {
+      for (const Matrix* matrix : {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta}) need(matrix->data, "recurrent input", l);
+      for (const float* vector : {layer.convolution, layer.decay, layer.time_bias, layer.recurrent_norm}) need(vector, "recurrent vector", l);
+    } else {
+      for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v}) need(matrix->data, "query, key or value matrix", l);
+      if (shape_.qkv_bias) for (const float* bias : {layer.q_bias, layer.k_bias, layer.v_bias}) need(bias, "query, key or value bias", l);
+      if (shape_.qk_norm) for (const float* norm : {layer.q_norm, layer.k_norm}) need(norm, "query or key norm", l);
+    }
+    const auto need_parts = [&](const FeedForward& part) { for (const Matrix* matrix : {&part.gate, &part.up, &part.down}) need(matrix->data, "feed-forward", l); };
+    if (!shape_.experts || shape_.shared_ffn) need_parts(layer.ffn);
+    if (shape_.experts) need(layer.router.data, "router", l);
+    if (shape_.experts && shape_.shared_ffn) need(layer.shared_gate.data, "gate of the shared expert", l);
+    for (const FeedForward& expert : layer.experts) need_parts(expert);
+  }
+  loaded_ = true;
+}
+
+}  // namespace paceline

@@ -1,0 +1,43 @@
+"""The sizes of a model against one another and against what the cores can hold."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .model import ModelShape
+
+MOST = 2**31 - 1  # sizes and their products are 32 bits wide in the C++ core
+MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h
+MOST_TAPS = 16
+
+
+def check_sizes(shape: ModelShape) -> None:
+    """Raises ValueError naming what is wrong."""
+    if shape.vocab < 1:
+        raise ValueError("it has no vocabulary (neither a vocab_size nor tokenizer.ggml.tokens)")
+    for field in fields(shape):
+        size = getattr(shape, field.name)
+        if isinstance(size, int) and size > MOST and field.name != "layers":  # those are counted by their tensors
+            raise ValueError(f"its {field.name.replace('_', ' ')} is {size}, expected at most {MOST}")
+    if shape.heads % shape.kv_heads:
+        raise ValueError(f"its {shape.heads} heads are no multiple of its {shape.kv_heads} key/value heads")
+    if shape.rope_size % 2 or shape.rope_size > shape.head_size:
+        raise ValueError(f"its rope size {shape.rope_size} is odd or above its head size {shape.head_size}")
+    if shape.experts_used > shape.experts:
+        raise ValueError(f"it uses {shape.experts_used} of its {shape.experts} experts")
+    if shape.key_heads and shape.value_heads % shape.key_heads:
+        raise ValueError(f"its {shape.value_heads} value heads are no multiple of its {shape.key_heads} key heads")
+    if shape.key_size > MOST_KEYS:
+        raise ValueError(f"its recurrent heads have {shape.key_size} keys, expected at most {MOST_KEYS}")
+    if shape.conv_kernel > MOST_TAPS:
+        raise ValueError(f"its convolution has {shape.conv_kernel} taps, expected at most {MOST_TAPS}")
+    rows = {
+        "heads": 2 * shape.heads * shape.head_size,
+        "experts": shape.experts * max(shape.expert_ffn, shape.width),
+        "recurrent heads": 2 * shape.key_heads * shape.key_size + shape.value_heads * shape.value_size,
+    }
+    for name, count in rows.items():
+        if count > MOST:
+            raise ValueError(f"its {name} have {count} rows, expected at most {MOST}")

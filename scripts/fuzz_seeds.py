@@ -1,0 +1,120 @@
+"""The sound models that fuzz.py damages: tiny GGUF files by make_tiny_model.py, and tiny Hugging Face folders."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mutate_folder import CONFIG, TENSORS, Folder
+from safetensors.numpy import save
+
+SIZES = ("--vocab=48", "--context=128", "--width=64", "--ffn=96")
+FILES = {
+    "llama": ("--type=Q8_0",),
+    "llama-k": ("--width=256", "--ffn=256", "--heads=2", "--head-size=128", "--type=Q4_K", "--layers=1", "--tied"),
+    "gemma3": ("--type=F16", "--tied"),
+    "qwen3moe": ("--type=Q4_0",),
+    "qwen35": ("--type=F32",),
+    "qwen35moe": ("--type=MXFP4",),
+}
+
+COMMON = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 48,
+    "vocab_size": 40,
+    "max_position_embeddings": 64,
+    "eos_token_id": [2, 3],
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+RECURRENT = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "full_attention_interval": 2,
+    "linear_conv_kernel_dim": 4,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "llama": {"model_type": "llama", "rope_theta": 1e4, "rope_scaling": LLAMA3},
+    "gemma3": {"model_type": "gemma3_text", "sliding_window": 16, "query_pre_attn_scalar": 8},
+    "qwen3moe": {"model_type": "qwen3_moe", "norm_topk_prob": True, **EXPERTS},
+    "qwen35": {"model_type": "qwen3_5_text", "rope_parameters": {"rope_theta": 1e4}, **RECURRENT},
+}
+
+
+def gguf_files(folder: Path) -> dict[str, bytes]:
+    script = Path(__file__).with_name("make_tiny_model.py")
+    files = {}
+    for name, options in FILES.items():
+        path = folder / name
+        words = [f"--out={path}", "--seed=1", f"--architecture={name.split('-')[0]}", *SIZES, *options]
+        subprocess.run([sys.executable, str(script), *words], check=True)
+        files[name] = path.read_bytes()
+    return files
+
+
+def folders() -> dict[str, Folder]:
+    return {
+        name: {CONFIG: json.dumps(COMMON | config).encode(), TENSORS: save(tensors(name))}
+        for name, config in CONFIGS.items()
+    }
+
+
+def tensors(family: str) -> dict[str, np.ndarray]:
+    random = np.random.RandomState(1)
+    shapes = {"model.embed_tokens.weight": (40, 32), "model.norm.weight": (32,), "lm_head.weight": (40, 32)}
+    for layer in range(2):
+        parts = attention(family) if family != "qwen35" or layer else recurrent()
+        shapes |= {f"model.layers.{layer}.{part}": shape for part, shape in (parts | feed_forward(family)).items()}
+    return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def attention(family: str) -> dict[str, tuple[int, ...]]:
+    parts: dict[str, tuple[int, ...]] = {f"self_attn.{part}_proj.weight": (16, 32) for part in "kv"}
+    parts |= {"self_attn.q_proj.weight": (64 if family == "qwen35" else 32, 32), "self_attn.o_proj.weight": (32, 32)}
+    if family != "llama":
+        parts |= {f"self_attn.{part}_norm.weight": (8,) for part in "qk"}
+    return parts
+
+
+def recurrent() -> dict[str, tuple[int, ...]]:
+    projections = {"qkv": 64, "z": 32, "a": 4, "b": 4}
+    return {
+        **{f"linear_attn.in_proj_{part}.weight": (rows, 32) for part, rows in projections.items()},
+        "linear_attn.conv1d.weight": (64, 1, 4),
+        "linear_attn.A_log": (4,),
+        "linear_attn.dt_bias": (4,),
+        "linear_attn.norm.weight": (8,),
+        "linear_attn.out_proj.weight": (32, 32),
+    }
+
+
+def feed_forward(family: str) -> dict[str, tuple[int, ...]]:
+    norms = ["input_layernorm", "post_attention_layernorm"]
+    if family == "gemma3":
+        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+    parts: dict[str, tuple[int, ...]] = {f"{norm}.weight": (32,) for norm in norms}
+    if family != "qwen3moe":
+        return (
+            parts
+            | {f"mlp.{part}_proj.weight": (48, 32) for part in ("gate", "up")}
+            | {"mlp.down_proj.weight": (32, 48)}
+        )
+    for expert in range(4):
+        parts |= {f"mlp.experts.{expert}.{part}_proj.weight": (24, 32) for part in ("gate", "up")}
+        parts[f"mlp.experts.{expert}.down_proj.weight"] = (32, 24)
+    return parts | {"mlp.gate.weight": (4, 32)}

@@ -1,0 +1,98 @@
+"""What the C++ core refuses by itself: sizes that no model has, missing tensors, bytes that do not lie together."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from paceline.native._cpu import Core, Shape
+from paceline.native.core import native_shape, open_core, rotations
+from paceline.native.model import ModelShape
+from paceline.native.weights import open_model
+
+from ..conftest import TinyModel
+from .rows import Row, table
+
+OPTIONS: dict[str, Any] = {"slots": 1, "pages": 2, "threads": 1, "isa": "plain"}
+CONTEXT = 64
+
+
+@pytest.fixture(params=["llama", "gemma3", "qwen35", "qwen35moe"])
+def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:
+    metadata, tensors = open_model(tiny_model(architecture=request.param))
+    return ModelShape.from_metadata(metadata, tensors), tensors
+
+
+def core(shape: ModelShape, native: Shape | None = None) -> Core:
+    return Core(native or native_shape(shape, CONTEXT), *rotations(shape, CONTEXT), **OPTIONS)
+
+
+@pytest.mark.parametrize("size", [-(2**31), -1, 2**31 - 1])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("layers", "width", "heads", "kv_heads", "head_size", "ffn", "vocab", "context", "rope_size", "experts"),
+        *(
+            "experts_used",
+            "expert_ffn",
+            "shared_ffn",
+            "conv_kernel",
+            "key_heads",
+            "value_heads",
+            "key_size",
+            "value_size",
+        ),
+    ],
+)
+def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size: int) -> None:
+    native = native_shape(model[0], CONTEXT)
+    setattr(native, name, size)
+    with pytest.raises(ValueError, match=r"expected|multiple|kinds|must be"):
+        core(model[0], native)
+
+
+@pytest.mark.parametrize("name", ["heads", "kv_heads", "rope_size", "head_size", "width", "vocab"])
+def test_sizes_of_zero_or_that_do_not_fit_together(model: tuple[ModelShape, Any], name: str) -> None:
+    for size in (0, 3):
+        native = native_shape(model[0], CONTEXT)
+        setattr(native, name, size)
+        if size and name in ("width", "vocab"):
+            continue  # any number will do
+        if name == "rope_size" and not size:
+            continue  # nothing turns; the tables are refused
+        with pytest.raises(ValueError):
+            core(model[0], native)
+
+
+def test_a_step_needs_every_tensor(model: tuple[ModelShape, Any]) -> None:
+    shape, tensors = model
+    row = Row(0, [1, 2], 0, 1, table(0, CONTEXT), 2)
+    for left_out in tensors:
+        half = core(shape)
+        for tensor in tensors:
+            if tensor is not left_out:
+                half.load(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.data, tensor.scales)
+        with pytest.raises(ValueError, match="the weights are not all loaded: the "):
+            half.step([row])
+        half.load(left_out.name, left_out.type, left_out.rows, left_out.columns, left_out.data, left_out.scales)
+        half.step([row])
+
+
+def test_bytes_must_lie_together(tiny_model: TinyModel) -> None:
+    metadata, tensors = open_model(tiny_model())
+    shape = ModelShape.from_metadata(metadata, tensors)
+    wide = np.zeros((shape.vocab, 8 * shape.width), np.uint8)
+    with pytest.raises(ValueError, match="one after the other"):
+        core(shape).load("token_embd.weight", "F32", shape.vocab, shape.width, wide[:, ::2])
+
+
+def test_what_is_no_number_still_gives_tokens(tiny_model: TinyModel) -> None:
+    """Weights of a damaged file may be anything; a token is still one of the vocabulary."""
+    metadata, tensors = open_model(tiny_model())
+    shape = ModelShape.from_metadata(metadata, tensors)
+    for isa in ("plain", open_core(tiny_model(), slots=1).stepper.isa):  # type: ignore[attr-defined]
+        broken = Core(native_shape(shape, CONTEXT), *rotations(shape, CONTEXT), **(OPTIONS | {"isa": isa}))
+        for tensor in tensors:
+            data = np.full_like(tensor.data, 0xFF)
+            broken.load(tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales)
+        results, _ = broken.step([Row(0, [1, 2, 3], 0, 1, table(0, CONTEXT), 3)])
+        assert 0 <= results[0][0][0] < shape.vocab
