@@ -2,7 +2,9 @@
 
     python scripts/fuzz.py gguf [--count 10000] [--seed 1] [--jobs 2] [--keep FOLDER]
     python scripts/fuzz.py folder [--count 1000] …
+    python scripts/fuzz.py readers [--count 100000] [--seed 1]
 
+readers: the readers of lines, commands and frames (see fuzz_readers.py).
 gguf: GGUF files, folder: Hugging Face folders. Each mutant is opened as the daemon opens it, under a memory cap and a
 time limit, and stepped if it loads. It must load or be refused with exit code 66 and one sentence. Whatever else
 happens is told, --keep writes the mutant to a folder, and the exit code is 1. The same options give the same mutants.
@@ -16,12 +18,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import fuzz_readers
 import mutate_folder
 import mutate_gguf
 from fuzz_loading import Write, run
 from fuzz_seeds import folders, gguf_files
 
-COUNTS = {"gguf": 10000, "folder": 1000}
+COUNTS = {"gguf": 10000, "folder": 1000, "readers": 100000}
 SHOWN = 10  # failures that are told
 
 
@@ -68,9 +71,13 @@ def folder_writer(seed: int) -> Write:
 
 def main() -> int:
     chosen = options()
-    write = gguf_writer(chosen.seed) if chosen.target == "gguf" else folder_writer(chosen.seed)
+    write = None
     begun = time.monotonic()
-    outcomes, failures = run(chosen.count, chosen.jobs, write)
+    if chosen.target == "readers":
+        outcomes, failures = fuzz_readers.run(chosen.count, chosen.seed)
+    else:
+        write = gguf_writer(chosen.seed) if chosen.target == "gguf" else folder_writer(chosen.seed)
+        outcomes, failures = run(chosen.count, chosen.jobs, write)
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     print(f"{chosen.target}, seed {chosen.seed}: {counts} in {time.monotonic() - begun:.0f} s")
     alike: dict[str, list[int]] = {}
@@ -78,7 +85,7 @@ def main() -> int:
         alike.setdefault(what.splitlines()[-1], []).append(index)
     for indexes in list(alike.values())[:SHOWN]:
         print(f"\nmutant {indexes[0]} and {len(indexes) - 1} like it: {failures[indexes[0]][-2000:]}")
-    if chosen.keep:
+    if chosen.keep and write is not None:
         for index in failures:
             (chosen.keep / str(index)).mkdir(parents=True, exist_ok=True)
             write(index, chosen.keep / str(index))
