@@ -186,8 +186,8 @@ def statistics(
         "snapshots": len(cache.snapshots),
         "cache_bytes": pages.used * info.page_bytes,
     }
-    return {"seconds": round(seconds, 6)} | counters.body() | gauges
+    return {"seconds": round(max(0.0, seconds), 6)} | counters.body() | gauges
 
 
 def milliseconds(seconds: float) -> float:
-    return round(1e3 * seconds, 3)
+    return round(1e3 * max(0.0, seconds), 3)

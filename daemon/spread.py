@@ -36,6 +36,8 @@ class Spread:
         return sum(self.buckets)
 
     def add(self, value: float) -> None:
+        if value < 0.0:  # the clock went back
+            value = 0.0
         if value < self.low:
             self.low = value
         if value > self.high:

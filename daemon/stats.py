@@ -1,4 +1,4 @@
-"""Counters since the start. Times are seconds here, milliseconds in the reply."""
+"""Counters since the start. Times are seconds here, milliseconds in replies; where the clock goes back, none passes."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Counters:
 
     def count_step(self, rows: tuple[Row, ...], weight_bytes: int, seconds: float) -> None:
         """A step's time is shared between prefill and decode as its tokens are."""
+        seconds = max(0.0, seconds)
         self.steps += 1
         self.rows[len(rows)] += 1
         self.weight_bytes += weight_bytes
