@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from typing import Any
 
-from paceline.protocol import DONE, FAILED, Message
+from paceline.protocol import DONE, FAILED, Frame, Message
 from process import Process
 from test_conversation import expected
 
@@ -98,3 +101,21 @@ def test_the_report_shows_odd_lines_in_a_readable_form() -> None:
         log = daemon.log()
     assert "  1: PING \\u2603\\x1b[31m\n  2: (bad_utf8)\n  3: PING yyy" in log
     assert "(3005 characters)\n  4: REQ 1 START ids:<3 tokens> 5\n" in log
+
+
+def test_a_process_that_is_stopped_goes_on_where_it_was() -> None:
+    with Process("--fault", "slow:5", "--auto") as daemon:
+        daemon.send(*STARTS)
+        daemon.read_until(lambda item: isinstance(item, Frame) and len(daemon.tokens(1)) >= 3)
+        for _ in range(3):
+            daemon.signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, daemon.popen.pid, os.WSTOPPED)
+            daemon.send("PING stopped")
+            time.sleep(0.2)
+            daemon.signal(signal.SIGCONT)
+        daemon.send("STATS")
+        assert daemon.reply(7)["ok"]
+        assert daemon.finish() == 0
+        assert daemon.log() == ""
+        whole(daemon, 1, 2, 3)
+        assert [daemon.reply(line)["pong"] for line in (4, 5, 6)] == ["stopped"] * 3
