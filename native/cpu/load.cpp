@@ -1,6 +1,4 @@
 // Tensors by their GGUF names into tiles and vectors.
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -2,10 +2,14 @@
 // own, because it is met ten times a layer and must cost well under a microsecond while all are awake.
 #pragma once
 
+#if !PACELINE_STD_THREADS
 #include <omp.h>
+#endif
 
 #include <atomic>
+#include <cstdint>
 #include <thread>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -62,25 +66,37 @@ struct Member {
   }
 };
 
+template <class Body>
+void run_member(const Body& body, const Member& member) {
+#if defined(__x86_64__)
+  const unsigned control = _mm_getcsr();
+  _mm_setcsr(0x1f80);  // round to nearest, denormals kept, no traps: whatever the host program had set
+#endif
+  body(member);
+#if defined(__x86_64__)
+  _mm_setcsr(control);
+#endif
+}
+
 // Runs body(member) on `threads` threads (fewer where OpenMP grants fewer). body must not throw.
 template <class Body>
 void run_team(int threads, const Body& body) {
+#if PACELINE_STD_THREADS
+  Barrier barrier(threads);
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back([&, i] { run_member(body, Member{i, threads, barrier}); });
+  run_member(body, Member{0, threads, barrier});
+  for (std::thread& other : others) other.join();
+#else
   Barrier* barrier = nullptr;
 #pragma omp parallel num_threads(threads)
   {
 #pragma omp single
     barrier = new Barrier(omp_get_num_threads());
-#if defined(__x86_64__)
-    const unsigned control = _mm_getcsr();
-    _mm_setcsr(0x1f80);  // round to nearest, denormals kept, no traps: whatever the host program had set
-#endif
-    Member member{omp_get_thread_num(), omp_get_num_threads(), *barrier};
-    body(member);
-#if defined(__x86_64__)
-    _mm_setcsr(control);
-#endif
+    run_member(body, Member{omp_get_thread_num(), omp_get_num_threads(), *barrier});
   }
   delete barrier;
+#endif
 }
 
 }  // namespace paceline
