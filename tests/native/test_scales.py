@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from paceline.native import _cpu
 from paceline.native.core import PAGE, load, native_shape, rotations
+from paceline.native.fingerprint import Fingerprint
 from paceline.native.model import ModelShape
 from paceline.native.model_file import Tensor
 from paceline.native.reference import Reference
@@ -33,7 +34,7 @@ def logits(model: Path, factors: dict[str, tuple[float, ...]]) -> tuple[np.ndarr
     core = _cpu.Core(
         native_shape(shape, CONTEXT), *rotations(shape, CONTEXT), slots=1, pages=CONTEXT // PAGE, threads=2, isa="auto"
     )
-    load(core, tensors, progress=False)
+    load(core, tensors, Fingerprint(shape, "f16", "f16"), progress=False)
     row = Row(0, list(range(3, 40)), 0, 37, table(0, CONTEXT))
     results, _ = core.step([row])
     [expected] = Reference(shape, tensors).step([row])
