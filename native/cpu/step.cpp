@@ -67,7 +67,7 @@ void Core::reserve(Work& work) {
   }
   work.stride_x = padded(s.width, kBlock);
   work.stride_mixed = padded(mixed, kBlock) + kTileRows;
-  work.stride_attention = padded(attention, kBlock);
+  work.stride_attention = padded(attention, kBlock) + kLanesWide;  // lanes past a head, loaded and dropped, are no other thread's
   work.x.reserve(columns * work.stride_x);
   work.mixed.reserve(columns * work.stride_mixed);
   work.attention.reserve(columns * work.stride_attention + kLanesWide);
