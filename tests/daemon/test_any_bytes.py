@@ -27,7 +27,7 @@ def lines(chance: random.Random, count: int) -> Iterator[str]:
         yield " ".join(words)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_any_words(seed: int) -> None:
     chance = random.Random(seed)
     driver = Driver(slots=3)
@@ -35,7 +35,7 @@ def test_any_words(seed: int) -> None:
     expected = Driver(slots=3)
     expected.send("REQ 1000 SLOT 2 START ids:4,5 200 3")
     replies = sent = 0
-    for line in lines(chance, 250):
+    for line in lines(chance, 60):
         before = state_of(driver.session)
         items = driver.send(line)
         sent += 1
