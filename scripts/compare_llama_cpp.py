@@ -84,7 +84,7 @@ def our_logits(core: Core, tokens: list[int], position: int) -> np.ndarray:
     """[tokens, vocab]"""
     if position == 0:
         core.commit(0, 0)
-    [(_, logits)], _ = core.step([Row(tokens, position, len(tokens))])
+    [(_, logits, _)], _ = core.step([Row(tokens, position, len(tokens))])
     assert logits is not None
     core.commit(0, position + len(tokens))
     return logits

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from paceline.protocol import YIELD, Frame
 from process import Process, is_end
 
@@ -137,7 +136,6 @@ def test_a_disk_that_fills_up_ends_the_trace_and_nothing_else(tmp_path: Path) ->
 
 
 def test_a_trace_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     path, picture = tmp_path / "t.json", tmp_path / "t.svg"
     with Process("--slots", "1") as daemon:
         daemon.send(f"TRACE on {path}", "REQ 1 START ids:1,2,3 9 3", "REQ 2 START ids:1 9", "CANCEL 1", "WAIT")

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 from paceline.native import _cpu
 from paceline.native.core import PAGE, Core, open_core
+from paceline.protocol import Sampling
 
 from .rows import Row, all_logits, table
 
@@ -81,7 +82,7 @@ def go_on(core: Core, slot: int, ids: Sequence[int], begin: int, own: array[int]
     middle = begin + (len(ids) - begin + 2) // 3
     for first, last in ((begin, middle), (middle, len(ids))):
         if first < last:
-            [(_, logits)], _ = core.step([Row(slot, ids[first:last], first, last - first, own)])
+            [(_, logits, _)], _ = core.step([Row(slot, ids[first:last], first, last - first, own)])
             core.commit(slot, last)
             found.append(logits)
     return np.concatenate(found)
@@ -108,7 +109,7 @@ def check_sharing(core: Core, splits: Sequence[int]) -> None:
         assert np.array_equal(bits(go_on(core, 1, ids, split, own)), bits(alone[split:])), split
         # The other is untouched, and goes on from where it was.
         more = ids_of(3, 20)
-        [(_, logits)], _ = core.step([Row(0, more, IDS, 20, table(0, CONTEXT))])
+        [(_, logits, _)], _ = core.step([Row(0, more, IDS, 20, table(0, CONTEXT))])
         core.commit(0, IDS + 20)
         assert np.array_equal(bits(logits), bits(all_logits(core, 2, [*ids, *more])[IDS:])), split
         core.commit(1, 0)
@@ -163,16 +164,14 @@ def test_pages_and_states_move_to_another_core(path: Path) -> None:
 
 
 def test_a_seat_carries_the_history_of_penalties(path: Path) -> None:
-    class Penalties:
-        temp, top_k, top_p, min_p, seed = 0.0, 0, 1.0, 0.0, None
-        rep_penalty, freq_penalty, pres_penalty = 1.5, 0.7, 0.3
+    penalties = Sampling(rep_penalty=1.5, freq_penalty=0.7, pres_penalty=0.3)
 
     def tokens(slot: int, own: array[int]) -> list[int]:
         found: list[int] = []
         token = ids[-1]
         for position in range(split, split + 12):
-            [([token], _)], _ = core.step(
-                [Row(slot, [token], position, 1, own, prompt_tokens=40, sampling=Penalties, logits=False)]
+            [([token], *_)], _ = core.step(
+                [Row(slot, [token], position, 1, own, prompt_tokens=40, sampling=penalties, logits=False)]
             )
             core.commit(slot, position + 1)
             found.append(token)
@@ -205,7 +204,7 @@ def test_part_of_a_row_committed_after_a_seat(tiny_model: Any, name: str) -> Non
         position = split
         for taken, drafted in ((1, 2), (2, 9), (1, 64), (3, 4), (20, 20), (0, 7)):
             row = [*ids[position : position + taken], *wrong[: drafted - taken]]
-            [(_, logits)], _ = core.step([Row(1, row, position, len(row), own)])
+            [(_, logits, _)], _ = core.step([Row(1, row, position, len(row), own)])
             assert np.array_equal(bits(logits[:taken]), bits(alone[position : position + taken]))
             position += taken
             core.commit(1, position)

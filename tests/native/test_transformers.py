@@ -65,7 +65,7 @@ def test_greedy_tokens_of_the_newer_families_are_equal(tmp_path: Path, name: str
     core = open_float_core(tmp_path / "model.gguf", kind)
     tokens, pending = list(prompt), list(prompt)
     for _ in range(64):
-        [(chosen, _)], _ = core.step([CoreRow(0, pending, len(tokens) - len(pending), 1, table(0, core.context))])
+        [(chosen, *_)], _ = core.step([CoreRow(0, pending, len(tokens) - len(pending), 1, table(0, core.context))])
         core.commit(0, len(tokens))
         pending = list(chosen)
         tokens += pending
