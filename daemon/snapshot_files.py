@@ -29,7 +29,7 @@ def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
     partial = Path(f"{path}.{os.getpid()}.partial")
     try:
         if os.path.lexists(path) and not stat.S_ISREG(Path(path).stat().st_mode):
-            raise Refusal("bad_argument", f"path {path!r} is no regular file: expected one, or a new name")
+            raise Refusal("bad_argument", f"path {path}: it is no regular file; expected one, or a new name")
         with partial.open("xb") as file:
             for piece in encode(saved, info):
                 file.write(piece)
@@ -39,7 +39,7 @@ def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             partial.unlink()
-        raise Refusal("bad_argument", f"path {path!r} cannot be written: {error.strerror}") from None
+        raise Refusal("bad_argument", f"path {path}: {error.strerror}; expected a file that can be written") from None
 
 
 def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
@@ -50,14 +50,14 @@ def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
         with open(path, "rb", opener=_open_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise Refusal("bad_argument", f"path {path!r} is no regular file: expected one that SAVE has written")
+                raise Refusal("bad_argument", f"path {path}: it is no regular file; expected one that SAVE has written")
             if status.st_size > most:
-                raise Refusal("kv_budget", f"path {path!r} has {status.st_size} bytes, more than the whole cache")
+                raise Refusal("kv_budget", f"path {path}: it has {status.st_size} bytes, more than the whole cache")
             return decode(file.read(), info)
     except OSError as error:
-        raise Refusal("bad_argument", f"path {path!r} cannot be read: {error.strerror}") from None
+        raise Refusal("bad_argument", f"path {path}: {error.strerror}; expected a file that SAVE has written") from None
     except Damaged as damage:
-        raise Refusal("snapshot_mismatch", f"path {path!r}: {damage}") from None
+        raise Refusal("snapshot_mismatch", f"path {path}: {damage}") from None
 
 
 def _check_files(info: EngineInfo) -> None:

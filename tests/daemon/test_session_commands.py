@@ -95,7 +95,7 @@ def test_a_quantum_above_total_is_clamped() -> None:
         ("SLOT 0 SNAPSHOT_THIN a 1 1", "bad_argument", "1"),
         ("FREE_SNAPSHOT a", "no_snapshot", "'a'"),
         ("SAVE a /nowhere/a", "no_snapshot", "'a'"),
-        ("LOAD a /nowhere/a", "bad_argument", "'/nowhere/a' cannot be read"),
+        ("LOAD a /nowhere/a", "bad_argument", "path /nowhere/a: No such file"),
         ("REQ 2 RESTORE a ids:1 5", "no_snapshot", "'a'"),
         ("REQ 2 RESTORE_CHAIN a - ids:1 5", "no_snapshot", "'a'"),
         ("TRACE off", "bad_argument", "no trace is on"),

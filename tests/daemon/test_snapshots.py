@@ -252,11 +252,11 @@ def test_files_that_cannot_be(tmp_path: Path) -> None:
     one.run()
     one.send("SLOT 0 SNAPSHOT a")
     for line, sentence in (
-        (f"SAVE a {tmp_path}/no/a", "cannot be written: No such file"),
+        (f"SAVE a {tmp_path}/no/a", "No such file or directory; expected a file that can be written"),
         (f"SAVE a {tmp_path}", "is no regular file"),
-        (f"LOAD a {tmp_path}", "cannot be read: Is a directory"),
+        (f"LOAD a {tmp_path}", "Is a directory; expected"),
         ("LOAD a /dev/null", "is no regular file"),
-        (f"LOAD a {tmp_path}/no", "cannot be read: No such file"),
+        (f"LOAD a {tmp_path}/no", "No such file or directory; expected a file that SAVE"),
     ):
         reply = one.reply(line)
         assert reply["code"] == "bad_argument" and sentence in reply["error"], line
