@@ -36,6 +36,8 @@ class Admission:
         prompt = check_start(start, self._info, self._limits)
         self._check_size(pages_for(len(prompt) + start.total - 1))
         origin = None if find_origin is None else find_origin(prompt)
+        if origin is not None and start.options.snap is not None:
+            self._check_snap(*start.options.snap, origin)
         request = new_request(start, prompt, self._info.eos, now, origin)
         slot = self._choose_slot(request, start.slot)
         draw_seed(request, self._draw_seed)
@@ -105,6 +107,15 @@ class Admission:
         self.waiting.remove(request)
         self._check_queue(len(request.prompt))
         return None
+
+    def _check_snap(self, position: int, name: str, origin: Origin) -> None:
+        """A recurrent state that is past `position` already can't be had there any more."""
+        if self._cache.recurrent and position < origin.position:
+            raise Refusal(
+                "bad_argument",
+                f"snap={position}:{name}: the snapshot that it starts from ends at {origin.position}, and this model "
+                f"has recurrent layers: expected a position from {origin.position} on",
+            )
 
     def _check_size(self, pages: int) -> None:
         if pages > self._limits.pages:

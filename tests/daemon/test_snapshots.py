@@ -159,6 +159,26 @@ def test_a_snapshot_in_mid_prefill_of_a_known_prompt(recurrent: bool) -> None:
     assert tokens_of(one.items, 2) == tokens_of(one.items, 1)
 
 
+def test_a_snapshot_before_the_one_it_starts_from() -> None:
+    """Pages hold every position; a recurrent state is past it."""
+    for recurrent in (False, True):
+        one = driver(recurrent)
+        one.send(f"REQ 1 START ids:{LONG} 4 2")
+        one.run()
+        one.send("SLOT 0 SNAPSHOT a")
+        prompt = ids(LONG, [*tokens_of(one.items, 1), 7])
+        reply = one.reply(f"REQ 2 RESTORE a ids:{prompt} 3 snap=100:b")
+        if recurrent:
+            assert reply["code"] == "bad_argument" and "expected a position from 151 on" in reply["error"]
+            assert one.reply(f"REQ 2 RESTORE a ids:{prompt} 3 snap=151:b")["ok"]
+        one.run()
+        assert tokens_of(one.items, 2) == alone(f"REQ 1 START ids:{prompt} 3")
+        assert one.reply(f"REQ 3 RESTORE b ids:{prompt} 3")["ok"]
+        one.run()
+        assert tokens_of(one.items, 3) == tokens_of(one.items, 2)
+        one.session.check()
+
+
 def test_no_place_for_a_state() -> None:
     one = driver(recurrent=True, states=1)
     one.send("REQ 1 START ids:1,2,3 9 1 snap=2:a")
