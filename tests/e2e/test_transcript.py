@@ -12,11 +12,9 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
-def transcript(document: str) -> list[str]:
-    _, _, rest = (ROOT / document).read_text(encoding="utf-8").partition("```transcript\n")
-    block, end, _ = rest.partition("```\n")
-    assert end
-    return block.splitlines()
+def transcripts(document: str) -> list[list[str]]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [block.splitlines() for block in re.findall(r"^```transcript\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)]
 
 
 def matches(expected: str, found: str) -> bool:
@@ -24,13 +22,13 @@ def matches(expected: str, found: str) -> bool:
     return re.fullmatch(".*?".join(map(re.escape, expected.split("…"))), found) is not None
 
 
-def run_as_printed(document: str, *flags: str) -> None:
+def run_as_printed(transcript: list[str], *flags: str) -> None:
     command = [sys.executable, "-m", "paceline.daemon.main", "--stream", "text", *flags]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as daemon:
         assert daemon.stdin and daemon.stdout
-        for number, line in enumerate(transcript(document), 1):
+        for number, line in enumerate(transcript, 1):
             if line.startswith("> "):
                 daemon.stdin.write(line[2:] + "\n")
                 daemon.stdin.flush()
@@ -43,10 +41,12 @@ def run_as_printed(document: str, *flags: str) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_the_transcript_of_the_specification() -> None:
-    run_as_printed("protocol/SPEC.md", "--engine", "null")
+@pytest.mark.parametrize("transcript", transcripts("protocol/SPEC.md"), ids=["requests", "snapshots"])
+def test_the_transcripts_of_the_specification(transcript: list[str]) -> None:
+    run_as_printed(transcript, "--engine", "null")
 
 
 @pytest.mark.timeout(60)
 def test_the_transcript_of_the_readme(demo_model: Path) -> None:
-    run_as_printed("README.md", str(demo_model))
+    (transcript,) = transcripts("README.md")
+    run_as_printed(transcript, str(demo_model))

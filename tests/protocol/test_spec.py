@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from paceline import protocol
 from paceline.protocol import CODES, TERMINALS, YIELD, Line, LineReader, Refusal, help_text, parse
 
 SPEC = Path(protocol.__file__).with_name("SPEC.md").read_text("utf-8")
+STARTS = (protocol.Start, protocol.Restore, protocol.RestoreChain)
 VALUE = re.compile(r"(?<=:)…")
 
 
@@ -20,10 +22,9 @@ def section(title: str) -> str:
     return found[1]
 
 
-def transcript() -> list[str]:
-    found = re.search(r"^```transcript\n(.*?)^```$", section("Transcript"), re.DOTALL | re.MULTILINE)
-    assert found
-    return found[1].splitlines()
+def transcripts() -> list[list[str]]:
+    found = re.findall(r"^```transcript\n(.*?)^```$", section("Transcript"), re.DOTALL | re.MULTILINE)
+    return [block.splitlines() for block in found]
 
 
 def test_the_grammar_is_what_help_prints() -> None:
@@ -44,11 +45,12 @@ def test_the_numbers_are_all_there() -> None:
     assert {int(value) for _, value in rows if value} == TERMINALS | {YIELD}
 
 
-def test_the_transcript_holds_together() -> None:
+@pytest.mark.parametrize("transcript", transcripts(), ids=["requests", "snapshots"])
+def test_a_transcript_holds_together(transcript: list[str]) -> None:
     """One reply per line, in order, with the tag and the error that the parser gives; one terminal per START."""
     lines, owed = LineReader(), list[Line]()
     started, ended, frames = list[int](), list[int](), 0
-    for line in transcript():
+    for line in transcript:
         if line.startswith("> "):
             assert owed == []
             owed += (fed for fed in lines.feed(line[2:].encode() + b"\n") if isinstance(fed, Line))
@@ -61,7 +63,7 @@ def test_the_transcript_holds_together() -> None:
             continue
         body: dict[str, Any] = json.loads(VALUE.sub("null", value))
         if "re" not in body:
-            assert body["event"] in ("ready", "admitted", "end", "drained")
+            assert body["event"] in ("ready", "admitted", "snapshot", "end", "drained")
             continue
         asked = owed.pop()
         assert body["re"] == asked.number
@@ -72,7 +74,7 @@ def test_the_transcript_holds_together() -> None:
             assert (int(req_id), body) == (refusal.req_id, expected)
         else:
             assert int(req_id) == command.req_id
-            started += [command.req_id] * (isinstance(command, protocol.Start) and body["ok"])
+            started += [command.req_id] * (isinstance(command, STARTS) and body["ok"])
     assert owed == []
     assert sorted(started) == sorted(ended)
     assert frames > len(ended) > 1
