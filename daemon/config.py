@@ -165,7 +165,8 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         "--stream",
         type=_stream,
         metavar="FORM",
-        help="tagged: binary frames (default); text: a line for each (default on a terminal)",
+        help="tagged: binary frames (default); text: a line for each (default on a terminal); "
+        "bare: just the values, of one request at a time, and the messages on stderr",
     )
     stream.add_argument(
         "--stream-tagged", dest="stream", action="store_const", const="tagged", help="the same as --stream tagged"
@@ -227,10 +228,8 @@ def _at_least(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def _stream(word: str) -> str:
-    if word == "bare":
-        raise argparse.ArgumentTypeError("'bare' is not supported yet: expected tagged or text")
-    if word not in ("tagged", "text"):
-        raise argparse.ArgumentTypeError(f"{word!r}: expected tagged or text")
+    if word not in ("tagged", "text", "bare"):
+        raise argparse.ArgumentTypeError(f"{word!r}: expected tagged, text or bare")
     return word
 
 

@@ -164,6 +164,7 @@ def _limits(config: Config, context: int, pages: int, states: int = 0) -> Limits
         auto=config.auto,
         reuse=config.reuse,
         coalesce=config.coalesce,
+        alone=config.stream == "bare",
     )
 
 

@@ -55,6 +55,11 @@ class Lifecycle:
         find_origin: FindOrigin | None = None,
     ) -> replies.Body:
         """Takes a new request in, and says what to reply; what follows the reply goes to `effects`."""
+        if self._limits.alone and self.live:
+            raise Refusal(
+                "slot_busy",
+                f"request {min(self.live)} is live: a bare stream carries one at a time; expected this after its end",
+            )
         owner = self.live.get(start.req_id) or self.sharing.followers.get(start.req_id)
         if owner is not None:
             state = owner.state.value

@@ -30,3 +30,5 @@ class Limits:
     """Pages of earlier requests are shared with later ones that begin alike."""
     coalesce: bool = False
     """Equal deterministic requests that overlap in time share a row."""
+    alone: bool = False
+    """One live request at a time: what a stream without tags can carry."""

@@ -9,6 +9,7 @@ from ..protocol import (
     BadLine,
     Command,
     Item,
+    Line,
     Load,
     PromptFile,
     Refusal,
@@ -45,6 +46,7 @@ class Loop:
         clock: Callable[[], float],
         commands: CommandLog,
         observers: Observers | None = None,
+        parse: Callable[[Line], Command] = lambda line: parse(line.text),
     ) -> None:
         self._session = session
         self._engine = engine
@@ -54,6 +56,7 @@ class Loop:
         self._commands = commands
         self._next_check = 0.0
         self._observers = observers or Observers()
+        self._parse = parse
 
     def run(self) -> None:
         """Until the session is done, a signal has come, or nobody reads the stream any more."""
@@ -121,7 +124,7 @@ class Loop:
             return session.refuse(line.number, 0, line.code, line.error)
         req_id = 0
         try:
-            command = parse(line.text)
+            command = self._parse(line)
             req_id = command.req_id
             read = self._read(command)
         except Refusal as refusal:

@@ -10,7 +10,6 @@ import time
 import traceback
 from importlib.metadata import PackageNotFoundError, version
 
-from ..protocol import encode_tagged, encode_text
 from . import replies, stdio
 from .config import Config, add_daemon_arguments, read_config
 from .crash import CommandLog, report
@@ -23,6 +22,7 @@ from .observers import Observers
 from .outbox import Outbox
 from .request_log import RequestLog
 from .session import Session
+from .streams import Stream, open_stream
 
 OK, USAGE, INTERNAL, OUTPUT = 0, 2, 70, 74
 FLUSH_SECONDS = 5.0
@@ -51,9 +51,8 @@ def run(config: Config) -> int:
     except Exception:
         stdio.log(f"paceline: the engine cannot be opened\n{traceback.format_exc().rstrip()}")
         return INTERNAL
-    text = config.stream == "text" or (config.stream is None and os.isatty(descriptor))
-    encode = encode_text if text else encode_tagged
-    outbox = Outbox(encode, lambda: inbox.put(News.WAKE), stdio.write_now(descriptor))
+    stream = open_stream(config.stream or ("text" if os.isatty(descriptor) else "tagged"), stdio.log)
+    outbox = Outbox(stream.encode, lambda: inbox.put(News.WAKE), stdio.write_now(descriptor))
     watch.starting = False
     stdio.start_writer(outbox, inbox, descriptor)
     stdio.start_hangup_watch(inbox, descriptor)
@@ -61,7 +60,7 @@ def run(config: Config) -> int:
     if requests is not None:
         info = engine.info
         _log_all(requests.started(_version(), info.model, info.device, limits.slots))
-    code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox, requests)
+    code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox, stream, requests)
     code = _flush(inbox, outbox, code)
     if requests is not None:
         _log_all(requests.stopped(code))
@@ -79,7 +78,9 @@ def _log_all(lines: list[str]) -> None:
         stdio.log(line)
 
 
-def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, requests: RequestLog | None) -> int:
+def _serve(
+    engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, stream: Stream, requests: RequestLog | None
+) -> int:
     try:
         session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic())
     except MemoryError:
@@ -88,7 +89,7 @@ def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, request
     commands = CommandLog()
     observers = Observers(stdio.log, requests)
     outbox.put([replies.ready(engine.info, limits, _version())])
-    loop = Loop(session, engine, inbox, outbox, time.monotonic, commands, observers)
+    loop = Loop(session, engine, inbox, outbox, time.monotonic, commands, observers, stream.parse)
     try:
         loop.run()
         return OK

@@ -53,6 +53,8 @@ class Outbox:
         if not items:
             return
         data = self._encode(items)
+        if not data:  # a bare stream does not show everything
+            return
         if self._put == self._written:
             data = data[self._write_now(data) :]
             if not data:

@@ -1,5 +1,6 @@
 """The wire contract as values: bytes in, commands and frames out, and back again. No I/O. SPEC.md says it in words."""
 
+from .bare import BareStream
 from .commands import (
     Auto,
     BatchDrain,
@@ -67,6 +68,7 @@ __all__ = [
     "YIELD",
     "Auto",
     "BadLine",
+    "BareStream",
     "BatchDrain",
     "BatchPeek",
     "BatchProbe",

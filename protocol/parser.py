@@ -38,12 +38,12 @@ from .grammar import USAGES, Usage, find_usage
 from .options import Options, read_options
 from .prefixes import read_prefixes
 from .prompts import read_prompt
-from .words import LARGEST_REQUEST, integer, keyword, name, quoted, text, wrong
+from .words import LARGEST_REQUEST, integer, keyword, name, quoted, split, text, wrong
 
 
 def parse(line: str) -> Command:
     """One line without its newline. Raises Refusal."""
-    words = [word for word in line.replace("\t", " ").split(" ") if word]
+    words = split(line)
     prefixes = read_prefixes(words)
     req_id = prefixes.req_id or 0
     if prefixes.mistake:

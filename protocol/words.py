@@ -19,6 +19,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,63}")
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
+def split(line: str) -> list[str]:
+    return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
 def wrong(error: str) -> NoReturn:
     raise Refusal("bad_argument", error)
 

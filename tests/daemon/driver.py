@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
@@ -15,7 +15,7 @@ from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.outbox import Outbox
 from paceline.daemon.plan import Plan
 from paceline.daemon.session import Session
-from paceline.protocol import TERMINALS, Frame, Item, Line, Message, encode_tagged, parse
+from paceline.protocol import TERMINALS, Command, Frame, Item, Line, Message, encode_tagged, parse
 
 
 def limits(slots: int = 4, max_batch: int | None = None, context: int = 256, **rest: Any) -> Limits:
@@ -26,7 +26,13 @@ def limits(slots: int = 4, max_batch: int | None = None, context: int = 256, **r
 class Driver:
     """`items` is the whole stream; a step runs when it is asked for."""
 
-    def __init__(self, bounds: Limits | None = None, engine: Engine | None = None, **named: Any) -> None:
+    def __init__(
+        self,
+        bounds: Limits | None = None,
+        engine: Engine | None = None,
+        parse: Callable[[Line], Command] = lambda line: parse(line.text),
+        **named: Any,
+    ) -> None:
         bounds = bounds or limits(**named)
         self.engine: Engine = engine or NullEngine(bounds.slots, bounds.context)
         self._ticks = count()
@@ -36,7 +42,7 @@ class Driver:
         self.items: list[Item] = []
         self.plans: list[Plan] = []
         outbox = Outbox(encode_tagged, lambda: None)
-        self._loop = Loop(self.session, self.engine, Inbox(), outbox, self.clock, CommandLog())
+        self._loop = Loop(self.session, self.engine, Inbox(), outbox, self.clock, CommandLog(), None, parse)
 
     def clock(self) -> float:
         return next(self._ticks) * 1e-3

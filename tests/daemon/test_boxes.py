@@ -14,7 +14,7 @@ from paceline.daemon import outbox as outbox_module
 from paceline.daemon import stdio
 from paceline.daemon.inbox import Gone, Inbox, News, Stop
 from paceline.daemon.outbox import Outbox
-from paceline.protocol import BadLine, Frame, Item, Line
+from paceline.protocol import BadLine, Frame, Item, Line, Message
 
 
 def test_an_inbox_tells_all_that_has_come() -> None:
@@ -180,3 +180,12 @@ def test_a_writer_that_waits_wakes_for_items_and_for_the_end() -> None:
     assert outbox.take() == b"xx"
     threading.Timer(0.02, outbox.close).start()
     assert outbox.take() == b""
+
+
+def test_items_that_add_nothing_to_the_stream_leave_it_open() -> None:
+    """An empty piece is what closes it."""
+    outbox = Outbox(lambda items: b"".join(b"data" for item in items if isinstance(item, Frame)), lambda: None)
+    for _ in range(2):
+        outbox.put([Frame(1, 2)])
+        outbox.put([Message(0, {"event": "ready"})])
+        assert outbox.take() == b"data"

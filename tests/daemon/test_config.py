@@ -51,6 +51,7 @@ def test_every_flag() -> None:
 
 
 def test_the_originals_spellings() -> None:
+    assert parse("--stream", "bare") == Config(stream="bare")
     for word in ("--target-cache-slots=6", "--cache-slots=6"):
         assert parse(word, "--stream-tagged", "--max-ctx=128") == Config(slots=6, stream="tagged", max_ctx=128)
 
@@ -63,8 +64,7 @@ def test_the_originals_spellings() -> None:
         ("--threads 100000", "'100000': expected a whole number from 1 to 1024"),
         ("--max-batch 0", "'0': expected a whole number from 1 on"),
         ("--queue ٣", "'٣': expected a whole number from 0 on"),
-        ("--stream sideways", "'sideways': expected tagged or text"),
-        ("--stream bare", "'bare' is not supported yet"),
+        ("--stream sideways", "'sideways': expected tagged, text or bare"),
         ("--stream-fd 2", "2 is the log"),
         ("--fault now", "'now' is no fault"),
         ("--log loud", "invalid choice: 'loud'"),

@@ -173,7 +173,7 @@ def test_an_idle_daemon_sleeps(lines: list[str]) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--stream", "bare"], "'bare' is not supported yet"),
+        (["--stream", "raw"], "'raw': expected tagged, text or bare"),
         (["--slots", "0"], "'0': expected a whole number from 1 to 4096"),
         (["--stream-fd", "2"], "2 is the log"),
         (["--fault", "rain"], "'rain' is no fault; expected row:SLOT@N"),

@@ -1,0 +1,106 @@
+"""The original's untagged stream (`--stream bare`), for parents that know nothing else: int32 values, and its generate
+line.
+
+The original runs each line to its end before it reads the next. So its parents write a line and read values until -4
+(the grant is spent) or -1, which stands for the end of the request, for a refusal and for a line that is just
+acknowledged. Here lines are applied at once; the stream looks as if they were not: each line that the original answers
+on its stream is owed one such value, and while a grant is being used up those of later lines wait.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any, Final
+
+from .commands import Command
+from .errors import Refusal
+from .frames import DONE, TERMINALS, YIELD, Frame, Item
+from .grammar import find_usage
+from .parser import parse
+from .prefixes import read_prefixes
+from .readers import Line
+from .words import quoted, split, wrong
+
+GENERATE: Final = "<path> <n> [<option>=<value>…]"
+GENERATE_REQUEST: Final = 1
+"""The request of a generate line without a REQ tag."""
+
+_GRANTS: Final = frozenset({"START", "CONTINUE", "RESTORE", "RESTORE_CHAIN"})
+_SILENT: Final = frozenset(
+    {
+        *("SNAPSHOT", "SNAPSHOT_THIN", "FREE_SNAPSHOT", "LIST_SLOTS"),  # of the original, which answers on its log only
+        *("SAVE", "LOAD", "SCHED_AUTO", "WAIT", "STATS", "TRACE", "HELP", "PING", "QUIT"),  # not of the original
+    }
+)
+
+
+class BareStream:
+    """Reads the lines of one daemon and writes its stream."""
+
+    def __init__(self) -> None:
+        self._verbs: dict[int, str] = {}  # line without its reply -> its command, empty for none that is known
+        self._owed: list[int] = []  # for each line that waits, what it is owed when the next grant is spent
+
+    def read(self, line: Line) -> Command:
+        """One line; a word that is no command begins a generate. Raises Refusal."""
+        words = split(line.text)
+        prefixes = read_prefixes(words)
+        rest = words[prefixes.length :]
+        usage = find_usage(rest[0]) if rest else None
+        self._verbs[line.number] = usage.name if usage else ""
+        if usage is not None or prefixes.mistake or len(rest) < 2:
+            return parse(line.text)
+        command = _generate(words[: prefixes.length], rest, prefixes.req_id)
+        self._verbs[line.number] = "START"
+        return command
+
+    def encode(self, items: Iterable[Item]) -> bytes:
+        """Little-endian int32: tokens, -4 and -1."""
+        values: list[int] = []
+        for item in items:
+            if isinstance(item, Frame):
+                values += self._show(item.value)
+            elif "re" in item.body:
+                values += self._answer(self._verbs.pop(item.body["re"], ""), item.body)
+        return struct.pack(f"<{len(values)}i", *values)
+
+    def _show(self, value: int) -> list[int]:
+        if value != YIELD and value not in TERMINALS:
+            return [value]
+        owed, self._owed = self._owed, []
+        return [DONE] * max(1, len(owed)) if value != YIELD else owed or [YIELD]
+
+    def _answer(self, verb: str, body: dict[str, Any]) -> list[int]:
+        """What a reply adds to the stream now; what it adds later is owed."""
+        if verb in _SILENT:
+            return []
+        if body["ok"] and _goes_on(verb, body):
+            self._owed.append(YIELD)
+        elif self._owed or (body["ok"] and verb == "CANCEL"):  # the terminal of what is cancelled comes next
+            self._owed.append(DONE)
+        elif not (body["ok"] and body.get("rows") and verb.startswith("SCHED_BATCH_TARGET")):  # its frames were all
+            return [DONE]
+        return []
+
+
+def _goes_on(verb: str, body: dict[str, Any]) -> bool:
+    """A grant was given: its end is the answer."""
+    if verb == "SCHED_STEP":
+        return body["req"] is not None
+    if verb in ("SCHED_DRAIN", "SCHED_BATCH_DRAIN"):
+        return bool(body["live"])
+    return verb in _GRANTS
+
+
+def _generate(prefixes: list[str], rest: list[str], req_id: int | None) -> Command:
+    """START for all of n in one grant, with the same options."""
+    tag = [] if req_id is not None else ["REQ", str(GENERATE_REQUEST)]
+    try:
+        if len(rest) > 2 and "=" not in rest[2]:
+            wrong(f"{quoted(rest[2])} is a word too many")
+        return parse(" ".join([*tag, *prefixes, "START", *rest]))
+    except Refusal as refusal:
+        error = refusal.error.partition("; expected: ")[0]
+        error = f"{error}; expected: {GENERATE}, as {quoted(rest[0])} is no command"
+        raise Refusal(refusal.code, error, req_id or 0) from None
