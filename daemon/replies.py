@@ -177,10 +177,11 @@ def statistics(
     counters: Counters, live: dict[int, Request], slots: Slots, cache: Cache, info: EngineInfo, seconds: float
 ) -> Body:
     states = [request.state for request in live.values()]
+    listeners = [request.state for request in live.values() for _ in (request, *request.followers)]
     pages = cache.pages
     gauges = {
         "queue": states.count(State.QUEUED),
-        "requests": {state.value: states.count(state) for state in State},
+        "requests": {state.value: listeners.count(state) for state in State},
         "slots": {"used": slots.used, "total": len(slots)},
         "pages": {"used": pages.used, "idle": len(pages.idle), "total": len(pages)},
         "snapshots": len(cache.snapshots),

@@ -200,7 +200,7 @@ class Session:
         limit = command.limit if isinstance(command, BatchDrain) else None
         self.lifecycle.drains.append((command.req_id, limit))
         self.lifecycle.regrant_parked()
-        return {"live": len(self.live)}
+        return {"live": len(self.live) + len(self.lifecycle.sharing.followers)}
 
     def _most(self, limit: int | None) -> int:
         """A step by hand takes everyone who has a token pending, whatever --max-batch is."""

@@ -38,6 +38,16 @@ def test_a_follower_gets_what_came_before_it_and_all_that_comes(steps: int) -> N
     assert (stats["coalesced"], stats["accepted"], stats["ended"]) == (1, 2, 2)
 
 
+def test_a_follower_counts_as_live() -> None:
+    one = driver()
+    for req_id in (1, 2, 3):
+        one.send(f"REQ {req_id} {START}")
+    assert one.reply("STATS")["requests"] == {"queued": 0, "prefill": 3, "decode": 0, "parked": 0}
+    assert one.reply("SCHED_DRAIN")["live"] == 3
+    one.send("CANCEL 1")
+    assert one.reply("SCHED_DRAIN")["live"] == 2
+
+
 def test_after_the_end_the_same_request_runs_by_itself() -> None:
     one = driver()
     one.send(f"REQ 1 {START}")
