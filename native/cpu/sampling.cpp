@@ -91,6 +91,7 @@ int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* log
     std::sort(order_.begin(), end);
   }
   if (sampling.min_p > 0.0f) end = std::stable_partition(order_.begin(), end, [&](int32_t id) { return weights_[id] >= sampling.min_p; });
+  if (end == order_.begin()) return best;  // logits that are no numbers
   double total = 0.0;
   for (auto it = order_.begin(); it != end; ++it) total += weights_[*it];
   double left = uniform(sampling.seed, static_cast<uint64_t>(length)) * total;

@@ -118,3 +118,9 @@ def test_instruction_sets_draw_alike(isa: str) -> None:
 def test_the_draw_depends_on_the_position() -> None:
     row = np.zeros(1000, np.float32)
     assert len({_cpu.sample(row, [0] * n, 0, temp=1.0, seed=1) for n in range(50)}) > 40
+
+
+@pytest.mark.parametrize("options", [{"min_p": 0.1}, {"top_k": 3}, {"top_p": 0.5}, {}])
+def test_logits_that_are_no_numbers_still_give_a_token(options: dict[str, float]) -> None:
+    row = np.full(40, np.nan, np.float32)
+    assert 0 <= _cpu.sample(row, [1], 1, temp=0.8, seed=3, **options) < 40
