@@ -64,7 +64,7 @@ struct Tile {
   const uint8_t* header;
   const uint8_t* tile;
 
-  Tile(const uint8_t* tiles, int block) : header(tiles + unit_offset(f, block)), tile(header + tile_offset(f, block)) {}
+  PACELINE_INLINE Tile(const uint8_t* tiles, int block) : header(tiles + unit_offset(f, block)), tile(header + tile_offset(f, block)) {}
 
   PACELINE_INLINE Codes codes() const {
     if constexpr (f == Format::IQ2_XXS) {
@@ -114,7 +114,7 @@ struct Panel {
   static constexpr size_t kBytes = sizeof(PanelTile);
   const PanelTile* tile;
 
-  Panel(const uint8_t* panel, int block) : tile(reinterpret_cast<const PanelTile*>(panel) + block) {}
+  PACELINE_INLINE Panel(const uint8_t* panel, int block) : tile(reinterpret_cast<const PanelTile*>(panel) + block) {}
 
   PACELINE_INLINE Codes codes() const { return load_codes(tile->codes); }
   template <int half>
