@@ -94,7 +94,7 @@ class PassProbe {
     paceline::run_team(threads_, [&](const paceline::Member& me) {
       Own& own = all[me.index];
       const size_t stride = static_cast<size_t>(tiles) * paceline::kTileRows;
-      own.scratch = {own.panel.reserve(blocks * sizeof(paceline::FloatPanelTile)), own.sums.reserve(paceline::kGroup * paceline::kTileRows), 0};
+      own.scratch = {own.panel.reserve(paceline::kPanelBytes), own.sums.reserve(paceline::kGroup * paceline::kTileRows), 0};
       own.out.reserve(stride * paceline::kGroup);
       me.barrier.wait();
       const Clock::time_point begun = Clock::now();

@@ -48,7 +48,7 @@ class ProductProbe {
     paceline::Buffer<float> wide, sums;
     paceline::Buffer<uint8_t> panel;
     const paceline::Activations activations = {quantized.reserve(places), wide.reserve(places * paceline::kBlock)};
-    paceline::Scratch scratch = {panel.reserve(blocks * sizeof(paceline::FloatPanelTile)), sums.reserve(static_cast<size_t>(columns) * paceline::kTileRows), 0};
+    paceline::Scratch scratch = {panel.reserve(paceline::kPanelBytes), sums.reserve(static_cast<size_t>(columns) * paceline::kTileRows), 0};
     std::vector<float> padded(static_cast<size_t>(blocks) * paceline::kBlock);
     for (int c = 0; c < columns; ++c) {
       std::copy(inputs.data(c, 0), inputs.data(c, 0) + matrix_.columns, padded.begin());

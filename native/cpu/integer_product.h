@@ -8,7 +8,8 @@
 //     total = total + acc
 //
 // d_w and m_w are exact in f32: a half times at most 8 bits. Lanes and threads split outputs, never the summed dimension.
-// Up to kColumns columns share codes held in registers; more share a panel in cache, unpacked once.
+// Up to kColumns columns share codes held in registers; more share a panel in cache, unpacked once,
+// a few segments at a time.
 #pragma once
 
 #include "codes.h"
@@ -44,8 +45,15 @@ void integer_tile_256(Format format, const uint8_t* tiles, int blocks, const Qua
 // A panel's codes have one of these biases, the least that the format's own range of codes allows.
 constexpr int panel_bias(Format f) { return layout(f).bias == 0 ? 0 : layout(f).bias <= 64 ? 64 : 128; }
 
-// panel [blocks] PanelTile -> sums [columns][16]; columns at most kColumns.
-void panel_columns(int bias, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, float* sums);
+// Weights to fetch from memory meanwhile, a tile for each of a panel; none where tile_bytes is 0.
+struct Ahead {
+  const uint8_t* tiles;
+  size_t tile_bytes;
+};
+
+// panel [blocks] PanelTile: adds to sums [columns][16]; columns at most kColumns.
+void panel_columns(int bias, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, float* sums,
+                   const Ahead& ahead);
 
 // The plane of low bits: pairs of bits or nibbles.
 template <int bits>
@@ -65,6 +73,9 @@ struct Tile {
   const uint8_t* tile;
 
   PACELINE_INLINE Tile(const uint8_t* tiles, int block) : header(tiles + unit_offset(f, block)), tile(header + tile_offset(f, block)) {}
+
+  PACELINE_INLINE const uint8_t* ahead(const Ahead&, int) const { return tile + 2048; }
+  PACELINE_INLINE static constexpr size_t ahead_bytes(const Ahead&) { return kBytes < 320 ? kBytes : 320; }
 
   PACELINE_INLINE Codes codes() const {
     if constexpr (f == Format::IQ2_XXS) {
@@ -116,6 +127,9 @@ struct Panel {
 
   PACELINE_INLINE Panel(const uint8_t* panel, int block) : tile(reinterpret_cast<const PanelTile*>(panel) + block) {}
 
+  PACELINE_INLINE static const uint8_t* ahead(const Ahead& weights, int block) { return weights.tiles + block * weights.tile_bytes; }
+  PACELINE_INLINE static size_t ahead_bytes(const Ahead& weights) { return weights.tile_bytes; }
+
   PACELINE_INLINE Codes codes() const { return load_codes(tile->codes); }
   template <int half>
   PACELINE_INLINE Lanes scale() const { return load(tile->half[half].scale); }
@@ -123,18 +137,18 @@ struct Panel {
   PACELINE_INLINE Lanes minimum() const { return load(tile->half[half].minimum); }
 };
 
-// tiles [blocks], x [blocks][kGroup] -> sums [n][16]
+// tiles [blocks], x [blocks][kGroup]: adds to sums [columns][16] segment by segment. Columns up to n are the padding of
+// their group.
 template <class F, int n>
-void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, float* sums) {
+void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, const Ahead& ahead) {
   constexpr int segment = PACELINE_PLANT_ORDER && n > 8 ? kSegmentBlocks / 2 : kSegmentBlocks;
-  for (int c = 0; c < n; ++c) store(sums + kTileRows * c, zero());
   for (int first = 0; first < blocks; first += segment) {
     const int end = first + segment < blocks ? first + segment : blocks;
     Lanes acc[n];
     for (int c = 0; c < n; ++c) acc[c] = zero();
     for (int b = first; b < end; ++b) {
       const F tile(tiles, b);
-      for (size_t line = 0; line < F::kBytes && line < 320; line += 64) __builtin_prefetch(reinterpret_cast<const uint8_t*>(tile.tile) + 2048 + line);
+      for (size_t line = 0; line < tile.ahead_bytes(ahead); line += 64) __builtin_prefetch(tile.ahead(ahead, b) + line);
       const Codes codes = tile.codes();
       const Lanes scale = tile.template scale<0>(), minimum = tile.template minimum<0>();
       const QuantizedBlock* block = x + static_cast<size_t>(b) * kGroup;
@@ -156,20 +170,17 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, flo
         }
       }
     }
-    for (int c = 0; c < n; ++c) store(sums + kTileRows * c, load(sums + kTileRows * c) + acc[c]);
+#pragma GCC unroll 16
+    for (int c = 0; c < n; ++c)
+      if (c < columns) store(sums + kTileRows * c, load(sums + kTileRows * c) + acc[c]);
   }
 }
 
 // Calls sums for a number of columns that is a constant, so that the accumulators stay in registers: the next larger of
-// a few, which compile in less time than all. Columns past `columns` are the padding of their group.
+// a few, which compile in less time than all.
 template <class F>
-void integer_columns(int columns, const uint8_t* tiles, int blocks, const QuantizedBlock* x, float* sums) {
-  const auto run = [=]<int n>() {
-    if (columns == n) return integer_sums<F, n>(tiles, blocks, x, sums);
-    float padded[n * kTileRows];
-    integer_sums<F, n>(tiles, blocks, x, padded);
-    std::memcpy(sums, padded, sizeof(float) * kTileRows * columns);
-  };
+void integer_columns(int columns, const uint8_t* tiles, int blocks, const QuantizedBlock* x, float* sums, const Ahead& ahead = {}) {
+  const auto run = [=]<int n>() { integer_sums<F, n>(tiles, blocks, x, columns, sums, ahead); };
   if constexpr (kColumns > 4) {
     if (columns > 12) return run.template operator()<16>();
     if (columns > 8) return run.template operator()<12>();
@@ -184,24 +195,26 @@ void integer_columns(int columns, const uint8_t* tiles, int blocks, const Quanti
 }
 
 template <Format f>
-void unpack_panel(const uint8_t* tiles, int blocks, PanelTile* panel) {
-  for (int b = 0; b < blocks; ++b) {
+void unpack_panel(const uint8_t* tiles, int first, int end, PanelTile* panel) {
+  for (int b = first; b < end; ++b, ++panel) {
     const Tile<f> tile(tiles, b);
     Codes codes = tile.codes();
     if constexpr (panel_bias(f) != layout(f).bias) raise(codes, panel_bias(f) - layout(f).bias);
-    store_codes(panel[b].codes, codes);
-    store(panel[b].half[0].scale, tile.template scale<0>());
-    if constexpr (Tile<f>::kMinimum) store(panel[b].half[0].minimum, tile.template minimum<0>());
+    store_codes(panel->codes, codes);
+    store(panel->half[0].scale, tile.template scale<0>());
+    if constexpr (Tile<f>::kMinimum) store(panel->half[0].minimum, tile.template minimum<0>());
     if constexpr (Tile<f>::kScales == 2) {
-      store(panel[b].half[1].scale, tile.template scale<1>());
-      if constexpr (Tile<f>::kMinimum) store(panel[b].half[1].minimum, tile.template minimum<1>());
+      store(panel->half[1].scale, tile.template scale<1>());
+      if constexpr (Tile<f>::kMinimum) store(panel->half[1].minimum, tile.template minimum<1>());
     }
   }
 }
 
+// Sums [columns][16] of a row tile. While the first columns meet a panel, the weights of the next one come from memory.
 template <Format f>
 void integer_tile(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch) {
   const auto input = [=](int c) { return x + static_cast<size_t>(c / kGroup) * blocks * kGroup + c % kGroup; };
+  std::memset(sums, 0, sizeof(float) * kTileRows * columns);
   if (columns <= kColumns) {
     scratch.weight_bytes += unit_offset(f, blocks);
     return integer_columns<Tile<f>>(columns, tiles, blocks, x, sums);
@@ -212,11 +225,15 @@ void integer_tile(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
       integer_columns<Tile<f>>(n, tiles, blocks, input(c), sums + static_cast<size_t>(c) * kTileRows);
     });
   }
-  unpack_panel<f>(tiles, blocks, reinterpret_cast<PanelTile*>(scratch.panel));
   scratch.weight_bytes += unit_offset(f, blocks);
-  each_run(columns, [&](int c, int n) {
-    panel_columns(panel_bias(f), layout(f).minimum, layout(f).scales, n, scratch.panel, blocks, input(c), sums + static_cast<size_t>(c) * kTileRows);
-  });
+  for (int first = 0; first < blocks; first += kPanelBlocks) {
+    const int end = first + kPanelBlocks < blocks ? first + kPanelBlocks : blocks;
+    unpack_panel<f>(tiles, first, end, reinterpret_cast<PanelTile*>(scratch.panel));
+    each_run(columns, [&](int c, int n) {
+      panel_columns(panel_bias(f), layout(f).minimum, layout(f).scales, n, scratch.panel, end - first, input(c) + static_cast<size_t>(first) * kGroup,
+                    sums + static_cast<size_t>(c) * kTileRows, {tiles + unit_offset(f, end), c ? 0 : Tile<f>::kBytes});
+    });
+  }
 }
 
 }  // namespace paceline::PACELINE_ISA

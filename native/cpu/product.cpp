@@ -15,10 +15,9 @@ Lanes float_weights(const uint8_t* tiles, int k) {
   if constexpr (f == Format::BF16) return load_brain(reinterpret_cast<const uint16_t*>(tiles) + place);
 }
 
-// weights [inputs][16], x [inputs][kGroup] -> sums [n][16]
+// weights [inputs][16], x [inputs][kGroup]: adds to sums [n][16] segment by segment.
 template <Format f, int n>
 void float_sums(const uint8_t* tiles, int blocks, const float* x, float* sums) {
-  for (int c = 0; c < n; ++c) store(sums + kTileRows * c, zero());
   for (int first = 0; first < blocks * kBlock; first += kSegment) {
     const int end = first + kSegment < blocks * kBlock ? first + kSegment : blocks * kBlock;
     Lanes acc[n];
@@ -42,16 +41,21 @@ void float_columns(int columns, const uint8_t* tiles, int blocks, const float* x
 template <Format f>
 void float_tile(const uint8_t* tiles, int blocks, const float* x, int columns, float* sums, Scratch& scratch) {
   scratch.weight_bytes += static_cast<uint64_t>(blocks) * tile_bytes(f);
+  std::memset(sums, 0, sizeof(float) * kTileRows * columns);
   if (columns <= kColumns) return float_columns<f>(columns, tiles, blocks, x, sums);
-  if (f != Format::F32) {  // an F32 tile is its own panel
-    float* panel = reinterpret_cast<float*>(scratch.panel);
-    for (int k = 0; k < blocks * kBlock; ++k) store(panel + static_cast<size_t>(k) * kTileRows, float_weights<f>(tiles, k));
-    tiles = scratch.panel;
+  for (int first = 0; first < blocks; first += kPanelBlocks) {
+    const int end = first + kPanelBlocks < blocks ? first + kPanelBlocks : blocks;
+    const uint8_t* part = tiles + first * tile_bytes(f);
+    if (f != Format::F32) {  // F32 tiles are their own panel
+      float* panel = reinterpret_cast<float*>(scratch.panel);
+      for (int k = 0; k < (end - first) * kBlock; ++k) store(panel + static_cast<size_t>(k) * kTileRows, float_weights<f>(part, k));
+      part = scratch.panel;
+    }
+    each_run(columns, [&](int c, int n) {
+      const size_t place = static_cast<size_t>(c / kGroup) * blocks + first;
+      float_columns<Format::F32>(n, part, end - first, x + place * kBlock * kGroup + c % kGroup, sums + static_cast<size_t>(c) * kTileRows);
+    });
   }
-  each_run(columns, [&](int c, int n) {
-    const float* input = x + static_cast<size_t>(c / kGroup) * blocks * kBlock * kGroup + c % kGroup;
-    float_columns<Format::F32>(n, tiles, blocks, input, sums + static_cast<size_t>(c) * kTileRows);
-  });
 }
 
 // Row tile `t` of `weights` times all columns -> sums [columns][16]

@@ -57,7 +57,7 @@ void Core::reserve(Work& work) {
   const int attention = std::max(s.queries(), s.inner()), groups = padded(columns, kGroup) / kGroup;
   const int dense_ffn = s.experts ? s.shared_ffn : s.ffn;
   bool integer = false, floating = false;
-  int mixed = s.width, widest = std::max({s.width, dense_ffn, s.expert_ffn, attention});
+  int mixed = s.width;
   const auto note = [&](const Matrix& m) { (is_float(m.format) ? floating : integer) = true; };
   note(head());
   for (const Layer& layer : layers_) {
@@ -100,7 +100,7 @@ void Core::reserve(Work& work) {
     own.sampler.reserve(s.vocab);
     own.norm.reserve(padded(std::max({s.width, s.head_size, s.value_size}), kBlock) + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(cache_.value_stride()));
-    own.scratch = {own.panel.reserve(padded(widest, kBlock) / kBlock * sizeof(FloatPanelTile)), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};
+    own.scratch = {own.panel.reserve(kPanelBytes), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};
   }
 }
 

@@ -96,7 +96,9 @@ constexpr uint8_t kFloat4[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13,
 constexpr bool is_nonlinear(Format f) { return f == Format::IQ4_NL || f == Format::IQ4_XS; }
 constexpr bool is_float4(Format f) { return f == Format::MXFP4 || f == Format::NVFP4; }
 
-// Panel: one tile unpacked to 8-bit codes and f32 scales (or to f32 weights), for when more columns than kGroup share it.
+// Panel: some tiles of a row unpacked to 8-bit codes and f32 scales (or to f32 weights), for when more columns share them than
+// have accumulators in registers.
+constexpr int kPanelBlocks = 4 * kSegmentBlocks;  // 48 KiB: in the nearer caches, and whole segments
 struct PanelTile {
   uint8_t codes[512];
   struct {
@@ -107,6 +109,8 @@ struct PanelTile {
 struct FloatPanelTile {
   float weights[kBlock * kTileRows];
 };
+
+constexpr size_t kPanelBytes = kPanelBlocks * sizeof(FloatPanelTile);
 
 struct Matrix {
   Format format = Format::F32;
@@ -134,7 +138,7 @@ static_assert(sizeof(QuantizedBlock) == 48);
 
 // What one thread works with.
 struct Scratch {
-  uint8_t* panel;          // room for the widest matrix: [blocks] PanelTile or FloatPanelTile
+  uint8_t* panel;          // [kPanelBytes]
   float* sums;             // [4][columns][kTileRows]
   uint64_t weight_bytes;   // counted where tiles are unpacked
 };

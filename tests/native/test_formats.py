@@ -84,9 +84,10 @@ def test_products_read_every_weight(name: str, isa: str) -> None:
     assert np.array_equal(one_by_one.view(np.uint32), together.view(np.uint32))
 
 
+@pytest.mark.parametrize("blocks", [33, 65])  # three segments, the last one short; more than a panel holds
 @pytest.mark.parametrize("name", MATRIX_TYPES)
-def test_products_have_the_same_bits_everywhere(name: str) -> None:
-    columns = columns_of(name, 33)  # three segments, the last one short
+def test_products_have_the_same_bits_everywhere(name: str, blocks: int) -> None:
+    columns = columns_of(name, blocks)
     data = random_blocks(name, columns, seed=1)
     probe = _cpu.ProductProbe(name, ROWS, columns, data)
     inputs = np.random.default_rng(2).normal(0, 1, (40, columns)).astype(np.float32)
