@@ -140,28 +140,35 @@ PACELINE_INLINE void look_up(Codes& c, const uint8_t* table) {
 PACELINE_INLINE void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 16; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32 * j), c.v[j]);
 }
-// vpmaddubsw saturates at 16 bits: codes up to 127 stay below (2 * 127 * 127 = 32258), 8-bit codes go through the sign trick |w| * (x with w's
-// sign), at most 2 * 128 * 127 = 32512.
+// vpmaddubsw adds two products in 16 bits and saturates. Codes that are below twice the bias, or below 32 where there is none,
+// leave room for some such sums before they must be widened; 8-bit codes go through the sign trick |w| * (x with w's sign), at
+// most 2 * 128 * 127 = 32512.
+template <int bias>
+constexpr int kNarrowSums = bias == 128 ? 1 : 32767 / (2 * 127 * (bias == 0 ? 31 : 2 * bias - 1));
+
 template <int bias>
 PACELINE_INLINE __m256i products(__m256i codes, __m256i x) {
-  __m256i pairs;
-  if constexpr (bias < 128) {
-    pairs = _mm256_maddubs_epi16(codes, x);
-  } else {
-    const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
-    pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-  }
-  return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+  if constexpr (bias < 128) return _mm256_maddubs_epi16(codes, x);
+  const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
+PACELINE_INLINE __m256i add_wide(__m256i sum, __m256i narrow) { return _mm256_add_epi32(sum, _mm256_madd_epi16(narrow, _mm256_set1_epi16(1))); }
+
 template <int bias, int halves, int half>
 PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
   const __m256i begin = _mm256_set1_epi32(bias < 128 ? -bias * input_sum<halves, half>(x) : 0);
-  IntLanes sum = {begin, begin};
+  IntLanes sum = {begin, begin}, narrow = sum;
+#pragma GCC unroll 8
   for (int j = first; j < end; ++j) {
+    const int place = (j - first) % kNarrowSums<bias>;
     const __m256i xs = _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(x.codes)[j]);
-    sum.lo = _mm256_add_epi32(sum.lo, products<bias>(c.v[2 * j], xs));
-    sum.hi = _mm256_add_epi32(sum.hi, products<bias>(c.v[2 * j + 1], xs));
+    const __m256i lo = products<bias>(c.v[2 * j], xs), hi = products<bias>(c.v[2 * j + 1], xs);
+    narrow.lo = place == 0 ? lo : _mm256_add_epi16(narrow.lo, lo);
+    narrow.hi = place == 0 ? hi : _mm256_add_epi16(narrow.hi, hi);
+    if (place + 1 < kNarrowSums<bias> && j + 1 < end) continue;
+    sum.lo = add_wide(sum.lo, narrow.lo);
+    sum.hi = add_wide(sum.hi, narrow.hi);
   }
   return sum;
 }

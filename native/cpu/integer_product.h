@@ -43,7 +43,7 @@ void integer_tile_32(Format format, const uint8_t* tiles, int blocks, const Quan
 void integer_tile_256(Format format, const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch);
 
 // A panel's codes have one of these biases, the least that the format's own range of codes allows.
-constexpr int panel_bias(Format f) { return layout(f).bias == 0 ? 0 : layout(f).bias <= 64 ? 64 : 128; }
+constexpr int panel_bias(Format f) { return layout(f).bias == 0 ? 0 : layout(f).bias <= 16 ? 16 : layout(f).bias; }
 
 // Weights to fetch from memory meanwhile, a tile for each of a panel; none where tile_bytes is 0.
 struct Ahead {

@@ -49,7 +49,7 @@ constexpr bool is_float(Format f) { return f == Format::F32 || f == Format::F16 
 struct Layout {
   int file_inputs, file_bytes;  // a block in the file
   int low_bits, high_bits;      // of a code: 64 bytes to the bit, a plane of the low ones, then one of the high ones
-  int bias;                     // a code, or what a table has for it, stands for its value + bias
+  int bias;                     // a code, or what a table has for it, stands for its value + bias, and is below twice that or, without, 32
   int scales;                   // to a row of a tile: 1, or 2 for 16 inputs each
   bool minimum;
   int scale_bytes;              // of a tile, minimums included, after the planes
