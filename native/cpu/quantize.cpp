@@ -13,10 +13,8 @@ void quantize_block(const float* y, QuantizedBlock& out) {
   const IntLanes a = nearest(low * inverse), b = nearest(high * inverse);
   store_bytes(out.codes, a);
   store_bytes(out.codes + kLanes, b);
-  int32_t low_sum = 0, sum = 0;
-  for (int i = 0; i < kLanes; ++i) low_sum += out.codes[i];
-  for (int i = kLanes; i < kBlock; ++i) sum += out.codes[i];
-  sum += low_sum;
+  const int32_t low_sum = static_cast<int32_t>(fold_sum(to_float(a)));  // whole numbers below 2^24: exact
+  const int32_t sum = static_cast<int32_t>(fold_sum(to_float(a) + to_float(b)));
   out.scale = tiny ? 0.0f : peak / 127.0f;
   out.scaled_sum = out.scale * static_cast<float>(sum);
   out.sum = sum;
