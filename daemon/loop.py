@@ -104,7 +104,9 @@ class Loop:
     def _apply_lines(self) -> bool:
         """What may be applied now. True if there is more of it."""
         session, inbox = self._session, self._inbox
-        for _ in range(LINES_PER_STEP):
+        left = LINES_PER_STEP
+        while left:
+            left = LINES_PER_STEP if session.idle else left - 1  # nobody is kept from a step
             if session.holding or session.input_ended or self._outbox.full:
                 return False
             line = inbox.next_line()

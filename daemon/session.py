@@ -73,6 +73,11 @@ class Session:
         return self._target is not None or self._wait is not None
 
     @property
+    def idle(self) -> bool:
+        """No step is due."""
+        return self.lifecycle.scheduler.idle
+
+    @property
     def input_ended(self) -> bool:
         return self.lifecycle.input_ended
 
@@ -253,4 +258,4 @@ class Session:
         return items
 
     def _waited(self, step: int | None) -> bool:
-        return self.lifecycle.scheduler.idle or (step is not None and self.counters.steps >= step)
+        return self.idle or (step is not None and self.counters.steps >= step)

@@ -23,6 +23,8 @@ from .inbox import Gone, Inbox, News, Stop
 from .outbox import Outbox
 
 PIECE = 1 << 16
+FILE_PIECE = 1 << 20
+"""Of a regular file on stdin: its lines arrive together, however fast the steps are."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -129,7 +131,8 @@ def _start(name: str, run: Callable[[], None]) -> None:
 def _read(inbox: Inbox, max_line: int, descriptor: int) -> None:
     reader = LineReader(max_line)
     try:
-        while data := _read_piece(descriptor):
+        size = FILE_PIECE if stat.S_ISREG(os.fstat(descriptor).st_mode) else PIECE
+        while data := _read_piece(descriptor, size):
             inbox.put_lines(reader.feed(data))
     except OSError as error:
         log(f"paceline: standard input cannot be read ({error.strerror}): taken as its end")
@@ -137,10 +140,10 @@ def _read(inbox: Inbox, max_line: int, descriptor: int) -> None:
     inbox.put(News.END_OF_INPUT)
 
 
-def _read_piece(descriptor: int) -> bytes:
+def _read_piece(descriptor: int, size: int) -> bytes:
     while True:
         try:
-            return os.read(descriptor, PIECE)
+            return os.read(descriptor, size)
         except BlockingIOError:
             _wait(descriptor, select.POLLIN)
 
