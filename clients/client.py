@@ -8,25 +8,22 @@ One reader thread takes the frame stream apart and waits for nothing but the dae
 input that is always read. Any thread may send commands; what arrives is kept until somebody asks for it.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from io import BufferedReader
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Any, Self
 
-from ..protocol import LARGEST_REQUEST, TERMINALS, Frame, FrameReader, Item, Message
+from ..protocol import FrameReader
 from .decoded import decoded
-from .errors import DaemonGone, Refused
-from .process import DaemonProcess
+from .desk import Body, Desk, Watch, one_command
+from .errors import DaemonGone
+from .process import PIECE, DaemonProcess
 from .start_line import start_line
 from .stream import Stream
-
-Body = dict[str, Any]
-Watch = Callable[[Item | DaemonGone], object]
-PIECE = 1 << 16
 
 
 class Client:
@@ -39,30 +36,28 @@ class Client:
     ) -> None:
         """Attaches to a daemon that has not been sent a line yet. `frames` is a tagged stream. `watch` is called on the
         reader's thread with every item, in the order of arrival, and at last with DaemonGone."""
-        self._commands = commands
-        self._frames = frames
-        self.process = process
         self._watch: Watch = watch or (lambda item: None)
+        self._respawn: Callable[[], DaemonProcess] | None = None
         self._sending = Lock()  # held while a line is written: replies come in the order of lines
-        self._state = Lock()  # held for moments only, by the reader too
-        self._lines = 0
-        self._waiting: deque[tuple[int, Future[Body]]] = deque()
-        self._streams: dict[int, Stream] = {}
-        self._last_id = 0
-        self._ready: Future[Body] = Future()
-        self._events: SimpleQueue[Body | DaemonGone] = SimpleQueue()
-        self._gone: DaemonGone | None = None
+        self._state = Lock()  # of the desk; held for moments only, by the reader too
         self._closed = False
-        self._reader = Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self._attach(commands, frames, process)
 
     @classmethod
     def spawn(
-        cls, args: Sequence[str] = (), log: Callable[[str], None] | None = None, watch: Watch | None = None
+        cls,
+        args: Sequence[str] = (),
+        log: Callable[[str], None] | None = None,
+        watch: Watch | None = None,
+        restart: bool = False,
     ) -> Self:
-        """Starts a daemon with these command-line arguments. Each line of its stderr goes to `log`."""
-        process = DaemonProcess(args, log)
-        return cls(process.commands, process.frames, process, watch)
+        """Starts a daemon with these command-line arguments. Each line of its stderr goes to `log`. With `restart`, a
+        `start` that finds it dead starts another one; what was live is lost all the same."""
+        respawn = partial(DaemonProcess, args, log)
+        process = respawn()
+        client = cls(process.commands, process.frames, process, watch)
+        client._respawn = respawn if restart else None
+        return client
 
     @property
     def ready(self) -> Body:
@@ -72,8 +67,6 @@ class Client:
     def command(self, line: str, timeout: float | None = None) -> Body:
         """Sends one line and waits for its reply. Raises Refused, DaemonGone, or TimeoutError (the reply is dropped).
         The tokens of a request started this way belong to nobody and are dropped too: use `start`."""
-        if not line.strip() or line.startswith("#") or "\n" in line:
-            raise ValueError(f"{line!r} would get no reply of its own, expected one command")
         return self._send(line).result(timeout)
 
     def start(
@@ -87,23 +80,26 @@ class Client:
         **options: Any,
     ) -> Stream:
         """Starts a request; `options` are those of START (temp, seed, stop, hash …). The id is one that is free."""
+        self._revive()
+        desk = self._desk
         with self._state:
-            req_id = req_id or self._free_id()
-            if req_id in self._streams:
-                raise Refused("duplicate_request", f"REQ {req_id}: this request is live, expected an id that is free")
-            stream = self._streams[req_id] = Stream(req_id, self.command)
+            number = req_id or desk.free_id()
+            stream = Stream(number, lambda line: self._send(line, desk).result())
+            desk.open(number, stream)
         try:
-            stream.reply = self.command(start_line(req_id, ids, total, quantum, slot, options))
+            stream.reply = self._send(start_line(number, ids, total, quantum, slot, options), desk).result()
         except Exception:
-            self._streams.pop(req_id, None)
+            with self._state:
+                desk.forget(number)
             raise
         return stream
 
     def events(self) -> Iterator[Body]:
         """The events that belong to no stream (drained …), as they come; ends when the client is closed."""
-        while isinstance(event := self._events.get(), dict):
+        events = self._events
+        while isinstance(event := events.get(), dict):
             yield event
-        self._events.put(event)
+        events.put(event)
         if not self._closed:
             raise event
 
@@ -130,75 +126,51 @@ class Client:
     def __exit__(self, kind: object, *_: object) -> None:
         self.close(0.0 if kind else 10.0)
 
-    def _send(self, line: str) -> Future[Body]:
+    def _attach(self, commands: IO[bytes], frames: BufferedReader, process: DaemonProcess | None) -> None:
+        self._commands = commands
+        self._frames = frames
+        self.process = process
+        self._ready: Future[Body] = Future()
+        self._events: SimpleQueue[Body | DaemonGone] = SimpleQueue()
+        self._desk: Desk[Stream] = Desk(self._ready, self._events.put)
+        self._reader = Thread(target=self._read, args=(self._desk, frames, process), daemon=True)
+        self._reader.start()
+
+    def _revive(self) -> None:
+        with self._sending:
+            if self._desk.gone and self._respawn and not self._closed:
+                with suppress(OSError):
+                    self._commands.close()
+                self._frames.close()
+                process = self._respawn()
+                self._attach(process.commands, process.frames, process)
+
+    def _send(self, line: str, desk: Desk[Stream] | None = None) -> Future[Body]:
+        """Sends a line to the daemon of this desk."""
+        data = one_command(line)
         reply: Future[Body] = Future()
-        data = line.encode() + b"\n"
         with self._sending:
             with self._state:
-                if self._gone:
-                    raise self._gone
-                self._lines += 1
-                self._waiting.append((self._lines, reply))
+                (desk or self._desk).line(reply)
             with suppress(OSError, ValueError):  # closed: then the stream ends too, and the reader says why
                 self._commands.write(data)
                 self._commands.flush()
         return reply
 
-    def _free_id(self) -> int:
-        while True:
-            self._last_id = self._last_id % LARGEST_REQUEST + 1
-            if self._last_id not in self._streams:
-                return self._last_id
-
-    def _read(self) -> None:
+    def _read(self, desk: Desk[Stream], frames: BufferedReader, process: DaemonProcess | None) -> None:
         problem = "its frame stream has ended"
         try:
             reader = FrameReader()
-            while data := self._frames.read1(PIECE):
+            while data := frames.read1(PIECE):
                 for item in decoded(reader, data):
-                    self._take(item)
+                    self._watch(item)
+                    with self._state:
+                        desk.take(item)
             reader.close()
         except Exception as error:  # whatever it is, nobody may be left waiting
             problem = f"its frame stream is broken: {error}"
-        words = self.process.last_words() if self.process else "the daemon has gone"
-        self._give_up(DaemonGone(f"{problem}; {words}"))
-
-    def _take(self, item: Item) -> None:
-        self._watch(item)
-        match item:
-            case Message(body={"re": line} as body):
-                self._settle(line, body)
-            case Message(body={"event": "ready"} as body):
-                self._ready.set_result(body)
-            case Message(req_id, body):
-                stream = self._streams.get(req_id or body.get("req", 0))
-                stream.deliver(item) if stream else self._events.put(body)
-            case Frame(req_id, value):
-                # off the table first: a reader that saw the terminal may use the id again
-                stream = self._streams.pop(req_id, None) if value in TERMINALS else self._streams.get(req_id)
-                if stream:
-                    stream.deliver(item)
-
-    def _settle(self, line: int, body: Body) -> None:
+        words = process.last_words() if process else "the daemon has gone"
+        gone = DaemonGone(f"{problem}; {words}")
         with self._state:
-            expected = self._waiting[0][0] if self._waiting else "no line"
-            if line != expected:
-                raise ValueError(f"a reply to line {line} came, expected one to {expected}")
-            _, reply = self._waiting.popleft()
-        if body.get("ok"):
-            reply.set_result(body)
-        else:
-            reply.set_exception(Refused(body.get("code", ""), body.get("error", "")))
-
-    def _give_up(self, gone: DaemonGone) -> None:
-        with self._state:
-            self._gone = gone
-            waiting = [self._ready, *(reply for _, reply in self._waiting)]
-            streams = list(self._streams.values())
-        for reply in waiting:
-            if not reply.done():
-                reply.set_exception(gone)
-        for stream in streams:
-            stream.deliver(gone)
-        self._events.put(gone)
+            desk.give_up(gone)
         self._watch(gone)

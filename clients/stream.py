@@ -4,29 +4,28 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
-from ..protocol import FAILED, TERMINALS, YIELD, Frame, Message
-from .errors import Refused, RequestFailed
+from ..protocol import YIELD, Frame, Item
+from .errors import DaemonGone, Refused
+from .received import Received, Token
 
 
-class Stream:
+class Stream(Received):
     """Iterating gives token ids until the request ends, however it ends, and raises RequestFailed if it failed.
 
-    `reply` is the answer to its START; `end` is the end event, None until the terminal was read; `events` are the
-    others. A request that is parked (its grant is spent and nobody regrants) makes an iteration wait: `turn` and
+    A request that is parked (its grant is spent and nobody regrants) makes an iteration wait: `turn` and
     `frames` show when that is so. One thread at a time may read a stream; each stream may have its own."""
 
     def __init__(self, req_id: int, command: Callable[[str], dict[str, Any]]) -> None:
-        self.req_id = req_id
-        self.reply: dict[str, Any] = {}
-        self.end: dict[str, Any] | None = None
-        self.events: list[dict[str, Any]] = []
+        super().__init__(req_id)
         self._command = command
-        self._arrived: SimpleQueue[Frame | Message | Exception] = SimpleQueue()
-        self._problem: Exception | None = None
-        self._over = False
+        self._arrived: SimpleQueue[Item | DaemonGone] = SimpleQueue()
 
     def __iter__(self) -> Iterator[int]:
         return (frame.value for frame in self.frames() if frame.value >= 0)
+
+    def tokens(self) -> Iterator[Token]:
+        """The tokens, each with the log probabilities that were told of it."""
+        return (self._token(frame) for frame in self.frames() if frame.value >= 0)
 
     def frames(self) -> Iterator[Frame]:
         """Every frame that is left: tokens, YIELD marks, and the terminal as the last one."""
@@ -51,30 +50,21 @@ class Stream:
         """Ends the request before the daemon's next step; what was emitted before still comes. False: it had ended
         already."""
         try:
-            self._command(f"CANCEL {self.req_id}")
+            if self.live:
+                self._command(f"CANCEL {self.req_id}")
+                return True
         except Refused as refused:
             if refused.code != "not_active":
                 raise
-            return False
-        return True
+        return False
 
-    def deliver(self, item: Frame | Message | Exception) -> None:
+    def deliver(self, item: Item | DaemonGone) -> None:
         """For the client's reader thread: takes what arrived for this request, or why nothing more will."""
+        self._note(item)
         self._arrived.put(item)
 
     def _next(self) -> Frame:
         while self._problem is None:
-            match self._arrived.get():
-                case Message(body={"event": "end"} as body):
-                    self.end = body
-                case Message(body=body):
-                    self.events.append(body)
-                case Frame(value=value) as frame:
-                    self._over = value in TERMINALS
-                    if value == FAILED:
-                        end = self.end or {}
-                        raise RequestFailed(end.get("code", "failed"), end.get("error", "no reason was given"))
-                    return frame
-                case Exception() as problem:
-                    self._problem = problem
+            if frame := self._read(self._arrived.get()):
+                return frame
         raise self._problem

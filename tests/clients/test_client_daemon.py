@@ -180,3 +180,20 @@ def test_an_exception_ends_the_daemon_without_waiting() -> None:
         client.start([1], total=4000)
         raise KeyError
     assert time.monotonic() - begin < 5
+
+
+def test_restart_is_the_next_start() -> None:
+    with Client.spawn(NULL, restart=True) as client:
+        live = client.start([1], total=8, quantum=1)
+        assert len(live.turn()) == 1
+        assert client.process
+        os.kill(client.process.pid, signal.SIGKILL)
+        with pytest.raises(DaemonGone):
+            live.turn()
+        with pytest.raises(DaemonGone):
+            client.command("PING")
+        tokens: list[int] = []
+        in_threads([lambda: tokens.extend(client.start([1], total=8))] * 4)
+        assert len(tokens) == 32
+        assert client.ready["model"] == "null"
+        assert live.cancel() is False
