@@ -12,17 +12,22 @@ import asyncio
 from asyncio import Future, StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from ..protocol import FrameReader
+from .answer import Prompt, Stops
 from .async_process import AsyncDaemonProcess
 from .async_stream import AsyncStream
 from .decoded import decoded
 from .desk import Body, Desk, Watch, one_command
 from .errors import DaemonGone
-from .start_line import start_line
+from .generation import AsyncGeneration
+from .start_line import GenerateOptions, StartOptions, start_line
 
 PIECE = 1 << 16
+
+if TYPE_CHECKING:
+    from .model_text import ModelText
 
 
 class AsyncClient:
@@ -39,6 +44,7 @@ class AsyncClient:
         self._respawn: Callable[[], Awaitable[AsyncDaemonProcess]] | None = None
         self._respawning = asyncio.Lock()
         self._closed = False
+        self._text: ModelText | None = None
         self._attach(commands, frames, process)
 
     @classmethod
@@ -75,7 +81,7 @@ class AsyncClient:
         *,
         slot: int | None = None,
         req_id: int | None = None,
-        **options: Any,
+        **options: Unpack[StartOptions],
     ) -> AsyncStream:
         """Starts a request; `options` are those of START (temp, seed, stop, hash …). The id is one that is free.
         Cancelling this call cancels the request."""
@@ -95,6 +101,39 @@ class AsyncClient:
             stream.abandon()  # its terminal takes it off the table
             raise
         return stream
+
+    async def generate(
+        self,
+        prompt: Prompt,
+        max_tokens: int | None = None,
+        *,
+        stop: Stops = (),
+        quantum: int | None = None,
+        slot: int | None = None,
+        req_id: int | None = None,
+        **options: Unpack[GenerateOptions],
+    ) -> AsyncGeneration:
+        """Answers a text, chat messages (mappings with role and content) or token ids, in pieces of text:
+
+            answer = await client.generate([{"role": "user", "content": "Name a river."}], max_tokens=24, stop="\\n\\n")
+            async for piece in answer:
+                print(piece.text, end="")
+            print(answer.finish_reason, answer.usage["tokens"], answer.timings["tps"])
+
+        `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). Raises what
+        `start` does, ModelUnreadable and ChatRefused. Without a tokenizer, which ids do not need, the texts are empty.
+        """
+        await self._revive()
+        ready = await self.ready
+        from .model_text import ModelText  # with a tokenizer library, which only text needs
+
+        self._text = self._text or ModelText(ready["path"], ready["context"])
+        # a thread, because a tokenizer takes a while to read
+        order = await asyncio.to_thread(self._text.order, prompt, max_tokens, stop)
+        stream = await self.start(
+            order.ids, order.total, quantum, slot=slot, req_id=req_id, stop=order.stop_tokens, **options
+        )
+        return AsyncGeneration(stream, order.decoder, order.stop_strings)
 
     async def events(self) -> AsyncIterator[Body]:
         """The events that belong to no stream (drained …), as they come; ends when the client is closed."""

@@ -15,15 +15,20 @@ from functools import partial
 from io import BufferedReader
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Self, Unpack
 
 from ..protocol import FrameReader
+from .answer import Prompt, Stops
 from .decoded import decoded
 from .desk import Body, Desk, Watch, one_command
 from .errors import DaemonGone
+from .generation import Generation
 from .process import PIECE, DaemonProcess
-from .start_line import start_line
+from .start_line import GenerateOptions, StartOptions, start_line
 from .stream import Stream
+
+if TYPE_CHECKING:
+    from .model_text import ModelText
 
 
 class Client:
@@ -41,6 +46,7 @@ class Client:
         self._sending = Lock()  # held while a line is written: replies come in the order of lines
         self._state = Lock()  # of the desk; held for moments only, by the reader too
         self._closed = False
+        self._text: ModelText | None = None
         self._attach(commands, frames, process)
 
     @classmethod
@@ -77,7 +83,7 @@ class Client:
         *,
         slot: int | None = None,
         req_id: int | None = None,
-        **options: Any,
+        **options: Unpack[StartOptions],
     ) -> Stream:
         """Starts a request; `options` are those of START (temp, seed, stop, hash …). The id is one that is free."""
         self._revive()
@@ -93,6 +99,38 @@ class Client:
                 desk.forget(number)
             raise
         return stream
+
+    def generate(
+        self,
+        prompt: Prompt,
+        max_tokens: int | None = None,
+        *,
+        stop: Stops = (),
+        quantum: int | None = None,
+        slot: int | None = None,
+        req_id: int | None = None,
+        **options: Unpack[GenerateOptions],
+    ) -> Generation:
+        """Answers a text, chat messages (mappings with role and content) or token ids, in pieces of text:
+
+            answer = client.generate([{"role": "user", "content": "Name a river."}], max_tokens=24, stop="\\n\\n")
+            for piece in answer:
+                print(piece.text, end="")
+            print(answer.finish_reason, answer.usage["tokens"], answer.timings["tps"])
+
+        `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). Raises what
+        `start` does, ModelUnreadable and ChatRefused. Without a tokenizer, which ids do not need, the texts are empty.
+        """
+        self._revive()
+        ready = self.ready
+        from .model_text import ModelText  # with a tokenizer library, which only text needs
+
+        self._text = self._text or ModelText(ready["path"], ready["context"])
+        order = self._text.order(prompt, max_tokens, stop)
+        stream = self.start(
+            order.ids, order.total, quantum, slot=slot, req_id=req_id, stop=order.stop_tokens, **options
+        )
+        return Generation(stream, order.decoder, order.stop_strings)
 
     def events(self) -> Iterator[Body]:
         """The events that belong to no stream (drained …), as they come; ends when the client is closed."""

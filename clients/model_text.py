@@ -1,10 +1,72 @@
 """The tokenizer and the chat template of a model, whether it is a GGUF file or a Hugging Face folder."""
 
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple, cast
 
-from .chat import ChatTemplate
+from ..native.weights import ModelUnreadable
+from .answer import Prompt, Stops
+from .chat import ChatTemplate, Message
+from .detokenizer import Detokenizer
 from .folder_text import FolderTokenizer, folder_chat_template
 from .tokenizer import Tokenizer
+
+
+class Order(NamedTuple):
+    """What a prompt comes to: its ids, the total, the tokens and the strings that stop it, and what makes text of its
+    answer."""
+
+    ids: list[int]
+    total: int
+    stop_tokens: tuple[int, ...]
+    stop_strings: tuple[str, ...]
+    decoder: Detokenizer | None
+
+
+class ModelText:
+    """A model's tokenizer and chat template, each read when it is first needed."""
+
+    def __init__(self, path: str | None, context: int) -> None:
+        self._path = path
+        self._context = context
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | FolderTokenizer:
+        return open_tokenizer(self._file())
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        return open_chat_template(self._file())
+
+    def ids(self, prompt: Prompt) -> list[int]:
+        """A text as it is, control tokens included; messages through the chat template; ids unchanged."""
+        if isinstance(prompt, str):
+            return self.tokenizer.encode(prompt)
+        if prompt and isinstance(prompt[0], Mapping):
+            return self.tokenizer.encode(self.chat_template.render(cast(Sequence[Message], prompt)))
+        return list(cast(Sequence[int], prompt))
+
+    def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops) -> Order:
+        """Without `max_tokens`, an answer may take what the context leaves. Raises ModelUnreadable, ChatRefused."""
+        words = [stop] if isinstance(stop, str) else stop
+        strings = tuple(word for word in words if isinstance(word, str))
+        ids = self.ids(prompt)
+        total = max(1, self._context - len(ids)) if max_tokens is None else max_tokens
+        return Order(ids, total, tuple(w for w in words if isinstance(w, int)), strings, self._decoder(bool(strings)))
+
+    def _decoder(self, needed: bool) -> Detokenizer | None:
+        try:
+            return self.tokenizer.detokenizer()
+        except ModelUnreadable:
+            if needed:
+                raise
+            return None
+
+    def _file(self) -> str:
+        if self._path is None:
+            raise ModelUnreadable("the daemon has no model file to read text with: expected ids and no stop string")
+        return self._path
 
 
 def open_tokenizer(path: str | Path) -> Tokenizer | FolderTokenizer:

@@ -27,6 +27,7 @@ EXCEPTIONS = {
     "clients/tokenizer.py": {"paceline.native.weights"},
     "clients/chat.py": {"paceline.native.weights"},
     "clients/folder_text.py": {"paceline.native.weights"},
+    "clients/model_text.py": {"paceline.native.weights"},
     "clients/encode.py": {"paceline.native.weights"},
     "clients/frames.py": {"paceline.native.weights"},
 }

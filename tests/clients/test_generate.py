@@ -1,0 +1,150 @@
+"""generate, of both clients: text, ids and chat messages in, pieces of text out."""
+
+import asyncio
+import inspect
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paceline.clients.answer import Answer, Piece
+from paceline.clients.async_client import AsyncClient
+from paceline.clients.client import Client
+from paceline.clients.detokenizer import Detokenizer
+from paceline.clients.model_text import open_tokenizer
+from paceline.clients.received import Received, Token
+from paceline.native.weights import ModelUnreadable
+
+NULL = ["--engine", "null"]
+BYTES = [bytes([number]) for number in range(256)]
+QUESTION = [{"role": "user", "content": "Name three rivers of Europe."}]
+
+
+@pytest.fixture(scope="module")
+def client(demo_model: Path) -> Iterator[Client]:
+    with Client.spawn([str(demo_model)]) as client:
+        yield client
+
+
+def is_idle(client: Client) -> bool:
+    """Whether nothing is live once the step that runs now is over."""
+    for _ in range(100):
+        if not client.command("LIST_REQUESTS")["requests"]:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@given(st.binary(max_size=12), st.lists(st.sampled_from(["a", "é", "🙂", "b\n"]), max_size=2))
+def test_pieces_are_the_text_up_to_a_stop_string(data: bytes, stops: list[str]) -> None:
+    answer = Answer(Received(1), Detokenizer(BYTES), stops)
+    pieces = [answer._said(Token(byte, None)) for byte in data]
+    said = [piece for piece in (*pieces, answer._rest()) if piece]
+    text = data.decode("utf-8", "replace")
+    assert "".join(piece.text for piece in said) == min((text.split(stop)[0] for stop in stops), key=len, default=text)
+    assert all(piece.token == byte for piece, byte in zip(said, data, strict=False) if piece.token is not None)
+
+
+def test_text_ids_and_messages(client: Client, demo_model: Path) -> None:
+    tokenizer = open_tokenizer(demo_model)
+    answer = client.generate("Once upon a time", max_tokens=12, logprobs=2)
+    assert (answer.finish_reason, answer.usage, answer.timings) == (None, {}, {})
+    pieces = list(answer)
+    ids = [piece.token for piece in pieces if piece.token is not None]
+    assert "".join(piece.text for piece in pieces) == tokenizer.decode(ids)
+    assert ids == list(client.start(tokenizer.encode("Once upon a time"), total=12))
+    assert all(piece.logprob == dict(piece.top)[piece.token] for piece in pieces if piece.token is not None)
+    assert (answer.finish_reason, answer.usage["tokens"], len(answer.timings)) == ("length", 12, 4)
+    assert [piece.token for piece in client.generate(tokenizer.encode("Once upon a time"), 12)] == ids
+    said = "".join(piece.text for piece in client.generate(QUESTION, 32, temp=0.5, seed=4))
+    prompt = client._text.ids(QUESTION)  # type: ignore[union-attr]
+    assert tokenizer.decode(prompt).endswith("<|im_start|>assistant\n")
+    assert said == "".join(piece.text for piece in client.generate(prompt, 32, temp=0.5, seed=4))
+
+
+def test_a_stop_string_ends_the_request(client: Client) -> None:
+    whole = "".join(piece.text for piece in client.generate(QUESTION, 32))
+    stop = whole[9:16]  # across token borders
+    answer = client.generate(QUESTION, 2000, stop=[stop, "never said"])
+    assert "".join(piece.text for piece in answer) == whole[: whole.index(stop)]
+    assert (answer.finish_reason, answer.stop_string) == ("stop", stop)
+    assert answer.usage["tokens"] < 60
+    assert is_idle(client)
+    token = next(client.generate(QUESTION, 1)).token
+    assert token is not None
+    answer = client.generate(QUESTION, 32, stop=[token])
+    assert (list(answer), answer.finish_reason, answer.stop_string) == ([], "stop", None)
+
+
+def test_leaving_it_cancels(client: Client) -> None:
+    for _ in client.generate("One", 1000):
+        break
+    assert is_idle(client)
+    with client.generate("Two", 1000) as answer:
+        next(answer)
+    assert answer.finish_reason == "cancelled"
+    answer.close()
+    assert list(answer) == []
+    assert is_idle(client)
+
+
+def test_without_a_tokenizer_there_is_no_text() -> None:
+    with Client.spawn(NULL) as client:
+        answer = client.generate([1, 2, 3])
+        assert next(answer) == Piece(16112, "")
+        assert sum(1 for _ in answer) == client.ready["context"] - 4
+        for prompt, stop in (("text", ()), (QUESTION, ()), ([1], "stop")):
+            with pytest.raises(ModelUnreadable, match="expected ids and no stop string"):
+                client.generate(prompt, 1, stop=stop)
+        with pytest.raises(ValueError):
+            client.generate([1], 0)
+
+
+def test_asyncio_gives_the_same(client: Client, demo_model: Path) -> None:
+    expected = list(client.generate(QUESTION, 24, logprobs=1))
+
+    async def work() -> None:
+        async with asyncio.timeout(60), await AsyncClient.spawn([str(demo_model)]) as client:
+            answer = await client.generate(QUESTION, 24, logprobs=1)
+            assert [piece async for piece in answer] == expected
+            assert (answer.finish_reason, answer.usage["tokens"]) == ("length", 24)
+            text = "".join(piece.text for piece in expected)
+            stop = text[9:16]
+            async with await client.generate(QUESTION, 2000, stop=stop) as answer:
+                assert "".join([piece.text async for piece in answer]) == text[: text.index(stop)]
+                assert (answer.finish_reason, answer.stop_string) == ("stop", stop)
+            async for _ in await client.generate("One", 1000):
+                break
+            for _ in range(100):
+                if not (live := (await client.command("LIST_REQUESTS"))["requests"]):
+                    break
+                await asyncio.sleep(0.02)
+            assert live == []
+
+    asyncio.run(work())
+
+
+def test_the_examples_run(client: Client, demo_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run: dict[str, Any] = {"client": client}
+    exec(example(Client.generate), run)
+    assert run["answer"].finish_reason in ("eos", "length", "stop")
+    first = capsys.readouterr().out
+
+    async def work() -> None:
+        async with asyncio.timeout(60), await AsyncClient.spawn([str(demo_model)]) as client:
+            names: dict[str, Any] = {"client": client}
+            exec("async def main(client):\n" + textwrap.indent(example(AsyncClient.generate), "    "), names)
+            await names["main"](client)
+
+    asyncio.run(work())
+    assert capsys.readouterr().out.split()[:-1] == first.split()[:-1]  # all but the tokens per second
+
+
+def example(function: object) -> str:
+    """The indented block of a docstring."""
+    lines = (inspect.getdoc(function) or "").splitlines()
+    return textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
