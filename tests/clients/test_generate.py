@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Iterator
@@ -11,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paceline.clients import async_client
+from paceline.clients import client as blocking_client
 from paceline.clients.answer import Answer, Piece
 from paceline.clients.async_client import AsyncClient
 from paceline.clients.client import Client
@@ -142,6 +146,23 @@ def test_the_examples_run(client: Client, demo_model: Path, capsys: pytest.Captu
 
     asyncio.run(work())
     assert capsys.readouterr().out.split()[:-1] == first.split()[:-1]  # all but the tokens per second
+
+
+def test_the_examples_of_the_modules_run(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(example(blocking_client), {"Client": Client})
+    first = capsys.readouterr().out
+    names: dict[str, Any] = {"AsyncClient": AsyncClient}
+    exec("async def main():\n" + textwrap.indent(example(async_client), "    "), names)
+    asyncio.run(names["main"]())
+    assert (len(first.split()), capsys.readouterr().out) == (16, first)
+
+
+def test_the_block_of_the_readme(client: Client) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    block = text.partition("```python\n")[2].partition("```\n")[0]
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, encoding="utf-8", timeout=120)
+    expected = client.generate([{"role": "user", "content": "Name three rivers."}], max_tokens=24)
+    assert (done.returncode, done.stdout) == (0, "".join(piece.text for piece in expected)), done.stderr
 
 
 def example(function: object) -> str:
