@@ -25,10 +25,10 @@ class Piece(NamedTuple):
 class Answer:
     """`stop_string` is the one that ended it, if one did."""
 
-    def __init__(self, received: Received, decoder: Detokenizer | None, stops: Sequence[str]) -> None:
+    def __init__(self, received: Received, decoder: Detokenizer | None, strings: StopStrings) -> None:
         self._received = received
         self._decoder = decoder
-        self._strings = StopStrings(stops)
+        self._strings = strings
 
     @property
     def finish_reason(self) -> str | None:

@@ -1,6 +1,6 @@
 """Answers as iterators: of pieces for a thread, and for asyncio."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from threading import Thread
 from typing import Self
@@ -9,14 +9,15 @@ from .answer import Answer, Piece
 from .async_stream import AsyncStream
 from .detokenizer import Detokenizer
 from .errors import DaemonGone, Refused, RequestFailed
+from .stop_strings import StopStrings
 from .stream import Stream
 
 
 class Generation(Answer):
     """An iterator of pieces. `close`, leaving `with`, and dropping it before its end cancel the request."""
 
-    def __init__(self, stream: Stream, decoder: Detokenizer | None = None, stops: Sequence[str] = ()) -> None:
-        super().__init__(stream, decoder, stops)
+    def __init__(self, stream: Stream, decoder: Detokenizer | None, strings: StopStrings) -> None:
+        super().__init__(stream, decoder, strings)
         self.stream = stream
         self._tokens = stream.tokens()
 
@@ -57,8 +58,8 @@ class AsyncGeneration(Answer):
     """An asynchronous iterable of pieces. `aclose`, leaving `async with` or an iteration, and cancelling the task that
     iterates cancel the request."""
 
-    def __init__(self, stream: AsyncStream, decoder: Detokenizer | None = None, stops: Sequence[str] = ()) -> None:
-        super().__init__(stream, decoder, stops)
+    def __init__(self, stream: AsyncStream, decoder: Detokenizer | None, strings: StopStrings) -> None:
+        super().__init__(stream, decoder, strings)
         self.stream = stream
 
     async def __aiter__(self) -> AsyncGenerator[Piece, None]:

@@ -10,6 +10,7 @@ from .answer import Prompt, Stops
 from .chat import ChatTemplate, Message
 from .detokenizer import Detokenizer
 from .folder_text import FolderTokenizer, folder_chat_template
+from .stop_strings import StopStrings
 from .tokenizer import Tokenizer
 
 
@@ -20,7 +21,7 @@ class Order(NamedTuple):
     ids: list[int]
     total: int
     stop_tokens: tuple[int, ...]
-    stop_strings: tuple[str, ...]
+    stop_strings: StopStrings
     decoder: Detokenizer | None
 
 
@@ -48,12 +49,14 @@ class ModelText:
         return list(cast(Sequence[int], prompt))
 
     def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops) -> Order:
-        """Without `max_tokens`, an answer may take what the context leaves. Raises ModelUnreadable, ChatRefused."""
+        """Without `max_tokens`, an answer may take what the context leaves. Raises ValueError for an empty
+        stop string, ModelUnreadable, ChatRefused."""
         words = [stop] if isinstance(stop, str) else stop
-        strings = tuple(word for word in words if isinstance(word, str))
+        strings = [word for word in words if isinstance(word, str)]
         ids = self.ids(prompt)
         total = max(1, self._context - len(ids)) if max_tokens is None else max_tokens
-        return Order(ids, total, tuple(w for w in words if isinstance(w, int)), strings, self._decoder(bool(strings)))
+        tokens = tuple(word for word in words if isinstance(word, int))
+        return Order(ids, total, tokens, StopStrings(strings), self._decoder(needed=bool(strings)))
 
     def _decoder(self, needed: bool) -> Detokenizer | None:
         try:

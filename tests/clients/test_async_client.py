@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from paceline.clients.async_client import AsyncClient
 from paceline.clients.async_stream import AsyncStream
 from paceline.clients.errors import DaemonGone, Refused, RequestFailed
+from paceline.protocol import CANCELLED, Frame, Message, encode_tagged
 
 NULL = ["--engine", "null"]
 SLOW = [*NULL, "--fault", "slow:5"]
@@ -190,3 +192,34 @@ def test_close_does_not_wait_for_ever() -> None:
         assert stream.end is not None and stream.end["reason"] == "cancelled"
 
     with_client(work, SLOW)
+
+
+def test_attached_to_a_pair_of_streams() -> None:
+    seen: list[object] = []
+
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        peer_reads, peer_writes = await asyncio.open_connection(sock=theirs)
+        frames, commands = await asyncio.open_connection(sock=ours)
+        client = AsyncClient(commands, frames, watch=seen.append)
+        starting = asyncio.create_task(client.start([1], 8, req_id=3))
+        assert await peer_reads.readline() == b"REQ 3 START ids:1 8\n"
+        peer_writes.write(encode_tagged([Message(3, {"re": 1, "ok": True}), Frame(3, 7), Frame(3, 8)]))
+        stream = await starting
+        assert [token.id for token in await stream.some()] == [7, 8]
+        closing = asyncio.create_task(stream.aclose())
+        assert await peer_reads.readline() == b"CANCEL 3\n"
+        end = Message(3, {"event": "end", "req": 3, "reason": "cancelled"})
+        peer_writes.write(encode_tagged([Message(0, {"re": 2, "ok": True}), end, Frame(3, CANCELLED)]))
+        await closing
+        assert stream.end == end.body
+        waiting = asyncio.create_task(client.command("PING"))
+        assert await peer_reads.readline() == b"PING\n"
+        peer_writes.write(b"no frames at all")
+        with pytest.raises(DaemonGone, match="its frame stream is broken: offset"):
+            await waiting
+        peer_writes.close()
+        assert await client.close(1.0) is None
+        assert len(seen) == 7 and isinstance(seen[-1], DaemonGone)
+
+    asyncio.run(asyncio.wait_for(run(), 20))

@@ -21,6 +21,7 @@ from paceline.clients.client import Client
 from paceline.clients.detokenizer import Detokenizer
 from paceline.clients.model_text import open_tokenizer
 from paceline.clients.received import Received, Token
+from paceline.clients.stop_strings import StopStrings
 from paceline.native.weights import ModelUnreadable
 
 NULL = ["--engine", "null"]
@@ -45,7 +46,7 @@ def is_idle(client: Client) -> bool:
 
 @given(st.binary(max_size=12), st.lists(st.sampled_from(["a", "é", "🙂", "b\n"]), max_size=2))
 def test_pieces_are_the_text_up_to_a_stop_string(data: bytes, stops: list[str]) -> None:
-    answer = Answer(Received(1), Detokenizer(BYTES), stops)
+    answer = Answer(Received(1), Detokenizer(BYTES), StopStrings(stops))
     pieces = [answer._said(Token(byte, None)) for byte in data]
     said = [piece for piece in (*pieces, answer._rest()) if piece]
     text = data.decode("utf-8", "replace")
@@ -106,6 +107,9 @@ def test_without_a_tokenizer_there_is_no_text() -> None:
                 client.generate(prompt, 1, stop=stop)
         with pytest.raises(ValueError):
             client.generate([1], 0)
+        with pytest.raises(ValueError, match="a stop string is empty"):
+            client.generate([1], 1, stop="")
+        assert is_idle(client)
 
 
 def test_asyncio_gives_the_same(client: Client, demo_model: Path) -> None:

@@ -1,0 +1,99 @@
+"""The desk and the log, by properties: whatever order things come in, everybody gets what is theirs."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paceline.clients.desk import Body, Desk
+from paceline.clients.errors import DaemonGone, Refused
+from paceline.clients.process import KEPT_LINES, LogTail
+from paceline.protocol import DONE, Frame, Item, Message
+
+
+class Basket:
+    def __init__(self) -> None:
+        self.items: list[Item | DaemonGone] = []
+
+    def deliver(self, item: Item | DaemonGone) -> None:
+        self.items.append(item)
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["line", "reply", "refusal", "token", "event", "end"]), st.integers(1, 3)))
+
+
+@given(STEPS)
+def test_everybody_gets_what_is_theirs_until_all_is_over(steps: Sequence[tuple[str, int]]) -> None:
+    events: list[Body | DaemonGone] = []
+    ready: Future[Body] = Future()
+    desk: Desk[Basket] = Desk(ready, events.append)
+    baskets: dict[int, Basket] = {}
+    expected: dict[int, list[Item | DaemonGone]] = {}
+    closed: list[tuple[Basket, list[Item | DaemonGone]]] = []
+    replies: list[Future[Body]] = []
+    answered = strays = 0
+    for kind, req_id in steps:
+        item: Item = Frame(req_id, 7) if kind == "token" else Message(req_id, {"event": "logprobs"})
+        if kind == "line":
+            replies.append(Future())
+            desk.line(replies[-1])
+            if req_id not in baskets:
+                baskets[req_id], expected[req_id] = Basket(), []
+                desk.open(req_id, baskets[req_id])
+            else:
+                with pytest.raises(Refused, match="duplicate_request"):
+                    desk.open(req_id, Basket())
+        elif kind in ("reply", "refusal"):
+            if answered < len(replies):
+                answered += 1
+                body: dict[str, Any] = {"re": answered, "ok": kind == "reply", "code": "stale", "error": "no"}
+                desk.take(Message(0, body))
+                assert sum(reply.done() for reply in replies) == answered
+                assert isinstance(replies[answered - 1].exception(), Refused) is (kind == "refusal")
+        elif kind == "end":
+            desk.take(Frame(req_id, DONE))
+            if req_id in baskets:
+                closed.append((baskets.pop(req_id), [*expected.pop(req_id), Frame(req_id, DONE)]))
+        else:
+            desk.take(item)
+            if req_id in baskets:
+                expected[req_id].append(item)
+            else:
+                strays += kind == "event"
+        assert desk.free_id() not in baskets
+    gone = DaemonGone("gone")
+    desk.give_up(gone)
+    assert all(basket.items == items for basket, items in closed)
+    assert all(basket.items == [*expected[req_id], gone] for req_id, basket in baskets.items())
+    assert all(reply.exception() is gone for reply in replies[answered:])
+    assert ready.exception() is gone and len(events) == strays + 1 and events[-1] is gone
+    with pytest.raises(DaemonGone):
+        desk.line(Future())
+
+
+@given(st.integers(0, 3), st.integers(0, 5))
+def test_a_reply_to_another_line_makes_no_sense(lines: int, answered: int) -> None:
+    desk: Desk[Basket] = Desk(Future(), print)
+    for _ in range(lines):
+        desk.line(Future())
+    if answered == 1 and lines:
+        desk.take(Message(0, {"re": 1, "ok": True}))
+    else:
+        with pytest.raises(ValueError, match=f"a reply to line {answered} came, expected one to"):
+            desk.take(Message(0, {"re": answered, "ok": True}))
+
+
+@given(st.lists(st.text("ab\r\n", max_size=6).map(str.encode)))
+def test_a_log_has_the_same_lines_however_it_is_cut(pieces: list[bytes]) -> None:
+    lines: list[str] = []
+    tail = LogTail(lines.append)
+    for piece in pieces:
+        if piece:
+            tail.feed(piece)
+    tail.feed(b"")
+    whole = b"".join(pieces).decode()
+    parts = whole.removesuffix("\n").split("\n") if whole else []
+    assert lines == [line.rstrip("\r").rpartition("\r")[2] for line in parts]
+    assert tail.told(3).split("\n") == ["the daemon ended with exit code 3", *lines[-KEPT_LINES:]]
