@@ -1,0 +1,91 @@
+"""Writes the results in benchmarks/serving.json into the table of README.md, between its two markers.
+
+python scripts/bench_serving_table.py [--check]      # --check: exit 1 if the table there is not that of the results
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "serving.json"
+BEGIN, END = "<!-- serving: scripts/bench_serving_table.py -->\n", "<!-- end of serving -->"
+NAMES = {"continuous": "Paceline", "static": "static batches", "llama.cpp": "llama.cpp's server"}
+
+
+def row(name: str, policy: str, result: dict[str, Any], ratio: dict[str, float] | None) -> str:
+    first, gap = result["first_token_ms"], result["gap_ms"]
+    later = f", {ratio['first_token_mean']:.1f}×" if ratio else ""
+    slower = f", {1 / ratio['tokens_per_second']:.2f}×" if ratio else ""
+    gaps = " / ".join(f"{gap[key]:,.0f}" for key in ("median", "p95", "max"))
+    return (
+        f"| {name} | {NAMES[policy]} | {first['mean']:,.0f} ({first['median']:,.0f}){later} | {gaps} | "
+        f"{result['tokens_per_second']:,.0f}{slower} |"
+    )
+
+
+def title(found: dict[str, Any]) -> str:
+    rate = found.get("requests_per_second")
+    return found["pattern"] + (f", {rate:.1f} a second" if rate else "")
+
+
+def newcomer(results: dict[str, Any]) -> str:
+    words = []
+    for policy, result in results.items():
+        before, until = result["gap_before_ms"], result["gap_until_first_token_ms"]
+        stall = f"{before['median']:,.0f} ms, then {until['median']:,.0f}, at most {until['max']:,.0f}"
+        words.append(f"{NAMES[policy]} {result['first_token_ms']['median']:,.0f} ms (gaps of the others: {stall})")
+    return f"- First token of a newcomer with 600 tokens into 15 that decode: {'; '.join(words)}."
+
+
+def prefix(found: dict[str, Any]) -> str:
+    text = (
+        f"- First token of a prompt of {found['prompt_tokens']:,}: {found['first_ms']['median']:,.0f} ms; of another "
+        f"with the same first {found['common_tokens']:,}: {found['second_ms']['median']:,.0f} ms "
+        f"({found['first_over_second']:.1f}×)"
+    )
+    if "llama.cpp_first_ms" in found:
+        first, second = (found[f"llama.cpp_{which}_ms"]["median"] for which in ("first", "second"))
+        text += f"; llama.cpp's server {first:,.0f} and {second:,.0f} ms"
+    bits = "has the same bits as" if found["same_logits_sha256"] else "DIFFERS from that"
+    return f"{text}. Each of its logits {bits} without reuse."
+
+
+def table(record: dict[str, Any]) -> str:
+    machine = record["machine"]
+    peer = machine.get("llama-cpp-python")
+    versions = f"llama.cpp's server as in llama-cpp-python {peer}" if peer else "llama.cpp's server was not measured"
+    rows = [
+        f"{record['model']}, {record['slots']} slots, {record['threads']} threads of an {machine['processor']} (family "
+        f"{machine['family']}, {', '.join(machine['flags'])}), {versions}, {record['date']}. Prompts of 16 to 256 "
+        "tokens, totals of 16 to 256. Static batches are formed of those who wait when the last batch has ended, up to "
+        f"{record['static_batch']}, on the same engine. First token since arrival: mean (median); gaps "
+        "between tokens: median / 95th percentile / largest; × is times Paceline's.\n",
+        "| requests | | first token, ms | gaps, ms | tokens per second |",
+        "|---|---|---|---|---|",
+    ]
+    for found in record["patterns"]:
+        for place, (policy, result) in enumerate(found["results"].items()):
+            rows.append(row("" if place else title(found), policy, result, found["ratios"].get(policy)))
+    rows += ["", newcomer(record["newcomer"]), prefix(record["prefix"])]
+    rows.append("\n![Who waited for how long](benchmarks/serving.svg)")
+    return "\n".join(rows) + "\n"
+
+
+def main() -> int:
+    if not RESULTS.exists():
+        sys.exit(f"no {RESULTS}: run scripts/bench_serving.py --json {RESULTS.relative_to(ROOT)} first")
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    updated = f"{before}{BEGIN}{table(json.loads(RESULTS.read_text()))}{END}{after}"
+    if "--check" in sys.argv[1:]:
+        return int(updated != text)
+    readme.write_text(updated)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
