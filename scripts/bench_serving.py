@@ -8,7 +8,7 @@ Real processes with 16 slots and greedy decoding. Prompts of random ids, 16 to 2
 to 256; seeded, and the same for everyone. What static means: bench_arrivals.py; its batches have up to --batch members.
 
 Patterns: 8 and 16 requests at once; Poisson arrivals at 70 % of the requests a second that Paceline serves when 32
-come at once, in rounds of 8 and of 48, and at 70 % of what the peer serves; 15 that decode and a newcomer with 600
+come at once, in rounds of 8 and of 48, and 24 at 70 % of what the peer serves; 15 that decode and a newcomer with 600
 tokens; a second prompt that shares its first 1,000 tokens with one before. No prompt is reused but in the last.
 """
 
@@ -184,8 +184,8 @@ def bench(model: Path, threads: int, binary: Path | None, rounds: int, batch: in
     one(f"{long}, Poisson", lambda: traffic.poisson(long, rate), 1, requests_per_second=round(rate, 2))
     if peer:
         slow = LOAD * capacity(peer, traffic, 8 if quick else 16)
-        slow_name = f"{long}, Poisson at llama.cpp's rate"
-        one(slow_name, lambda: traffic.poisson(long, slow), 1, requests_per_second=round(slow, 2))
+        slow_name = f"{long // 2}, Poisson at llama.cpp's rate"
+        one(slow_name, lambda: traffic.poisson(long // 2, slow), 1, requests_per_second=round(slow, 2))
     record |= {"patterns": patterns, "newcomer": newcomer(policies, traffic, rounds)}
     print("\na newcomer with 600 tokens into 15", json.dumps(record["newcomer"], indent=1), sep="\n")
     record["prefix"] = prefix(reusing, daemon, peer, traffic, 2 * rounds)
