@@ -77,8 +77,7 @@ class Daemon:
         self.process.commands.flush()
 
     def close(self) -> None:
-        self.process.commands.close()
-        self.process.stop(PATIENCE)
+        self.process.stop(0.0)
 
     def _read(self, ready: SimpleQueue[dict[str, Any]]) -> None:
         reader = FrameReader()
@@ -118,6 +117,7 @@ class LlamaServer:
         deadline = time.monotonic() + PATIENCE
         while not self._healthy():
             if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
                 raise SystemExit(f"{binary}: it is not ready; exit code {self.process.poll()}")
             time.sleep(0.1)
 
@@ -135,7 +135,7 @@ class LlamaServer:
             Thread(target=self._serve, args=(one.req_id, data), daemon=True).start()
 
     def close(self) -> None:
-        self.process.terminate()
+        self.process.kill()
         self.process.wait(PATIENCE)
 
     def _serve(self, req_id: int, data: bytes) -> None:

@@ -16,8 +16,11 @@ import argparse
 import json
 import multiprocessing
 import re
+import signal
+import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import pairwise
@@ -152,9 +155,21 @@ def prefix(daemon: Daemon, cold: Daemon, peer: Server | None, traffic: Traffic, 
 
 
 def bench(model: Path, threads: int, binary: Path | None, rounds: int, batch: int, quick: bool) -> dict[str, Any]:
-    daemon = Daemon(model, threads, "--no-reuse")
-    reusing = Daemon(model, threads)
-    peer = LlamaServer(binary, model, threads) if binary else None
+    with ExitStack() as servers:
+        daemon = Daemon(model, threads, "--no-reuse")
+        servers.callback(daemon.close)
+        reusing = Daemon(model, threads)
+        servers.callback(reusing.close)
+        peer = LlamaServer(binary, model, threads) if binary else None
+        if peer:
+            servers.callback(peer.close)
+        facts = {"model": model.name, "threads": threads}
+        return facts | measure(daemon, reusing, peer, rounds, batch, quick)
+
+
+def measure(
+    daemon: Daemon, reusing: Daemon, peer: LlamaServer | None, rounds: int, batch: int, quick: bool
+) -> dict[str, Any]:
     traffic = Traffic(daemon.facts["vocab"], 1)
     policies: Policies = {"continuous": (daemon, None), "static": (daemon, batch)}
     if peer:
@@ -164,8 +179,6 @@ def bench(model: Path, threads: int, binary: Path | None, rounds: int, batch: in
     record: dict[str, Any] = {
         "benchmark": "bench_serving",
         "date": time.strftime("%Y-%m-%d"),
-        "model": model.name,
-        "threads": threads,
         "slots": SLOTS,
         "static_batch": batch,
         "machine": describe_machine() | ({"llama-cpp-python": version("llama-cpp-python")} if peer else {}),
@@ -190,8 +203,6 @@ def bench(model: Path, threads: int, binary: Path | None, rounds: int, batch: in
     print("\na newcomer with 600 tokens into 15", json.dumps(record["newcomer"], indent=1), sep="\n")
     record["prefix"] = prefix(reusing, daemon, peer, traffic, 2 * rounds)
     print("\na prompt whose first 1,000 tokens are known", json.dumps(record["prefix"], indent=1), sep="\n")
-    for server in (daemon, reusing, *([peer] if peer else [])):
-        server.close()
     return record
 
 
@@ -223,6 +234,7 @@ def main() -> None:
     binary = None if chosen.no_peer else find_llama_server(chosen.llama_server)
     if not binary:
         print("no llama-server: the peer is left out (scripts/build_llama_server builds it)")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # the servers end too
     rounds = 1 if chosen.quick else chosen.rounds
     record = bench(find_model(chosen.model), chosen.threads, binary, rounds, chosen.batch, chosen.quick)
     if chosen.json:
