@@ -1,11 +1,7 @@
-"""A request's life from START to its terminal: grants, tokens, parking, the end. The session says what happens; here
+"""A request's life from START to its terminal: admission, tokens, parking, the end. The session says what happens; here
 is what it means for the slots, the pages, the turns and the stream.
 
-A grant is how many tokens a request may still emit before it parks. It has at least one while it prefills or
-decodes, none while it is parked. Every grant that is spent before the total shows as a YIELD, also when a drain or
-auto regrants at once.
-
-`live` is in turn order: whom SCHED_STEP or a cut TARGET_STEP served goes to its tail.
+Every grant that is spent before the total shows as a YIELD, also when it is given anew at once.
 """
 
 from __future__ import annotations
@@ -13,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..protocol import CANCELLED, DONE, FAILED, YIELD, Frame, Item, Message, Refusal, Start
+from ..protocol import CANCELLED, DONE, FAILED, YIELD, Frame, Item, Refusal, Start
 from . import replies
 from .admission import Admission, FindOrigin
 from .cache import Cache
+from .grants import Grants
 from .limits import Limits
-from .plan import EngineInfo
+from .plan import EngineInfo, Row, RowFailure, RowResult
 from .requests import Follower, Request, State
 from .scheduler import Scheduler
 from .sharing import Sharing
@@ -36,16 +33,8 @@ class Lifecycle:
         self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens)
         self.sharing = Sharing()
         self.live: dict[int, Request] = {}
-        self.drains: list[tuple[int, int | None]] = []  # (REQ tag, most seats) of each drain that goes on
-        self.auto = limits.auto
+        self.grants = Grants(limits, self.live, self.scheduler)
         self.input_ended = False
-
-    @property
-    def seats(self) -> int:
-        most = self._limits.max_batch
-        if not self.drains:
-            return most
-        return min([most, *(limit for _, limit in self.drains if limit is not None)])
 
     def start(
         self,
@@ -66,7 +55,7 @@ class Lifecycle:
             raise Refusal(
                 "duplicate_request", f"request {start.req_id} is live ({state}): its id is free after its end"
             )
-        shares = self._limits.coalesce and self.auto and find_origin is None
+        shares = self._limits.coalesce and self.grants.auto and find_origin is None
         if shares and (row := self.sharing.find(start)) is not None:
             row.priority = max(row.priority, start.options.priority)
             self.counters.accepted += 1
@@ -105,36 +94,26 @@ class Lifecycle:
         if request.followers:
             raise Refusal("unsupported", f"the row of request {request.req_id} is shared: it is granted all it needs")
         self.sharing.withdraw(request)
-        return self.grant(request, count)
+        return self.grants.give(request, count)
 
-    def grant(self, request: Request, count: int) -> int:
-        """So many tokens more, at most what is left of its total; returns how many."""
-        granted = min(count, request.remaining - request.grant)
-        request.grant += granted
-        if request.state is State.PARKED:
-            request.state = State.DECODE
-            self.scheduler.enter(request)
-        return granted
+    def receive(
+        self, request: Request, row: Row, outcome: RowResult | RowFailure, company: int, now: float, items: list[Item]
+    ) -> None:
+        """What a step of `company` rows has brought for it."""
+        if isinstance(outcome, RowFailure):
+            items += self.end(request, "failed", now, code="step_failed", error=outcome.error)
+            return
+        request.steps += 1
+        request.step_rows += company
+        self._advance(request, row.position + len(row.tokens), items)
+        if row.outputs:
+            if request.digest is not None and outcome.logits is not None:
+                request.digest.update(outcome.logits)
+            if outcome.logprobs is not None:
+                items += replies.logprobs(request, outcome.tokens[0], outcome.logprobs[0])
+            self._emit(request, outcome.tokens[0], now, items)
 
-    def grant_next(self) -> Request | None:
-        """One quantum to the next parked request in turn."""
-        for request in self.live.values():
-            if request.state is State.PARKED:
-                self.grant(request, request.quantum)
-                self.rotate([request])
-                return request
-        return None
-
-    def rotate(self, served: list[Request]) -> None:
-        for request in served:
-            self.live[request.req_id] = self.live.pop(request.req_id)
-
-    def regrant_parked(self) -> None:
-        for request in self.live.values():
-            if request.state is State.PARKED:
-                self.grant(request, request.quantum)
-
-    def advance(self, request: Request, position: int, items: list[Item]) -> None:
+    def _advance(self, request: Request, position: int, items: list[Item]) -> None:
         """A step has fed it up to `position`."""
         request.position = position
         self.cache.advance(request)
@@ -144,7 +123,7 @@ class Lifecycle:
             request.stops.pop()
             self.cache.keep_state(request)
 
-    def emit(self, request: Request, token: int, now: float, items: list[Item]) -> None:
+    def _emit(self, request: Request, token: int, now: float, items: list[Item]) -> None:
         """A prediction for `request`: its next token, or its end."""
         if request.state is State.PREFILL:
             request.state = State.DECODE
@@ -223,8 +202,7 @@ class Lifecycle:
             items.append(replies.admitted(request))
             self._enter(request, items)
         if not self.live:
-            items += (Message(req_id, {"event": "drained"}) for req_id, _ in self.drains)
-            self.drains.clear()
+            items += self.grants.end_drains()
         return items
 
     def _enter(self, request: Request, items: list[Item]) -> None:
@@ -251,9 +229,9 @@ class Lifecycle:
     def _spent(self, request: Request, now: float, items: list[Item]) -> None:
         items.append(Frame(request.req_id, YIELD))
         items += (Frame(follower.req_id, YIELD) for follower in request.followers)
-        if self.auto or self.drains or request.followers:
+        if self.grants.anew(request):
             request.grant = 0
-            self.grant(request, request.quantum)
+            self.grants.give(request, request.quantum)
         elif self.input_ended:
             items += self.end(request, "cancelled", now)
         else:

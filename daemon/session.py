@@ -50,7 +50,7 @@ from ..protocol import (
 from . import replies, snapshot_commands
 from .lifecycle import Lifecycle
 from .limits import Limits
-from .plan import EngineInfo, Plan, PlanKind, Row, RowFailure, StepResult
+from .plan import EngineInfo, Plan, PlanKind, Row, StepResult
 from .replies import Body
 from .saved import Loaded
 from .snapshots import Snapshot as Kept
@@ -104,7 +104,7 @@ class Session:
     def next_step(self, now: float) -> Plan | None:
         lifecycle = self.lifecycle
         if self._target is None:
-            shares = lifecycle.scheduler.step(lifecycle.seats)
+            shares = lifecycle.scheduler.step(lifecycle.grants.seats)
             if not shares:
                 return self.moves() if lifecycle.cache.moves else None
             for request, _ in shares:
@@ -160,14 +160,13 @@ class Session:
             case Cancel(target, slot):
                 return {"state": lifecycle.cancel(target, slot, now, effects).value}
             case SchedStep():
-                granted = lifecycle.grant_next()
+                granted = lifecycle.grants.give_next()
                 return {"req": granted and granted.req_id}
             case SchedDrain() | BatchDrain():
-                return self._drain(command)
+                lifecycle.grants.drain(command.req_id, command.limit if isinstance(command, BatchDrain) else None)
+                return {"live": len(self.live) + len(lifecycle.sharing.followers)}
             case Auto(on):
-                lifecycle.auto = on
-                if on:
-                    lifecycle.regrant_parked()
+                lifecycle.grants.switch_auto(on)
                 return {}
             case BatchPeek(limit):
                 return peek(*choose(self.live.values(), self._most(limit), tail=False))
@@ -201,12 +200,6 @@ class Session:
             case _:
                 raise TypeError(f"the snapshot {command.path} has not been read")
 
-    def _drain(self, command: SchedDrain | BatchDrain) -> Body:
-        limit = command.limit if isinstance(command, BatchDrain) else None
-        self.lifecycle.drains.append((command.req_id, limit))
-        self.lifecycle.regrant_parked()
-        return {"live": len(self.live) + len(self.lifecycle.sharing.followers)}
-
     def _most(self, limit: int | None) -> int:
         """A step by hand takes everyone who has a token pending, whatever --max-batch is."""
         return limit or len(self.live)
@@ -217,7 +210,7 @@ class Session:
         if not taken:
             return target.nothing()
         if kind is PlanKind.TARGET and any(request.pending is not None for request in skipped):
-            self.lifecycle.rotate(taken)
+            self.lifecycle.grants.rotate(taken)
         self._target = target
         return None
 
@@ -229,18 +222,7 @@ class Session:
             if request is None or request.slot != row.slot or request.epoch != row.epoch:
                 self.counters.stale_results += 1
                 continue
-            if isinstance(outcome, RowFailure):
-                items += lifecycle.end(request, "failed", now, code="step_failed", error=outcome.error)
-                continue
-            request.steps += 1
-            request.step_rows += len(rows)
-            lifecycle.advance(request, row.position + len(row.tokens), items)
-            if row.outputs:
-                if request.digest is not None and outcome.logits is not None:
-                    request.digest.update(outcome.logits)
-                if outcome.logprobs is not None:
-                    items += replies.logprobs(request, outcome.tokens[0], outcome.logprobs[0])
-                lifecycle.emit(request, outcome.tokens[0], now, items)
+            lifecycle.receive(request, row, outcome, len(rows), now, items)
 
     def _give_up(self, ends: list[Item], now: float) -> list[Item]:
         self.lifecycle.input_ended = True

@@ -51,7 +51,7 @@ def test_each_line_is_answered_once_and_nothing_is_left_over(lines: list[str]) -
         values = parent.write(line) + parent.read()
         if line in SILENT[:-1]:
             assert values == []
-        elif line in DRAINS or parent.driver.session.lifecycle.auto:
+        elif line in DRAINS or parent.driver.session.lifecycle.grants.auto:
             assert all(value >= 0 or value in (YIELD, DONE) for value in values)
             assert line in SILENT or values[-1] == DONE
         else:

@@ -261,7 +261,7 @@ def test_a_batch_drain_caps_the_seats_while_it_goes_on() -> None:
     assert max(len(plan.batches[0]) for plan in driver.plans) == 2
     for req_id in (1, 2, 3, 4):
         assert tokens_of(driver.items, req_id) == alone(f"REQ {req_id} START ids:{req_id} 9")
-    assert driver.session.lifecycle.seats == 4
+    assert driver.session.lifecycle.grants.seats == 4
 
 
 def test_auto_regrants_until_it_is_off() -> None:

@@ -345,7 +345,7 @@ def nothing_is_left(session: Session) -> None:
     session.check()
     assert not lifecycle.live
     assert not lifecycle.cache.commits
-    assert not lifecycle.drains
+    assert not lifecycle.grants.drains
     assert lifecycle.scheduler.idle
     assert session.counters.stale_results == 0
 
