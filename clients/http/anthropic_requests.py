@@ -1,0 +1,54 @@
+"""The body of /v1/messages, read."""
+
+from typing import Any, Final
+
+from .asked import MOST_STOPS, Asked, Chat
+from .fields import Fields
+from .openai_requests import WHOLE, text_of
+from .refused import wrong
+
+UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
+    "tools": ([],),
+    "tool_choice": ({"type": "none"},),
+    "thinking": ({"type": "disabled"},),
+    "output_config": ({},),
+    "output_format": (),
+    "container": (),
+    "mcp_servers": ([],),
+}
+
+
+def read_message(body: object) -> Asked:
+    fields = Fields(body)
+    fields.refuse(UNSUPPORTED)
+    fields.text("model")
+    fields.needed("max_tokens")
+    given = fields.needed("messages")
+    if not isinstance(given, list) or not given:
+        raise wrong("messages", "expected a list of at least one message", "invalid_type")
+    messages = [_message(Fields(one, f"messages[{number}]")) for number, one in enumerate(given)]
+    if messages[-1]["role"] != "user":
+        raise wrong("messages", "an answer that is begun already is not supported: the last must be the user's")
+    system = fields.value("system")
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": text_of(system, "system")})
+    temp, top_p = fields.real("temperature", 0, 1), fields.real("top_p", 0, 1)
+    options = {
+        "temp": 1.0 if temp is None else temp,
+        "top_p": None if top_p is None else max(top_p, 1e-6),
+        "top_k": fields.integer("top_k", 0, WHOLE),
+    }
+    return Asked(
+        prompts=(Chat(tuple(messages)),),
+        most=fields.integer("max_tokens", 1, WHOLE),
+        options={name: value for name, value in options.items() if value is not None},
+        stop=fields.texts("stop_sequences", MOST_STOPS, one=False),
+        stream=fields.flag("stream") or False,
+    )
+
+
+def _message(fields: Fields) -> dict[str, str]:
+    role = fields.needed("role")
+    if role not in ("user", "assistant"):
+        raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected user or assistant")
+    return {"role": role, "content": text_of(fields.needed("content"), fields.path("content"))}

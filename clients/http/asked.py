@@ -1,0 +1,52 @@
+"""What a request asks for, whichever shape it came in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MOST_ANSWERS: Final = 16
+MOST_STOPS: Final = 16
+SEEDS: Final = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """`messages` are what a chat template takes: a role and a text each."""
+
+    messages: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Each prompt is answered `n` times. `most` is the number of tokens of one answer, None for what room there is.
+    `options` are those of START. `logprobs` is how many of the likeliest to tell beside each token, None for nothing
+    at all; `usage` is whether a stream ends with the counts."""
+
+    prompts: tuple[Text | Ids | Chat, ...]
+    most: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stop: tuple[str, ...] = ()
+    n: int = 1
+    stream: bool = False
+    usage: bool = False
+    logprobs: int | None = None
+    echo: bool = False
+
+    def start_options(self, answer: int) -> dict[str, Any]:
+        """Of the answer of this number: with a seed, each answer to a prompt has one of its own."""
+        options = dict(self.options)
+        if "seed" in options:
+            options["seed"] = (options["seed"] + answer % self.n) % SEEDS
+        if self.logprobs is not None:
+            options["logprobs"] = max(1, self.logprobs)  # with 0 the daemon would not tell the token's own either
+        return options

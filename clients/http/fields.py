@@ -1,0 +1,98 @@
+"""The fields of a JSON object, read with their types: what is there and wrong is refused by its name, what nobody asks
+for is ignored. null is as good as absent."""
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any
+
+from .refused import HttpRefused, wrong
+
+SHOWN = 60  # characters of a wrong value that an error repeats
+
+
+class Fields:
+    def __init__(self, body: object, within: str = "") -> None:
+        """`within` is the path of the object in the body, for errors."""
+        if not isinstance(body, dict):
+            raise HttpRefused(400, f"{within or 'the body'}: expected a JSON object", within or None, "invalid_type")
+        self._body: Mapping[str, Any] = body
+        self._within = within
+
+    def path(self, name: str) -> str:
+        return f"{self._within}.{name}" if self._within else name
+
+    def value(self, name: str) -> Any:
+        """As it is; None if absent."""
+        return self._body.get(name)
+
+    def needed(self, name: str) -> Any:
+        value = self.value(name)
+        if value is None:
+            raise wrong(self.path(name), "is missing", "missing_required_parameter")
+        return value
+
+    def integer(self, name: str, least: int, most: int) -> int | None:
+        value = self.value(name)
+        if value is None:
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._mistyped(name, "a whole number")
+        if not least <= value <= most:
+            raise wrong(self.path(name), f"{shown(value)} is not from {least} to {most}")
+        return value
+
+    def real(self, name: str, least: float, most: float) -> float | None:
+        value = self.value(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._mistyped(name, "a number")
+        if not (least <= value <= most and isfinite(value)):
+            raise wrong(self.path(name), f"{shown(value)} is not from {least:g} to {most:g}")
+        return float(value)
+
+    def flag(self, name: str) -> bool | None:
+        value = self.value(name)
+        if value is not None and not isinstance(value, bool):
+            raise self._mistyped(name, "true or false")
+        return value
+
+    def text(self, name: str) -> str | None:
+        value = self.value(name)
+        if value is not None and not isinstance(value, str):
+            raise self._mistyped(name, "a string")
+        return value
+
+    def texts(self, name: str, most: int, one: bool = True) -> tuple[str, ...]:
+        """A list of strings, or with `one` a string alone; none of them empty."""
+        value = self.value(name)
+        if value is None:
+            return ()
+        words = [value] if one and isinstance(value, str) else value
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise self._mistyped(name, "a string or a list of strings" if one else "a list of strings")
+        if len(words) > most:
+            raise wrong(self.path(name), f"has {len(words)} strings, expected at most {most}")
+        if "" in words:
+            raise wrong(self.path(name), "an empty string, expected at least one character")
+        return tuple(words)
+
+    def refuse(self, names: Mapping[str, Iterable[Any]]) -> None:
+        """Refuses each of these fields that is there and asks for something: its harmless values are listed."""
+        for name, harmless in names.items():
+            value = self.value(name)
+            if value is not None and not any(type(value) is type(one) and value == one for one in harmless):
+                raise wrong(self.path(name), "is not supported", "unsupported_parameter")
+
+    def _mistyped(self, name: str, expected: str) -> HttpRefused:
+        return wrong(self.path(name), f"{shown(self.value(name))} is not {expected}", "invalid_type")
+
+
+def shown(value: Any) -> str:
+    """A scalar, shortened; of anything else just what it is."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"

@@ -1,0 +1,142 @@
+"""The answers of /v1/chat/completions and /v1/completions: whole ones, and a stream's chunks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .cutter import Delta, Likely
+
+Body = dict[str, Any]
+Spell = Callable[[int], bytes]
+REASONS: Final = {"eos": "stop", "stop": "stop", "length": "length"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """In tokens; `cached` are those of the prompt that were not computed again."""
+
+    prompt: int = 0
+    answer: int = 0
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole one. `reason` is the daemon's: eos, stop or length; `stopped` the stop string that ended it."""
+
+    text: str
+    reason: str
+    likely: tuple[Likely, ...] = ()
+    stopped: str | None = None
+
+
+class ChatShape:
+    """What differs between the two routes; this is the first one's. `spell` gives a token's bytes."""
+
+    name = "chat.completion"
+    chunk = "chat.completion.chunk"
+    prefix = "chatcmpl-"
+
+    def __init__(self, spell: Spell, logprobs: int | None) -> None:
+        self._spell = spell
+        self._logprobs = logprobs
+
+    def opening(self, index: int) -> list[Body]:
+        """The choices that a stream begins with."""
+        return [self._choice(index, {"delta": {"role": "assistant", "content": ""}}, None, None)]
+
+    def piece(self, index: int, delta: Delta) -> Body:
+        return self._choice(index, {"delta": {"content": delta.text}}, self._told(delta.likely), None)
+
+    def closing(self, index: int, reason: str) -> Body:
+        return self._choice(index, {"delta": {}}, None, REASONS[reason])
+
+    def whole(self, index: int, answer: Answer) -> Body:
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        return self._choice(index, {"message": message}, self._told(answer.likely), REASONS[answer.reason])
+
+    def _choice(self, index: int, content: Body, told: Body | None, reason: str | None) -> Body:
+        return {"index": index, **content, "logprobs": told, "finish_reason": reason}
+
+    def _told(self, likely: Sequence[Likely]) -> Body | None:
+        if self._logprobs is None:
+            return None
+        entries = []
+        for one in likely:
+            top = [self._entry(token, logprob) for token, logprob in one.top[: self._logprobs]]
+            entries.append(self._entry(one.token, one.logprob) | {"top_logprobs": top})
+        return {"content": entries, "refusal": None}
+
+    def _entry(self, token: int, logprob: float) -> Body:
+        spelled = self._spell(token)
+        return {"token": spelled.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(spelled)}
+
+
+class CompletionShape:
+    """The second one's. Offsets are characters from the beginning of the text, one counter for each choice."""
+
+    name = "text_completion"
+    chunk = "text_completion"
+    prefix = "cmpl-"
+
+    def __init__(self, spell: Spell, logprobs: int | None) -> None:
+        self._spell = spell
+        self._logprobs = logprobs
+        self._offsets: dict[int, int] = {}
+
+    def opening(self, index: int) -> list[Body]:
+        return []
+
+    def piece(self, index: int, delta: Delta) -> Body:
+        return self._choice(index, delta.text, self._told(index, delta.likely), None)
+
+    def closing(self, index: int, reason: str) -> Body:
+        return self._choice(index, "", None, REASONS[reason])
+
+    def whole(self, index: int, answer: Answer) -> Body:
+        return self._choice(index, answer.text, self._told(index, answer.likely), REASONS[answer.reason])
+
+    def _choice(self, index: int, text: str, told: Body | None, reason: str | None) -> Body:
+        return {"index": index, "text": text, "logprobs": told, "finish_reason": reason}
+
+    def _told(self, index: int, likely: Sequence[Likely]) -> Body | None:
+        if self._logprobs is None:
+            return None
+        offset = self._offsets.get(index, 0)
+        tokens, offsets, top = [], [], []
+        for one in likely:
+            tokens.append(self._text(one.token))
+            offsets.append(offset)
+            offset += len(tokens[-1])
+            top.append({self._text(token): logprob for token, logprob in one.top[: self._logprobs]})
+        self._offsets[index] = offset
+        logprobs = [one.logprob for one in likely]
+        return {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": top, "text_offset": offsets}
+
+    def _text(self, token: int) -> str:
+        return self._spell(token).decode("utf-8", "replace")
+
+
+Shape = ChatShape | CompletionShape
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What all chunks of a stream, or a whole answer, say alike; `created` is in seconds since 1970."""
+
+    id: str
+    model: str
+    created: int
+
+    def around(self, name: str, choices: list[Body], **more: Any) -> Body:
+        head = {"id": self.id, "object": name, "created": self.created, "model": self.model}
+        return head | {"choices": choices} | more
+
+
+def usage(counts: Counts) -> Body:
+    return {
+        "prompt_tokens": counts.prompt,
+        "completion_tokens": counts.answer,
+        "total_tokens": counts.prompt + counts.answer,
+        "prompt_tokens_details": {"cached_tokens": counts.cached},
+    }

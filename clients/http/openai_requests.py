@@ -1,0 +1,149 @@
+"""The bodies of /v1/chat/completions and /v1/completions, read."""
+
+from typing import Any, Final
+
+from .asked import MOST_ANSWERS, MOST_STOPS, SEEDS, Asked, Chat, Ids, Text
+from .fields import Fields
+from .refused import wrong
+
+WHOLE: Final = (1 << 31) - 1
+ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+# Fields that ask for what is not there yet, each with the values that ask for nothing.
+UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "web_search_options": (),
+    "reasoning_effort": (),
+    "verbosity": ("medium",),
+}
+UNSUPPORTED_COMPLETION: Final[dict[str, tuple[Any, ...]]] = {
+    "suffix": ("",),
+    "best_of": (1,),
+    "response_format": ({"type": "text"},),
+}
+
+
+def read_chat(body: object) -> Asked:
+    fields = Fields(body)
+    fields.refuse(UNSUPPORTED_CHAT)
+    messages = fields.needed("messages")
+    if not isinstance(messages, list) or not messages:
+        raise wrong("messages", "expected a list of at least one message", "invalid_type")
+    chat = Chat(tuple(_message(Fields(one, f"messages[{n}]")) for n, one in enumerate(messages)))
+    told = fields.flag("logprobs")
+    likely = fields.integer("top_logprobs", 0, 20)
+    if likely is not None and not told:
+        raise wrong("top_logprobs", "goes with logprobs: true")
+    most = fields.integer("max_completion_tokens", 1, WHOLE) or fields.integer("max_tokens", 1, WHOLE)
+    return _asked(fields, (chat,), most, logprobs=(likely or 0) if told else None)
+
+
+def read_completion(body: object) -> Asked:
+    fields = Fields(body)
+    fields.refuse(UNSUPPORTED_COMPLETION)
+    prompts = _prompts(fields.needed("prompt"))
+    likely, echo = fields.integer("logprobs", 0, 5), fields.flag("echo") or False
+    if echo and likely is not None:
+        raise wrong("echo", "with logprobs is not supported", "unsupported_parameter")
+    most = fields.integer("max_tokens", 1, WHOLE) or 16
+    return _asked(fields, prompts, most, logprobs=likely, echo=echo)
+
+
+def text_of(content: object, path: str) -> str:
+    """The text of a message: a string, or parts that are all text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise wrong(path, "expected a string or a list of parts", "invalid_type")
+    texts = []
+    for number, part in enumerate(content):
+        fields = Fields(part, f"{path}[{number}]")
+        if (kind := fields.needed("type")) != "text":
+            raise wrong(fields.path("type"), f"{kind!r} is not supported, expected 'text'", "unsupported_value")
+        fields.needed("text")
+        texts.append(fields.text("text") or "")
+    return "".join(texts)
+
+
+def _asked(
+    fields: Fields, prompts: tuple[Any, ...], most: int | None, logprobs: int | None, echo: bool = False
+) -> Asked:
+    n = fields.integer("n", 1, MOST_ANSWERS) or 1
+    if n * len(prompts) > MOST_ANSWERS:
+        raise wrong("n", f"{n} answers to {len(prompts)} prompts, expected at most {MOST_ANSWERS} in all")
+    stream = fields.flag("stream") or False
+    given = fields.value("stream_options")
+    if given is not None and not stream:
+        raise wrong("stream_options", "goes with stream: true")
+    usage = given is not None and (Fields(given, "stream_options").flag("include_usage") or False)
+    fields.text("model")
+    options = _options(fields)
+    return Asked(prompts, most, options, fields.texts("stop", MOST_STOPS), n, stream, usage, logprobs, echo)
+
+
+def _options(fields: Fields) -> dict[str, Any]:
+    """Those of START. Like OpenAI's, an answer is sampled at temperature 1 unless told otherwise."""
+    temp, top_p = fields.real("temperature", 0, 2), fields.real("top_p", 0, 1)
+    seed = fields.integer("seed", -SEEDS, SEEDS - 1)
+    found = {
+        "temp": 1.0 if temp is None else temp,
+        "top_p": None if top_p is None else max(top_p, 1e-6),  # 0 means the likeliest token alone
+        "top_k": fields.integer("top_k", -1, WHOLE),
+        "min_p": fields.real("min_p", 0, 1),
+        "rep_penalty": fields.real("repetition_penalty", 0.01, 100),
+        "freq_penalty": fields.real("frequency_penalty", -2, 2),
+        "pres_penalty": fields.real("presence_penalty", -2, 2),
+        "seed": None if seed is None else seed % SEEDS,
+        "ignore_eos": fields.flag("ignore_eos"),
+        "logit_bias": _bias(fields),
+    }
+    if found["top_k"] == -1:
+        found["top_k"] = 0
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _bias(fields: Fields) -> tuple[tuple[int, float], ...] | None:
+    given = fields.value("logit_bias")
+    if given is None:
+        return None
+    biases = Fields(given, "logit_bias")
+    for token in given:
+        if not (token.isascii() and token.isdecimal()) or int(token) > WHOLE:
+            raise wrong("logit_bias", f"{token[:20]!r} is no token id")
+    return tuple((int(token), biases.real(token, -100, 100) or 0.0) for token in given) or None
+
+
+def _message(fields: Fields) -> dict[str, str]:
+    role = fields.needed("role")
+    if not isinstance(role, str) or role not in ROLES:
+        raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected {', '.join(ROLES)}")
+    fields.refuse({"tool_calls": ([],), "function_call": (), "audio": ()})
+    return {"role": ROLES[role], "content": text_of(fields.needed("content"), fields.path("content"))}
+
+
+def _prompts(given: Any) -> tuple[Text | Ids, ...]:
+    """A string, token ids, or a list of several of either."""
+    if isinstance(given, list) and given and all(_is_id(one) for one in given):
+        return (Ids(tuple(given)),)
+    prompts = given if isinstance(given, list) else [given]
+    if not 1 <= len(prompts) <= MOST_ANSWERS:
+        raise wrong("prompt", f"{len(prompts)} prompts, expected 1 to {MOST_ANSWERS}")
+    return tuple(_prompt(one) for one in prompts)
+
+
+def _prompt(given: Any) -> Text | Ids:
+    if isinstance(given, str):
+        return Text(given)
+    if isinstance(given, list) and all(_is_id(one) for one in given):
+        return Ids(tuple(given))
+    raise wrong("prompt", "expected a string, token ids, or a list of either", "invalid_type")
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= WHOLE

@@ -1,0 +1,62 @@
+"""Why a request over HTTP was not carried out, and how OpenAI's and Anthropic's clients want to be told."""
+
+from typing import Any, Final
+
+from ..errors import DaemonGone, Refused, RequestFailed
+
+RETRY_SECONDS: Final = 1
+_OPENAI: Final = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+_ANTHROPIC: Final = _OPENAI | {413: "request_too_large", 503: "overloaded_error"}
+# The contract's codes that are the sender's doing; all others are ours.
+_FAULTS_OF_THE_SENDER: Final = {
+    "bad_argument": "invalid_value",
+    "context_overflow": "context_length_exceeded",
+    "kv_budget": "context_length_exceeded",
+    "line_too_long": "context_length_exceeded",
+    "prompt_bad_token": "invalid_value",
+    "prompt_empty": "invalid_value",
+    "unsupported": "unsupported_value",
+}
+
+
+class HttpRefused(Exception):
+    """`status` is HTTP's; `param` names the field that was wrong, None if it was none."""
+
+    def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"retry-after": str(RETRY_SECONDS)} if self.status in (429, 503) else {}
+
+
+def wrong(param: str, message: str, code: str = "invalid_value") -> HttpRefused:
+    """A field's value that we cannot take; `message` goes on after the field's name."""
+    return HttpRefused(400, f"{param}: {message}", param, code)
+
+
+def refused_by_engine(problem: Refused | RequestFailed | DaemonGone) -> HttpRefused:
+    """What the daemon said, as HTTP says it. A daemon's last words may name files, so they go to the log only."""
+    if isinstance(problem, DaemonGone):
+        return HttpRefused(503, "the engine has stopped", code="engine_gone")
+    if isinstance(problem, RequestFailed):
+        return HttpRefused(500, f"the engine could not go on: {problem.error}", code=problem.code)
+    if problem.code == "queue_full":
+        return HttpRefused(429, problem.error, code="queue_full")
+    if problem.code in _FAULTS_OF_THE_SENDER:
+        return HttpRefused(400, problem.error, code=_FAULTS_OF_THE_SENDER[problem.code])
+    return HttpRefused(500, f"the engine refused: {problem.error}", code=problem.code)
+
+
+def openai_error(refused: HttpRefused) -> dict[str, Any]:
+    kind = _OPENAI.get(refused.status, "server_error" if refused.status >= 500 else "invalid_request_error")
+    return {"error": {"message": refused.message, "type": kind, "param": refused.param, "code": refused.code}}
+
+
+def anthropic_error(refused: HttpRefused) -> dict[str, Any]:
+    kind = _ANTHROPIC.get(refused.status, "api_error" if refused.status >= 500 else "invalid_request_error")
+    return {"type": "error", "error": {"type": kind, "message": refused.message}}

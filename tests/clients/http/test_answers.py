@@ -1,0 +1,102 @@
+"""The shapes of answers, against the types of the packages that people parse them with."""
+
+from typing import Any
+
+import pytest
+from paceline.clients.http import anthropic_answers
+from paceline.clients.http.cutter import Delta, Likely
+from paceline.clients.http.openai_answers import (
+    Answer,
+    ChatShape,
+    CompletionShape,
+    Counts,
+    Envelope,
+    usage,
+)
+from paceline.clients.http.sse import event
+
+COUNTS = Counts(prompt=5, answer=2, cached=3)
+LIKELY = (Likely(1, -0.5, ((1, -0.5), (2, -1.5))), Likely(2, -0.25, ((2, -0.25), (1, -2.0))))
+ENVELOPE = Envelope("chatcmpl-1", "demo", 1000)
+
+
+def spell(token: int) -> bytes:
+    return ["", "é", "b"][token].encode()
+
+
+def test_a_chat() -> None:
+    shape = ChatShape(spell, 1)
+    body = ENVELOPE.around(shape.name, [shape.whole(0, Answer("éb", "eos", LIKELY))], usage=usage(COUNTS))
+    assert {name: body[name] for name in ("id", "object", "created", "model")} == {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1000, "model": "demo",
+    }  # fmt: skip
+    (choice,) = body["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("éb", "stop")
+    assert choice["logprobs"]["content"][0] == {
+        "token": "é", "logprob": -0.5, "bytes": [195, 169],
+        "top_logprobs": [{"token": "é", "logprob": -0.5, "bytes": [195, 169]}],
+    }  # fmt: skip
+    assert body["usage"]["total_tokens"] == 7 and body["usage"]["prompt_tokens_details"] == {"cached_tokens": 3}
+
+
+def test_chunks_of_a_chat() -> None:
+    shape = ChatShape(spell, None)
+    assert [choice["delta"] for choice in shape.opening(1)] == [{"role": "assistant", "content": ""}]
+    assert shape.piece(1, Delta("x")) == {
+        "index": 1,
+        "delta": {"content": "x"},
+        "logprobs": None,
+        "finish_reason": None,
+    }
+    assert shape.closing(1, "length") == {"index": 1, "delta": {}, "logprobs": None, "finish_reason": "length"}
+
+
+def test_a_completion_tells_offsets() -> None:
+    shape = CompletionShape(spell, 2)
+    first, second = shape.piece(0, Delta("é", LIKELY[:1])), shape.piece(0, Delta("b", LIKELY[1:]))
+    assert first["logprobs"] == {
+        "tokens": ["é"], "token_logprobs": [-0.5], "top_logprobs": [{"é": -0.5, "b": -1.5}], "text_offset": [0],
+    }  # fmt: skip
+    assert second["logprobs"]["text_offset"] == [1]
+
+
+def test_a_message_counts_the_cache_apart() -> None:
+    body = anthropic_answers.message("msg_1", "demo", Answer("Hi", "eos", (), "x"), COUNTS)
+    assert (body["stop_reason"], body["stop_sequence"]) == ("stop_sequence", "x")
+    assert (body["usage"]["input_tokens"], body["usage"]["cache_read_input_tokens"]) == (2, 3)
+    assert anthropic_answers.message("msg_1", "demo", Answer("Hi", "length"), COUNTS)["stop_reason"] == "max_tokens"
+
+
+def test_events() -> None:
+    assert event({"a": "é\n"}) == 'data: {"a":"é\\n"}\n\n'.encode()
+    assert event({"type": "ping"}, named=True) == b'event: ping\ndata: {"type":"ping"}\n\n'
+
+
+@pytest.mark.slow
+def test_the_openai_package_takes_them() -> None:
+    from openai.types import Completion
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+    chat, text = ChatShape(spell, 1), CompletionShape(spell, 1)
+    answer = Answer("éb", "length", LIKELY)
+    strictly(ChatCompletion, ENVELOPE.around(chat.name, [chat.whole(0, answer)], usage=usage(COUNTS)))
+    strictly(Completion, ENVELOPE.around(text.name, [text.whole(0, answer)], usage=usage(COUNTS)))
+    for choice in (*chat.opening(0), chat.piece(0, Delta("é", LIKELY[:1])), chat.closing(0, "eos")):
+        strictly(ChatCompletionChunk, ENVELOPE.around(chat.chunk, [choice]))
+    strictly(ChatCompletionChunk, ENVELOPE.around(chat.chunk, [], usage=usage(COUNTS)))
+
+
+@pytest.mark.slow
+def test_the_anthropic_package_takes_them() -> None:
+    from anthropic.types import Message, RawMessageStreamEvent
+    from pydantic import TypeAdapter
+
+    strictly(Message, anthropic_answers.message("msg_1", "demo", Answer("Hi", "eos"), COUNTS))
+    adapter: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+    bodies = [*anthropic_answers.opening("msg_1", "demo", Counts(5)), anthropic_answers.piece("Hi")]
+    for body in [*bodies, *anthropic_answers.closing("eos", None, COUNTS)]:
+        assert adapter.validate_python(body).type == body["type"]
+
+
+def strictly(kind: Any, body: dict[str, Any]) -> None:
+    assert kind.model_validate(body).model_dump(exclude_unset=True) == body
