@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = _parser(words[:1] == ["daemon"]).parse_args(words)
+        arguments = _parser(words[:1]).parse_args(words, Namespace(words=words))
         run: Callable[[Namespace], int] = arguments.run
         return run(arguments)
     except KeyboardInterrupt:
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser(for_daemon: bool) -> ArgumentParser:
+def _parser(first: Sequence[str]) -> ArgumentParser:
     parser = ArgumentParser(
         "paceline", description=ABOUT, epilog=EXAMPLES, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -86,10 +86,18 @@ def _parser(for_daemon: bool) -> ArgumentParser:
         return added
 
     daemon = command("daemon", _daemon, "serve a model: commands on stdin, frames on stdout")
-    if for_daemon:
+    if first == ["daemon"]:
         from ..daemon.config import add_daemon_arguments
 
         add_daemon_arguments(daemon)
+    server = command("serve", _serve, "serve a model over HTTP, as OpenAI and Anthropic do")
+    if first == ["serve"]:
+        from ..daemon.config import add_daemon_arguments
+        from .http.flags import SERVE, SERVE_EXAMPLES, add_serve_arguments
+
+        add_serve_arguments(server)
+        add_daemon_arguments(server)
+        server.description, server.epilog = SERVE, SERVE_EXAMPLES
     add_encode_arguments(command("encode", _encode, "text to token ids", ENCODE, ENCODE_EXAMPLES))
     frames = command("frames", _frames, "a frame stream to readable lines, or to text", FRAMES, FRAMES_EXAMPLES)
     frames.add_argument("--text", action="store_true", help="decoded words instead of frames")
@@ -102,6 +110,18 @@ def _daemon(arguments: Namespace) -> int:
     from ..daemon.main import run
 
     return run(read_config(arguments))
+
+
+def _serve(arguments: Namespace) -> int:
+    if arguments.stream or arguments.stream_fd != 1:
+        print("paceline serve: --stream and --stream-fd are not for serve: it reads the daemon itself", file=sys.stderr)
+        return 2
+    try:
+        from .http.serve import serve
+    except ModuleNotFoundError as missing:
+        print(f"paceline serve: {missing.name} is not installed: pip install 'paceline[http]'", file=sys.stderr)
+        return UNAVAILABLE
+    return serve(arguments, arguments.words[1:])
 
 
 def _encode(arguments: Namespace) -> int:

@@ -19,6 +19,10 @@ class Detokenizer:
         """The text that this id completes: perhaps none, never a part of a character."""
         return self._utf8.decode(_piece(self._pieces, token))
 
+    def piece(self, token: int) -> bytes:
+        """The bytes of an id, whatever was pushed."""
+        return _piece(self._pieces, token)
+
     def flush(self) -> str:
         """What is left at the end: a character that was begun and never finished shows as U+FFFD."""
         return self._utf8.decode(b"", final=True)

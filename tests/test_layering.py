@@ -30,6 +30,11 @@ EXCEPTIONS = {
     "clients/model_text.py": {"paceline.native.weights"},
     "clients/encode.py": {"paceline.native.weights"},
     "clients/frames.py": {"paceline.native.weights"},
+    "clients/http/answering.py": {"starlette"},
+    "clients/http/app.py": {"starlette"},
+    "clients/http/guard.py": {"starlette"},
+    "clients/http/metrics.py": {"prometheus_client"},
+    "clients/http/serve.py": {"paceline.native.weights", "uvicorn"},
 }
 # The rooms without I/O, lock, thread, clock or native handle, and the standard modules that would bring one in.
 PURE = {

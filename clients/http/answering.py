@@ -1,0 +1,103 @@
+"""A Run on its way to its reader, as an ASGI response that never outlives either."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing
+from typing import Any, Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from .cutter import Delta, Likely
+from .openai_answers import Answer
+from .refused import HttpRefused
+from .run import Ended, Run
+from .sse import dumped
+from .writers import Writer
+
+SEND_SECONDS: Final = 60.0  # for a reader to take what was written
+STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+JSON: Final = "application/json"
+
+
+class Answering:
+    """`refuse` makes the response for what goes wrong before the first byte of a whole answer."""
+
+    def __init__(self, run: Run, writer: Writer, stream: bool, refuse: Any) -> None:
+        self._run = run
+        self._writer = writer
+        self._stream = stream
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if self._stream:
+                await unless_gone(receive, self._send_events(send))
+            else:
+                await unless_gone(receive, self._send_whole(scope, receive, send))
+        finally:
+            self._run.close()
+
+    async def _send_events(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+        await _write(send, self._writer.begin(self._run.counts))
+        try:
+            async with aclosing(self._run.news()) as all_news:
+                async for news in all_news:
+                    counts = self._run.counts
+                    await _write(send, b"".join(self._writer.write(one, counts) for one in news))
+            end = self._writer.finish(self._run.counts)
+        except HttpRefused as refused:
+            end = self._writer.failed(refused)
+        await _write(send, end, more=False)
+
+    async def _send_whole(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            answers = await self._collect()
+            body = dumped(self._writer.whole(answers, self._run.counts)).encode()
+            response = Response(body, media_type=JSON)
+        except HttpRefused as refused:
+            response = self._refuse(refused)
+        await response(scope, receive, send)
+
+    async def _collect(self) -> list[Answer]:
+        texts: dict[int, list[str]] = {}
+        likely: dict[int, list[Likely]] = {}
+        ends: dict[int, Ended] = {}
+        async with aclosing(self._run.news()) as all_news:
+            async for news in all_news:
+                for index, what in news:
+                    match what:
+                        case Delta(text, told):
+                            texts.setdefault(index, []).append(text)
+                            likely.setdefault(index, []).extend(told)
+                        case Ended():
+                            ends[index] = what
+        return [
+            Answer("".join(texts.get(index, ())), end.reason, tuple(likely.get(index, ())), end.stopped)
+            for index, end in sorted(ends.items())
+        ]
+
+
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Does the work, or as much of it as is done when its reader goes away."""
+    doing = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait([doing, gone], return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+    finally:
+        for task in (doing, gone):
+            task.cancel()
+        await asyncio.wait([doing, gone])
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _write(send: Send, data: bytes, more: bool = True) -> None:
+    async with asyncio.timeout(SEND_SECONDS):
+        await send({"type": "http.response.body", "body": data, "more_body": more})

@@ -1,0 +1,185 @@
+"""The routes. Each is a few lines between what is read (requests) and what is written (writers); there is no
+scheduling here: START, CANCEL and the daemon's turns are all there is."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..errors import DaemonGone
+from .answering import JSON, Answering
+from .anthropic_requests import read_message
+from .engine import Engine, Health
+from .fields import Fields
+from .guard import check_key, read_json
+from .metrics import exposition
+from .openai_answers import ChatShape, CompletionShape
+from .openai_requests import WHOLE, read_chat, read_completion
+from .refused import HttpRefused, anthropic_error, openai_error, wrong
+from .run import Run
+from .sse import dumped
+from .writers import AnthropicWriter, OpenAIWriter
+
+Handler = Callable[[Request], Awaitable[Any]]
+STATUS = {Health.OK: 200, Health.LOADING: 503, Health.CLOSING: 503, Health.FAILED: 500}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`key` is what clients must send, `cors` the origins whose pages may call, `body` bytes."""
+
+    key: str | None = None
+    body: int = 8 << 20
+    cors: tuple[str, ...] = ()
+
+
+class Proxy:
+    def __init__(self, engine: Engine, limits: Limits) -> None:
+        self.engine = engine
+        self.limits = limits
+        self.live = 0  # requests that are being answered
+
+    def app(self) -> Starlette:
+        routes = [
+            Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
+            Route("/v1/completions", self._guarded(self._completion), methods=["POST"]),
+            Route("/v1/messages", self._guarded(self._message), methods=["POST"]),
+            Route("/v1/models", self._guarded(self._models)),
+            Route("/v1/models/{model:path}", self._guarded(self._model)),
+            Route("/tokenize", self._guarded(self._tokenize), methods=["POST"]),
+            Route("/detokenize", self._guarded(self._detokenize), methods=["POST"]),
+            Route("/slots", self._guarded(self._slots)),
+            Route("/metrics", self._guarded(self._metrics)),
+            Route("/health", self._health),
+        ]
+        origins = list(self.limits.cors)
+        cors = [Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])]
+        return Starlette(
+            routes=routes,
+            middleware=cors if origins else [],
+            exception_handlers={404: _no_route, 405: _no_route, 500: _broken},
+        )
+
+    def _guarded(self, handle: Handler) -> Handler:
+        async def guarded(request: Request) -> Any:
+            try:
+                check_key(request, self.limits.key)
+                return await handle(request)
+            except HttpRefused as refused:
+                return refusal(request, refused)
+            except DaemonGone:
+                return refusal(request, HttpRefused(503, "the engine has stopped", code="engine_gone"))
+
+        return guarded
+
+    async def _chat(self, request: Request) -> Any:
+        asked = read_chat(await self._body(request))
+        return await self._answer(request, asked, lambda: self._openai(ChatShape, asked))
+
+    async def _completion(self, request: Request) -> Any:
+        asked = read_completion(await self._body(request))
+        return await self._answer(request, asked, lambda: self._openai(CompletionShape, asked))
+
+    async def _message(self, request: Request) -> Any:
+        asked = read_message(await self._body(request))
+        return await self._answer(request, asked, lambda: AnthropicWriter(self.engine.info["model"]))
+
+    def _openai(self, kind: Any, asked: Any) -> OpenAIWriter:
+        return OpenAIWriter(kind, asked, self.engine.info["model"], self.engine.texts)
+
+    async def _answer(self, request: Request, asked: Any, writer: Callable[[], Any]) -> Any:
+        run = await Run.start(self.engine, asked)
+        answering = Answering(run, writer(), asked.stream, lambda refused: refusal(request, refused))
+        return _Counted(self, answering)
+
+    async def _models(self, request: Request) -> Response:
+        self.engine.check()
+        return answer({"object": "list", "data": [self._described()]})
+
+    async def _model(self, request: Request) -> Response:
+        self.engine.check()
+        if request.path_params["model"] != self.engine.info["model"]:
+            raise HttpRefused(404, f"no such model, expected {self.engine.info['model']}", "model", "model_not_found")
+        return answer(self._described())
+
+    def _described(self) -> dict[str, Any]:
+        info = self.engine.info
+        more = {"context": info["context"], "vocab": info["vocab"], "architecture": info["architecture"]}
+        return {"id": info["model"], "object": "model", "created": 0, "owned_by": "paceline"} | more
+
+    async def _tokenize(self, request: Request) -> Response:
+        fields = Fields(await self._body(request))
+        self.engine.check()
+        fields.needed("content")
+        special = fields.flag("special")
+        ids = self.engine.texts.encode(fields.text("content") or "", "content", special is None or special)
+        return answer({"tokens": ids, "count": len(ids)})
+
+    async def _detokenize(self, request: Request) -> Response:
+        tokens = Fields(await self._body(request)).needed("tokens")
+        self.engine.check()
+        if not isinstance(tokens, list) or not all(type(token) is int and 0 <= token <= WHOLE for token in tokens):
+            raise wrong("tokens", "expected a list of token ids", "invalid_type")
+        return answer({"content": self.engine.texts.decode(self.engine.texts.checked(tokens, "tokens"))})
+
+    async def _slots(self, request: Request) -> Response:
+        self.engine.check()
+        slots = (await self.engine.client.command("LIST_TARGET_CACHE_SLOTS"))["slots"]
+        requests = (await self.engine.client.command("LIST_REQUESTS"))["requests"]
+        by_slot = {one["slot"]: one for one in requests if one["slot"] is not None}
+        queued = [one for one in requests if one["slot"] is None]
+        return answer({"slots": [slot | {"request": by_slot.get(slot["slot"])} for slot in slots], "queued": queued})
+
+    async def _metrics(self, request: Request) -> Response:
+        try:
+            self.engine.check()
+            stats = await self.engine.client.command("STATS")
+        except (HttpRefused, DaemonGone):
+            stats = None
+        return Response(exposition(self.engine.observed, stats), media_type="text/plain; version=0.0.4")
+
+    async def _health(self, request: Request) -> Response:
+        health = await self.engine.health()
+        return answer({"status": health.value}, STATUS[health])
+
+    async def _body(self, request: Request) -> Any:
+        return await read_json(request, self.limits.body)
+
+
+class _Counted:
+    """A response that counts as live while it lasts."""
+
+    def __init__(self, proxy: Proxy, response: Answering) -> None:
+        self._proxy = proxy
+        self._response = response
+        proxy.live += 1
+
+    async def __call__(self, *scope_receive_send: Any) -> None:
+        try:
+            await self._response(*scope_receive_send)
+        finally:
+            self._proxy.live -= 1
+
+
+def answer(body: Any, status: int = 200) -> Response:
+    return Response(dumped(body), status, media_type=JSON)
+
+
+def refusal(request: Request, refused: HttpRefused) -> Response:
+    shape = anthropic_error if request.url.path == "/v1/messages" else openai_error
+    return Response(dumped(shape(refused)), refused.status, refused.headers, JSON)
+
+
+def _no_route(request: Request, problem: Exception) -> Response:
+    status = cast(Any, problem).status_code
+    return refusal(request, HttpRefused(status, f"{request.method} {request.url.path}: there is no such route"))
+
+
+def _broken(request: Request, problem: Exception) -> Response:
+    return refusal(request, HttpRefused(500, "something is wrong in the proxy; its log says more"))

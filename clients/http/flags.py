@@ -1,0 +1,66 @@
+"""The flags of `paceline serve`: its own, and the daemon's, which go on to it."""
+
+import os
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
+from typing import Final
+
+SERVE: Final = """\
+Serves a model over HTTP, in the way of OpenAI's API and of Anthropic's: /v1/chat/completions, /v1/completions,
+/v1/messages, /v1/models, /tokenize, /detokenize, /slots, /health and /metrics. One daemon does the work; its flags
+are taken too and go on to it. Listens on this machine only, unless --host says otherwise."""
+SERVE_EXAMPLES: Final = """\
+examples:
+  paceline serve                                     the demo model on http://127.0.0.1:8080
+  paceline serve M.gguf --slots 16 --max-ctx 8192    sixteen requests at once, 8192 tokens each
+  PACELINE_API_KEY=secret paceline serve --host 0.0.0.0 --port 80
+
+  curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\
+    -d '{"messages": [{"role": "user", "content": "Name three rivers."}], "stream": true}'
+
+exit codes:
+  0 done   2 usage   70 the model could not be loaded, or the port is taken"""
+LONGEST_LINE: Final = str(64 << 20)  # bytes: a prompt is one line, and its ids are longer than its text
+
+
+def daemon_words(words: Sequence[str]) -> list[str]:
+    """The daemon's command line; what is not the proxy's in `words` is the daemon's, and has the last word."""
+    own = ArgumentParser(add_help=False, allow_abbrev=False)
+    add_serve_arguments(own)
+    return ["--auto", "--max-line", LONGEST_LINE, *own.parse_known_args(words)[1]]
+
+
+def add_serve_arguments(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("HTTP")
+    group.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen on (default 127.0.0.1)")
+    group.add_argument("--port", type=_port, default=8080, metavar="N", help="0 is any that is free (default 8080)")
+    group.add_argument(
+        "--api-key",
+        default=os.environ.get("PACELINE_API_KEY") or None,
+        metavar="K",
+        help="what clients must send, but for /health (default: $PACELINE_API_KEY, or nothing)",
+    )
+    group.add_argument(
+        "--cors",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="web pages from there may call (more than once, or *)",
+    )
+    group.add_argument("--max-body", type=_count, default=8 << 20, metavar="BYTES", help="largest body (default 8 MiB)")
+    group.add_argument("--max-connections", type=_count, default=1024, metavar="N", help="more get 503 (default 1024)")
+    group.add_argument(
+        "--grace", type=float, default=30.0, metavar="S", help="seconds to finish at SIGTERM (default 30)"
+    )
+
+
+def _port(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and int(word) < 65536):
+        raise ArgumentTypeError(f"{word!r}: expected 0 to 65535")
+    return int(word)
+
+
+def _count(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and int(word) > 0):
+        raise ArgumentTypeError(f"{word!r}: expected a whole number from 1 on")
+    return int(word)

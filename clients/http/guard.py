@@ -1,0 +1,49 @@
+"""What is asked of a request before anybody looks at it: the key, and a body of a bearable size."""
+
+import asyncio
+import hmac
+import json
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect, Request
+
+from .refused import HttpRefused
+
+BODY_SECONDS: Final = 30.0
+
+
+def check_key(request: Request, key: str | None) -> None:
+    """As OpenAI's clients send it, or as Anthropic's do; raises HttpRefused."""
+    if key is None:
+        return
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        given = request.headers.get("x-api-key", "")
+    if not hmac.compare_digest(given.strip().encode(), key.encode()):
+        raise HttpRefused(401, "the API key is missing or wrong", code="invalid_api_key")
+
+
+async def read_json(request: Request, most: int) -> Any:
+    """Raises HttpRefused for more than `most` bytes, as soon as they are announced or there."""
+    announced = request.headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced) > most:
+        raise _too_large(most)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > most:
+                    raise _too_large(most)
+    except TimeoutError:
+        raise HttpRefused(408, f"the body has not come within {BODY_SECONDS:g} seconds", code="timeout") from None
+    except ClientDisconnect:
+        raise HttpRefused(400, "the body ended too early") from None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        raise HttpRefused(400, f"the body is no JSON: {type(problem).__name__}", code="invalid_json") from None
+
+
+def _too_large(most: int) -> HttpRefused:
+    return HttpRefused(413, f"the body has more than {most} bytes", code="body_too_large")

@@ -1,0 +1,103 @@
+"""`paceline serve`: the server, and the order in which it all ends."""
+
+import asyncio
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, Final
+
+import uvicorn
+
+from ...native.weights import ModelUnreadable
+from ..errors import DaemonGone
+from .app import Limits, Proxy
+from .engine import Engine
+from .flags import daemon_words
+
+FAILED: Final = 70
+
+
+class Server(uvicorn.Server):
+    """SIGTERM refuses what comes, lets what is live finish for `grace` seconds, and ends; a second one ends at once."""
+
+    def __init__(self, config: uvicorn.Config, proxy: Proxy, grace: float) -> None:
+        super().__init__(config)
+        self._proxy = proxy
+        self._grace = grace
+        self._ending: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: Any = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        for server in self.servers:
+            for listener in server.sockets:
+                host, port = listener.getsockname()[:2]
+                _say(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._proxy.engine.closing or self._loop is None:
+            super().handle_exit(sig, frame)
+            return
+        self._proxy.engine.closing = True
+        self._loop.call_soon_threadsafe(self._begin_to_end, sig)
+
+    def _begin_to_end(self, sig: int) -> None:
+        # Ctrl-C goes to the daemon too, which cancels what is live by itself
+        self._ending = asyncio.create_task(self._end(0.0 if sig == signal.SIGINT else self._grace))
+
+    async def _end(self, grace: float) -> None:
+        deadline = asyncio.get_running_loop().time() + grace
+        while self._proxy.live and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        await self._proxy.engine.close()
+        self.should_exit = True
+
+
+def serve(arguments: Namespace, words: Sequence[str]) -> int:
+    """The exit code. `words` are those of the command line after `serve`."""
+    return asyncio.run(_serve(arguments, daemon_words(words)))
+
+
+async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
+    engine = Engine(daemon, lambda line: print(line, file=sys.stderr))
+    proxy = Proxy(engine, Limits(arguments.api_key, arguments.max_body, tuple(arguments.cors)))
+    config = uvicorn.Config(
+        proxy.app(),
+        arguments.host,
+        arguments.port,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        limit_concurrency=arguments.max_connections,
+        timeout_graceful_shutdown=5,
+    )
+    server = Server(config, proxy, arguments.grace)
+    opening = asyncio.create_task(_open(engine, server))
+    try:
+        await server.serve()
+    finally:
+        opening.cancel()
+        await engine.close()
+        await asyncio.wait([opening])
+    return 0 if opening.cancelled() else opening.result()
+
+
+async def _open(engine: Engine, server: Server) -> int:
+    """A model that cannot be loaded ends it all: nobody could ever be served."""
+    try:
+        await engine.open()
+    except (DaemonGone, ModelUnreadable) as problem:
+        if not engine.closing:
+            _say(str(problem))
+            server.should_exit = True
+            return FAILED
+    else:
+        _say(f"ready: {engine.info['model']} on {engine.info['device']}, {engine.info['slots']} slots")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"paceline serve: {text}", file=sys.stderr, flush=True)

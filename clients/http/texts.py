@@ -1,0 +1,88 @@
+"""The text side of a model: prompts to ids, ids to text."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ..chat import ChatRefused, ChatTemplate
+from ..detokenizer import Detokenizer
+from ..model_text import open_chat_template, open_tokenizer
+from .asked import Chat, Ids, Text
+from .refused import HttpRefused, wrong
+
+
+class Tokens(Protocol):
+    def encode(self, text: str, special: bool = True) -> list[int]: ...
+    def detokenizer(self) -> Detokenizer: ...
+
+
+class NumberTokens:
+    """For an engine without a vocabulary of words: a text's UTF-8 bytes are its ids, and an id's text is its number
+    and a blank."""
+
+    def __init__(self, vocab: int) -> None:
+        self._pieces = [b"%d " % token for token in range(vocab)]
+
+    def encode(self, text: str, special: bool = True) -> list[int]:
+        return list(text.encode())
+
+    def detokenizer(self) -> Detokenizer:
+        return Detokenizer(self._pieces)
+
+
+class Texts:
+    """`vocab` is the number of ids that the engine knows."""
+
+    def __init__(self, tokens: Tokens, template: ChatTemplate | None, vocab: int) -> None:
+        self.detokenizer = tokens.detokenizer
+        self._tokens = tokens
+        self._template = template
+        self._vocab = vocab
+        self.spell = tokens.detokenizer().piece
+
+    @classmethod
+    def open(cls, path: Path, vocab: int) -> "Texts":
+        """Raises ModelUnreadable for a model without a tokenizer of ours; one without a template has no chat."""
+        tokens = open_tokenizer(path)
+        try:
+            template = open_chat_template(path)
+        except Exception:  # it is missing or broken; completions do not need it
+            template = None
+        return cls(tokens, template, vocab)
+
+    @classmethod
+    def numbers(cls, vocab: int) -> "Texts":
+        lines = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+        return cls(NumberTokens(vocab), ChatTemplate(lines), vocab)
+
+    def ids(self, prompt: Text | Ids | Chat) -> Sequence[int]:
+        """Raises HttpRefused."""
+        match prompt:
+            case Ids(tokens):
+                return self.checked(tokens, "prompt")
+            case Text(text):
+                return self.encode(text, "prompt")
+            case Chat(messages):
+                if self._template is None:
+                    raise HttpRefused(400, "this model has no chat template, use /v1/completions", code="no_template")
+                try:
+                    return self.encode(self._template.render(messages), "messages")
+                except ChatRefused as problem:
+                    raise wrong("messages", str(problem)) from None
+
+    def encode(self, text: str, field: str, special: bool = True) -> list[int]:
+        """Raises HttpRefused: JSON can spell text that is no Unicode."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise wrong(field, "holds half of a surrogate pair, which is no character") from None
+        return self._tokens.encode(text, special)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return b"".join(map(self.spell, tokens)).decode("utf-8", "replace")
+
+    def checked(self, tokens: Sequence[int], field: str) -> Sequence[int]:
+        for place, token in enumerate(tokens):
+            if not 0 <= token < self._vocab:
+                raise wrong(field, f"token {place} is {token}, expected 0 to {self._vocab - 1}")
+        return tokens

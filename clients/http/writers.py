@@ -1,0 +1,94 @@
+"""One request's answers as bytes: a stream's events in their order, or one body. A writer for each API."""
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from . import anthropic_answers as anthropic
+from .asked import Asked, Text
+from .cutter import Delta
+from .openai_answers import Answer, ChatShape, CompletionShape, Counts, Envelope, usage
+from .refused import HttpRefused, anthropic_error, openai_error
+from .run import Ended, News
+from .sse import DONE, event
+from .texts import Texts
+
+
+class Writer(Protocol):
+    def begin(self, counts: Counts) -> bytes: ...
+    def write(self, news: News, counts: Counts) -> bytes: ...
+    def finish(self, counts: Counts) -> bytes: ...
+    def failed(self, refused: HttpRefused) -> bytes: ...
+    def whole(self, answers: Sequence[Answer], counts: Counts) -> dict[str, Any]: ...
+
+
+class OpenAIWriter:
+    def __init__(self, kind: type[ChatShape] | type[CompletionShape], asked: Asked, model: str, texts: Texts) -> None:
+        self._shape = kind(texts.spell, asked.logprobs)
+        self._envelope = Envelope(self._shape.prefix + secrets.token_hex(12), model, int(time.time()))
+        self._asked = asked
+        self._more = {"usage": None} if asked.usage else {}  # like theirs: there in every chunk, but null
+        self._echoes = [self._echo(prompt, texts) for prompt in asked.prompts for _ in range(asked.n)]
+
+    def begin(self, counts: Counts) -> bytes:
+        choices = [choice for index in range(len(self._echoes)) for choice in self._shape.opening(index)]
+        choices += [self._shape.piece(index, Delta(text)) for index, text in enumerate(self._echoes) if text]
+        return b"".join(map(self._chunk, choices))
+
+    def write(self, news: News, counts: Counts) -> bytes:
+        if isinstance(news.what, Ended):
+            return self._chunk(self._shape.closing(news.number, news.what.reason))
+        return self._chunk(self._shape.piece(news.number, news.what))
+
+    def finish(self, counts: Counts) -> bytes:
+        if not self._asked.usage:
+            return DONE
+        return event(self._envelope.around(self._shape.chunk, [], usage=usage(counts))) + DONE
+
+    def failed(self, refused: HttpRefused) -> bytes:
+        return event(openai_error(refused))
+
+    def whole(self, answers: Sequence[Answer], counts: Counts) -> dict[str, Any]:
+        choices = []
+        for index, answer in enumerate(answers):
+            echoed = Answer(self._echoes[index] + answer.text, answer.reason, answer.likely, answer.stopped)
+            choices.append(self._shape.whole(index, echoed))
+        return self._envelope.around(self._shape.name, choices, usage=usage(counts))
+
+    def _chunk(self, choice: dict[str, Any]) -> bytes:
+        return event(self._envelope.around(self._shape.chunk, [choice], **self._more))
+
+    def _echo(self, prompt: Any, texts: Texts) -> str:
+        if not self._asked.echo:
+            return ""
+        return prompt.text if isinstance(prompt, Text) else texts.decode(prompt.tokens)
+
+
+class AnthropicWriter:
+    def __init__(self, model: str) -> None:
+        self._name = "msg_" + secrets.token_hex(12)
+        self._model = model
+
+    def begin(self, counts: Counts) -> bytes:
+        return _events(anthropic.opening(self._name, self._model, counts))
+
+    def write(self, news: News, counts: Counts) -> bytes:
+        match news.what:
+            case Ended(reason, stopped):
+                return _events(anthropic.closing(reason, stopped, counts))
+            case Delta(text):
+                return _events([anthropic.piece(text)])
+
+    def finish(self, counts: Counts) -> bytes:
+        return b""
+
+    def failed(self, refused: HttpRefused) -> bytes:
+        return _events([anthropic_error(refused)])
+
+    def whole(self, answers: Sequence[Answer], counts: Counts) -> dict[str, Any]:
+        return anthropic.message(self._name, self._model, answers[0], counts)
+
+
+def _events(bodies: Sequence[dict[str, Any]]) -> bytes:
+    return b"".join(event(body, named=True) for body in bodies)
