@@ -14,7 +14,7 @@ from .asked import Asked
 from .cutter import Cutter, Delta, Likely
 from .engine import Engine
 from .openai_answers import Counts
-from .refused import HttpRefused, refused_by_engine
+from .refused import HttpRefused, refused_by_engine, wrong
 
 MOST_UNSENT: Final = 4096  # pieces that wait for a slow reader
 
@@ -52,6 +52,8 @@ class Run:
         """When the daemon has taken every answer; raises HttpRefused, and then none is left behind."""
         engine.check()
         prompts = [await asyncio.to_thread(engine.texts.ids, prompt) for prompt in asked.prompts]
+        if not all(prompts):
+            raise wrong("prompt", "is empty, expected at least one token")
         streams: list[AsyncStream] = []
         try:
             for number in range(len(prompts) * asked.n):

@@ -1,0 +1,125 @@
+"""The packages that people have, against the demo model over a real proxy."""
+
+import math
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paceline.clients.client import Client
+from paceline.clients.model_text import open_chat_template, open_tokenizer
+
+from .served import Served
+
+pytestmark = pytest.mark.slow
+HELLO: list[Any] = [{"role": "user", "content": "Name three rivers."}]
+
+
+@pytest.fixture(scope="module")
+def served(demo_model: Path) -> Iterator[Served]:
+    with Served(str(demo_model), "--slots", "8", "--max-ctx", "512", env={"PACELINE_API_KEY": "geheim"}) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def direct(demo_model: Path) -> str:
+    """What the daemon says to the same ids, asked directly."""
+    tokens = open_tokenizer(demo_model)
+    ids = tokens.encode(open_chat_template(demo_model).render(HELLO))
+    with Client.spawn([str(demo_model), "--max-ctx", "512"]) as client:
+        return tokens.decode(client.start(ids, total=40))
+
+
+def test_openai(served: Served, direct: str) -> None:
+    import openai
+
+    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
+    asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 40, "temperature": 0}
+    whole = client.chat.completions.create(**asked, logprobs=True, top_logprobs=3)
+    assert whole.choices[0].message.content == direct
+    told = whole.choices[0].logprobs
+    assert told and told.content and whole.usage
+    assert len(told.content) == whole.usage.completion_tokens
+    assert "".join(entry.token for entry in told.content) == direct
+    for entry in told.content:
+        assert entry.logprob == max(one.logprob for one in entry.top_logprobs)
+        assert sum(math.exp(one.logprob) for one in entry.top_logprobs) <= 1 + 1e-5
+    chunks = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == direct
+    assert chunks[-1].usage and chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+    several = client.chat.completions.create(**(asked | {"temperature": 0.9, "max_tokens": 8}), n=3, seed=1)
+    assert len({choice.message.content for choice in several.choices}) == 3
+    text = client.completions.create(model="any", prompt="Once upon a time", max_tokens=5, temperature=0, echo=True)
+    assert text.choices[0].text.startswith("Once upon a time")
+    assert [model.id for model in client.models.list()] == [whole.model]
+
+
+def test_openai_refusals(served: Served) -> None:
+    import openai
+
+    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
+    asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 4}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(**asked, response_format={"type": "json_object"})
+    assert refused.value.param == "response_format"
+    with pytest.raises(openai.AuthenticationError):
+        client.with_options(api_key="wrong").chat.completions.create(**asked)
+
+
+def test_sixteen_at_once(served: Served, direct: str) -> None:
+    import openai
+
+    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
+
+    def ask(stream: bool) -> str:
+        asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 40, "temperature": 0}
+        if not stream:
+            return client.chat.completions.create(**asked).choices[0].message.content or ""
+        return "".join(
+            chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**asked, stream=True)
+        )
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, [True, False] * 8)) == [direct] * 16
+
+
+def test_anthropic(served: Served, direct: str) -> None:
+    import anthropic
+
+    client = anthropic.Anthropic(base_url=served.url, api_key="geheim", max_retries=0)
+    asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 40}
+    asked["extra_body"] = {"temperature": 0}  # the package has no such argument any more, the API does
+    whole = client.messages.create(**asked)
+    assert whole.content[0].type == "text" and whole.content[0].text == direct
+    with client.messages.stream(**asked) as stream:
+        assert "".join(stream.text_stream) == direct
+        final = stream.get_final_message()
+    assert (final.stop_reason, final.usage.output_tokens) == (whole.stop_reason, whole.usage.output_tokens)
+    stopped = client.messages.create(**asked, stop_sequences=[direct[10:14]])
+    assert (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", direct[10:14])
+    with pytest.raises(anthropic.BadRequestError, match="tools"):
+        client.messages.create(**asked, tools=[{"name": "x", "input_schema": {"type": "object"}}])
+
+
+def test_litellm(served: Served, direct: str) -> None:
+    import litellm
+
+    asked: dict[str, Any] = {"model": "openai/any", "messages": HELLO, "max_tokens": 40, "temperature": 0}
+    asked |= {"api_base": f"{served.url}/v1", "api_key": "geheim"}
+    assert litellm.completion(**asked).choices[0].message.content == direct
+    chunks = litellm.completion(**asked, stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == direct
+
+
+def test_the_line_of_the_readme(demo_model: Path) -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    (block,) = [part.partition("```")[0] for part in readme.split("```sh\n") if part.startswith("paceline serve")]
+    serve, _, curl = block.partition("\n")
+    assert serve == "paceline serve &"
+    with Served(str(demo_model)) as served:
+        line = curl.replace("http://127.0.0.1:8080", served.url)
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.endswith("data: [DONE]\n\n")
+    assert done.stdout.count('"delta":{"content":') > 5
