@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -201,3 +202,19 @@ def test_a_model_that_cannot_be_loaded_ends_it() -> None:
     command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--port", "0", "/nowhere.gguf"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 70 and "/nowhere.gguf" in done.stderr
+
+
+def test_a_reader_that_does_not_read_is_cancelled_and_nobody_else_notices() -> None:
+    with Served("--engine", "null", "--max-ctx", "200000") as served:
+        asked = {"prompt": "Hi", "max_tokens": 30, "temperature": 0}
+        alone = served.completion(**asked)
+        body = json.dumps({"prompt": "Hi", "max_tokens": 190_000, "stream": True}).encode()
+        with socket.socket() as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            lazy.connect(("127.0.0.1", int(served.url.rpartition(":")[2])))
+            head = f"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+            lazy.sendall(head.encode() + body)
+            served.until(lambda states: states == ["decode"])
+            assert served.completion(**asked) == alone
+            served.until(lambda states: states == [])
+            assert 'paceline_requests_total{reason="cancelled"} 1.0' in served.http.get("/metrics").text
