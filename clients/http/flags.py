@@ -19,7 +19,7 @@ examples:
     -d '{"messages": [{"role": "user", "content": "Name three rivers."}], "stream": true}'
 
 exit codes:
-  0 done   2 usage   70 the model could not be loaded, or the port is taken"""
+  0 done   2 usage   3 the port is taken   70 the model could not be loaded"""
 LONGEST_LINE: Final = str(64 << 20)  # bytes: a prompt is one line, and its ids are longer than its text
 
 
