@@ -56,6 +56,8 @@ class Admission:
         if self._settled or slot is None:
             return None
         request = self.waiting.next(self._cache.fits)
+        if request is None and not self.slots.used and self._let_go_of_origins():
+            request = self.waiting.next(self._cache.fits)
         if request is None:
             self._settled = True
             return None
@@ -107,6 +109,16 @@ class Admission:
         self.waiting.remove(request)
         self._check_queue(len(request.prompt))
         return None
+
+    def _let_go_of_origins(self) -> bool:
+        """Pages that requests hold while they wait can leave too few for any of them. Where nobody runs who could give
+        some back, they let go, and will compute what they would have shared: the same tokens, later."""
+        holders = [request for request in self.waiting if request.origin is not None]
+        for request in holders:
+            assert request.origin is not None
+            self._cache.snapshots.let_go(request.origin)
+            request.origin = None
+        return bool(holders)
 
     def _check_snap(self, position: int, name: str, origin: Origin) -> None:
         """A recurrent state that is past `position` already can't be had there any more."""

@@ -311,3 +311,24 @@ def test_references_that_do_not_add_up_are_noticed() -> None:
     one.session.lifecycle.cache.pages.allocate(1, lambda page: None)
     with pytest.raises(RuntimeError, match="do not add up"):
         one.session.check()
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_restores_that_wait_do_not_keep_each_other_from_running(recurrent: bool) -> None:
+    """What they hold while they wait can be all there is."""
+    one = driver(recurrent, slots=1, pages=3)
+    one.send("REQ 1 START ids:1,2 1 snap=2:a")
+    one.send("REQ 2 START ids:3,4 1 snap=2:b")
+    one.run()
+    one.send("REQ 3 START ids:5 3 1")
+    one.run()
+    prompts = {4: f"1,2,{LONG}", 5: f"3,4,{LONG}"}
+    for req_id, name in ((4, "a"), (5, "b")):
+        assert one.reply(f"REQ {req_id} RESTORE {name} ids:{prompts[req_id]} 3")["state"] == "queued"
+    one.send("FREE_SNAPSHOT a")
+    one.send("FREE_SNAPSHOT b")
+    one.send("CANCEL 3")
+    one.end()
+    for req_id, prompt in prompts.items():
+        assert tokens_of(one.items, req_id) == alone(f"REQ 1 START ids:{prompt} 3")
+    one.session.check()

@@ -45,7 +45,7 @@ def test_one_value_over_and_over_is_every_percentile(value: float, count: int) -
 
 def test_a_clock_that_stands_still_or_jumps() -> None:
     spread = spread_of([0.0, 0.0, -5.0, 1e12, 0.001])
-    assert (spread.low, spread.high) == (-5.0, 1e12)
+    assert (spread.low, spread.high) == (0.0, 1e12)  # where the clock goes back, no time has passed
     assert spread.percentile(1.0) <= 1e12
     assert spread.percentile(0.5) < 1e-8
 
