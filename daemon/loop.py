@@ -22,6 +22,7 @@ from ..protocol import (
 )
 from .crash import CommandLog
 from .engine import Engine, execute
+from .heap import find_trim
 from .inbox import AnyLine, Inbox
 from .observers import Observers
 from .outbox import Outbox
@@ -55,6 +56,7 @@ class Loop:
         self._clock = clock
         self._commands = commands
         self._next_check = 0.0
+        self._trim = find_trim()
         self._observers = observers or Observers()
         self._parse = parse
 
@@ -96,9 +98,10 @@ class Loop:
             self._observers.saw(items, now)
 
     def _check(self) -> None:
-        """The invariants, when there is nothing else to do, and not all the time."""
+        """The invariants and the heap, when there is nothing else to do, and not all the time."""
         if self._clock() >= self._next_check and not self._inbox.waiting:
             self._session.check()
+            self._trim()
             self._next_check = self._clock() + CHECK_SECONDS
 
     def _apply_lines(self) -> bool:

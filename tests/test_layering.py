@@ -52,6 +52,7 @@ PURE = {
         "faulty",
         "observers",
         "snapshot_files",
+        "heap",
         "trace_file",
     },
 }
