@@ -161,10 +161,11 @@ def test_refusals_and_failures_are_errors() -> None:
             await client.start([1], 1, warmth=2)
         with pytest.raises(ValueError, match="would get no reply of its own"):
             await client.command("# note")
-        good = await client.start([1], total=10, slot=0, req_id=5)
+        good = await client.start([1], total=10, quantum=1, slot=0, req_id=5)  # it parks, and so is live below
         bad = await client.start([1], total=10, slot=1)
         with pytest.raises(Refused, match="duplicate_request: REQ 5"):
             await client.start([1], total=10, req_id=5)
+        await good.proceed(9)
         with pytest.raises(RequestFailed):
             await collected(bad)
         assert len(await collected(good)) == 10
