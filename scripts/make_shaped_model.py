@@ -1,11 +1,12 @@
-"""Writes a GGUF file of a real model's shape, filled with random blocks: for measuring speed and memory only.
+"""Writes a GGUF file of a real model's shape, filled with random blocks: for speed, memory and bits, not for text.
 
     python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
 
 Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers with the demo model's tokenizer, so that llama.cpp loads it
-too), moe (that of Qwen3-30B-A3B with 4 of its 48 layers). The same options give the same bytes. A tensor is a run
-through one pool of random blocks that begins where its name says; the blocks of the pool are a prime number, so that
-no two rows of most matrices are alike. Scales are such that the logits spread and attention sees more than one token.
+too), moe (that of Qwen3-30B-A3B with 4 of its 48 layers), tiny (for tests of formats with blocks of 256). The same
+options give the same bytes. A tensor is a run through one pool of random blocks that begins where its name says; the
+blocks of the pool are a prime number, so that no two rows of most matrices are alike. Scales are such that the logits
+spread and attention sees more than one token.
 """
 
 import argparse
@@ -68,6 +69,7 @@ HEADS_OF_128 = {"head_size": 128, "vocab": 151936, "context": 40960}
 SHAPES = {
     "8b": dense("qwen3", 36, width=4096, ffn=12288, heads=32, kv_heads=8, **HEADS_OF_128),
     "bench": dense("llama", 24, width=1024, ffn=2816, heads=16, kv_heads=4, head_size=64, vocab=49152, context=8192),
+    "tiny": dense("qwen3", 2, width=256, ffn=768, heads=4, kv_heads=2, head_size=64, vocab=304, context=1024),
     "moe": replace(
         dense("qwen3moe", 4, width=2048, ffn=768, heads=32, kv_heads=4, **HEADS_OF_128),
         experts=128,

@@ -8,6 +8,8 @@ prompts begin alike, so that pages are shared, copied and evicted; some go on fr
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,7 @@ from paceline.native import _cpu
 from paceline.native.core import open_core
 from paceline.protocol import CANCELLED
 
+SHAPED = Path(__file__).parents[2] / "scripts" / "make_shaped_model.py"
 SLOTS = 6
 STATES = 4
 ACTIONS = ["continue", "step", "target", "probe", "cancel", "drain", "auto"]
@@ -216,6 +219,16 @@ def test_a_few_schedules_for_blocks_of_256(tiny_model) -> None:
     path = tiny_model(type="Q4_K", width=256, heads=4, kv_heads=2, head_size=64, ffn=512, vocab=300)
     bench = Bench(path, 768, (1, 16, 65, 130, 513), (1, 17), plain=True)
     for seed in range(300, 306):
+        run_schedule(bench, seed)
+
+
+@pytest.mark.parametrize("kind", ["Q6_K", "Q5_K", "Q3_K", "Q2_K", "IQ4_XS", "IQ2_XXS", "NVFP4"])
+def test_a_few_schedules_for_formats_that_are_only_read(kind: str, tmp_path: Path) -> None:
+    """Nothing here writes them from numbers: random blocks."""
+    path = tmp_path / "tiny.gguf"
+    subprocess.run([sys.executable, str(SHAPED), "tiny", str(path), f"--type={kind}"], check=True)
+    bench = Bench(path, 768, (1, 16, 65, 130, 513), (1, 17), plain=True)
+    for seed in range(400, 404):
         run_schedule(bench, seed)
 
 
