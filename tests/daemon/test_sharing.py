@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from driver import Driver, alone, events_of, signals_of, tokens_of
-from paceline.protocol import CANCELLED, DONE, YIELD, Frame
+from paceline.protocol import CANCELLED, DONE, YIELD, Frame, PromptFile, Start
 
 START = "START ids:1,2,3 9 4"
 
@@ -162,3 +162,9 @@ def test_a_failure_ends_them_all() -> None:
     one.take(one.session.fail_all("gone", 0.0))
     assert [body["reason"] for body in events_of(one.items, "end")] == ["failed", "failed"]
     one.session.check()
+
+
+def test_a_prompt_that_was_not_read_is_nobodys_equal() -> None:
+    one = driver()
+    with pytest.raises(TypeError, match="has not been read"):
+        one.session.apply(Start(PromptFile("/p"), 5, req_id=1), 1, 0.0)
