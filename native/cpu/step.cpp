@@ -67,10 +67,10 @@ void Core::reserve(Work& work) {
   }
   work.stride_x = padded(s.width, kBlock);
   work.stride_mixed = padded(mixed, kBlock) + kTileRows;
-  work.stride_attention = padded(attention, kBlock) + kLanesWide;  // lanes past a head, loaded and dropped, are no other thread's
+  work.stride_attention = padded(attention, kBlock) + kBlock;  // lanes past a head, loaded and dropped, are no other thread's
   work.x.reserve(columns * work.stride_x);
   work.mixed.reserve(columns * work.stride_mixed);
-  work.attention.reserve(columns * work.stride_attention + kLanesWide);
+  work.attention.reserve(columns * work.stride_attention + kBlock);
   work.logits.reserve(outputs * logits_stride());
   work.changed.reserve(outputs * logits_stride());
   work.tokens.resize(outputs);
