@@ -77,7 +77,7 @@ template <int bias, int halves, int half>
 PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   static_assert((bias & (bias - 1)) == 0);
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
-  __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(-input_sum<halves, half>(x)), __builtin_ctz(bias | 256));
+  __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(static_cast<int32_t>(0u - static_cast<uint32_t>(input_sum<halves, half>(x)))), __builtin_ctz(bias | 256));
   __m512i odd = _mm512_setzero_si512();
   const FourCodes* four = reinterpret_cast<const FourCodes*>(x.codes);
   for (int j = first; j < end; j += 2) {
@@ -157,7 +157,7 @@ PACELINE_INLINE __m256i add_wide(__m256i sum, __m256i narrow) { return _mm256_ad
 template <int bias, int halves, int half>
 PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
-  const __m256i begin = _mm256_set1_epi32(bias < 128 ? -bias * input_sum<halves, half>(x) : 0);
+  const __m256i begin = _mm256_set1_epi32(bias < 128 ? static_cast<int32_t>(0u - static_cast<uint32_t>(bias) * static_cast<uint32_t>(input_sum<halves, half>(x))) : 0);
   IntLanes sum = {begin, begin}, narrow = sum;
 #pragma GCC unroll 8
   for (int j = first; j < end; ++j) {
