@@ -5,12 +5,11 @@ python scripts/bench_serving_table.py [--check]      # --check: exit 1 if the ta
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from readme_table import ROOT, write
+
 RESULTS = ROOT / "benchmarks" / "serving.json"
-BEGIN, END = "<!-- serving: scripts/bench_serving_table.py -->\n", "<!-- end of serving -->"
 NAMES = {"continuous": "Paceline", "static": "static batches", "llama.cpp": "llama.cpp's server"}
 
 
@@ -76,15 +75,7 @@ def table(record: dict[str, Any]) -> str:
 def main() -> int:
     if not RESULTS.exists():
         sys.exit(f"no {RESULTS}: run scripts/bench_serving.py --json {RESULTS.relative_to(ROOT)} first")
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    updated = f"{before}{BEGIN}{table(json.loads(RESULTS.read_text()))}{END}{after}"
-    if "--check" in sys.argv[1:]:
-        return int(updated != text)
-    readme.write_text(updated)
-    return 0
+    return write("serving", table(json.loads(RESULTS.read_text())), sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bench_limits import LIMITS
+from readme_table import ROOT, write
 
-ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "llama_cpp"
-BEGIN, END = "<!-- results: scripts/bench_table.py -->\n", "<!-- end of results -->"
 COUNTS = (1, 4, 16)
 
 
@@ -66,15 +65,7 @@ def main() -> int:
     found = records(RESULTS)
     if not found:
         sys.exit(f"no results in {RESULTS}: run scripts/bench_files.py first")
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    updated = f"{before}{BEGIN}{table(found)}{END}{after}"
-    if "--check" in sys.argv[1:]:
-        return int(updated != text)
-    readme.write_text(updated)
-    return 0
+    return write("results", table(found), sys.argv[1:])
 
 
 if __name__ == "__main__":
