@@ -60,7 +60,8 @@ def table(record: dict[str, Any]) -> str:
         f"{machine['family']}, {', '.join(machine['flags'])}), {versions}, {record['date']}. Prompts of 16 to 256 "
         "tokens, totals of 16 to 256. Static batches are formed of those who wait when the last batch has ended, up to "
         f"{record['static_batch']}, on the same engine (8 at once are one batch, which the two run "
-        "alike). First token since arrival: mean (median); gaps between tokens: median / 95th percentile / largest; × is times Paceline's.\n",
+        "alike). First token since arrival: mean (median); gaps between tokens: median / "
+        "95th percentile / largest; × is times Paceline's.\n",
         "| requests | | first token, ms | gaps, ms | tokens per second |",
         "|---|---|---|---|---|",
     ]
