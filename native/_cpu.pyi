@@ -182,7 +182,7 @@ class PassProbe:
 
 def instruction_sets() -> list[str]: ...
 def read_roof(threads: int, *, mebibytes: int = 1024, rounds: int = 5, isa: str = "auto") -> float:
-    """Bytes a second that the threads together read from memory: what no step can exceed."""
+    """Bytes a second that the threads together read from memory, none of them from a cache."""
 
 def multiply_roof(threads: int, *, rounds: int = 5, isa: str = "auto") -> float:
     """Products of 8-bit codes a second, summed in registers: what no step can exceed."""

@@ -27,7 +27,8 @@ class Family:
     interval: int = 0
     interval_key: str = ""
     layer_kind: LayerKind = "attention"
-    local_rope_base: float = 0.0  # of sliding layers
+    local_rope_base: float = 0.0  # of sliding layers; 0: they turn as all others
+    may_slide: bool = False  # a window, where the file has one, is every layer's
     gated_attention: bool = False  # the query product holds a gate for each value that attention gives
     post_norms: bool = False  # what a branch gives is normed before it is added
     activation: Activation = "silu"
@@ -41,8 +42,16 @@ class Family:
         if self.layer_kind == "sliding" and keys.is_list(self.interval_key):
             sliding = keys.flags(self.interval_key, layers)
             return tuple("sliding" if each else "attention" for each in sliding)
+        if self.window(keys) and self.may_slide:
+            return tuple("sliding" for _ in range(layers))
         interval = keys.size(self.interval_key, self.interval) if self.interval else 1
         return tuple("attention" if (layer + 1) % interval == 0 else self.layer_kind for layer in range(layers))
+
+    def window(self, keys: Keys) -> int:
+        """The positions that a sliding layer sees, or 0 where none slides."""
+        if self.may_slide:
+            return keys.optional_size("attention.sliding_window")
+        return keys.size("attention.sliding_window") if self.layer_kind == "sliding" else 0
 
     def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
         """What queries are multiplied by where the file does not say; Gemma 3's 27B goes by its width."""
@@ -60,7 +69,7 @@ HYBRID = Family(
     gated_attention=True,
 )
 FAMILIES: Mapping[str, Family] = {
-    "llama": Family("pairs"),
+    "llama": Family("pairs", may_slide=True, own_keys=("attention.sliding_window",)),
     "qwen2": Family("halves", qkv_bias=True),
     "qwen3": Family("halves", qk_norm=True),
     "qwen3moe": Family("halves", qk_norm=True, experts=True, own_keys=EXPERT_KEYS),

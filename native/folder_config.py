@@ -1,7 +1,7 @@
 """config.json of a Hugging Face folder, said in GGUF's keys.
 
 A key that would change the maths and has no GGUF key to say so is refused by name; a key that the model may not use
-either (a sliding window of a llama) is passed on, and refused where the shape is read.
+either (a sliding window of a qwen2) is passed on, and refused where the shape is read.
 """
 
 from collections.abc import Mapping
@@ -49,6 +49,8 @@ class Config:
     def sizes(self) -> Sizes:
         heads = self.size("num_attention_heads")
         head_size = self.size("head_dim", max(1, self.size("hidden_size") // heads))
+        if head_size % 2:
+            raise ValueError(f"its head size is {head_size}, expected an even number")
         hybrid = self.architecture in HYBRIDS
         sizes = Sizes(
             architecture=self.architecture,

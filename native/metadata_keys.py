@@ -19,13 +19,17 @@ class Keys:
 
     def positive(self, name: str, default: float | None = None) -> float:
         value = self._value(name, default)
-        if type(value) is not float or not isfinite(value) or value <= 0:
+        if type(value) not in (int, float) or not isfinite(value) or value <= 0:
             raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a number above 0")
-        return value
+        return float(value)
 
     def optional(self, name: str) -> float:
         """A number above 0, or 0.0 where the key is missing or 0."""
         return self.positive(name) if self.values.get(f"{self.architecture}.{name}") else 0.0
+
+    def optional_size(self, name: str) -> int:
+        """A whole number above 0, or 0 where the key is missing or 0."""
+        return self.size(name) if self.values.get(f"{self.architecture}.{name}") else 0
 
     def flag(self, name: str, default: bool) -> bool:
         value = self._value(name, default)

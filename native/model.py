@@ -39,6 +39,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "nextn_predict_layers": 0,
     "residual_scale": 1.0,
     "rope.scale_linear": 1.0,
+    "rope.scaling.attn_factor": 1.0,
 }
 ROPE_FREQUENCIES = "rope_freqs.weight"
 
@@ -48,9 +49,9 @@ class ModelShape:
     """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout.
 
     Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
-    included, and turns by `local_rope_base` without divisors. A "recurrent" layer holds, for each value head, a state
-    [key_size, value_size] and the last conv_kernel - 1 inputs of its convolution. Value head h reads key head
-    h // (value_heads / key_heads) if `grouped_heads`, else h mod key_heads.
+    included, and turns by `local_rope_base` without divisors unless that is 0. A "recurrent" layer holds, for each
+    value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs of its convolution. Value head h
+    reads key head h // (value_heads / key_heads) if `grouped_heads`, else h mod key_heads.
     """
 
     architecture: str
@@ -73,7 +74,7 @@ class ModelShape:
     query_scale: float
     rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
     window: int = 0
-    local_rope_base: float = 0.0  # 0: rope_base
+    local_rope_base: float = 0.0  # 0: sliding layers turn as all others do
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
     post_norms: bool = False  # post_attention_norm and post_ffw_norm, of what a branch gives, before it is added
     activation: Activation = "silu"  # "gelu" is its tanh form
@@ -163,12 +164,10 @@ class ModelShape:
 
     @staticmethod
     def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
+        window = family.window(keys)
         if family.layer_kind != "sliding":
-            return {}
-        return {
-            "window": keys.size("attention.sliding_window"),
-            "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base),
-        }
+            return {"window": window}
+        return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
 
     @staticmethod
     def _read_experts(keys: Keys, family: Family) -> dict[str, Any]:
@@ -207,7 +206,7 @@ class ModelShape:
             raise ValueError(
                 f"the key '{self.architecture}.rope.scaling.type' is {kind!r}, supported: 'none', 'linear'"
             )
-        scale = keys.positive("rope.scaling.factor", 1.0) if kind == "linear" else 1.0
+        scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
         factors = np.ones(self.rope_size // 2, np.float32)
         for tensor in tensors:
             if tensor.name == ROPE_FREQUENCIES:

@@ -12,7 +12,9 @@ from .rearrange import FLOAT_TYPES
 
 TYPES = ("q8_0", "q4_0")
 ENDS = re.compile(r"(token_embd|output)\.weight")  # what first meets and last leaves the model: never below 8 bits
-MATRICES = re.compile(r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ffn_(gate|up|down)(_exps|_shexp)?|ssm_out)\.weight")
+MATRICES = re.compile(
+    r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?|ssm_(in|out))\.weight"
+)
 TOGETHER = 1 << 22  # weights converted at once: the gguf package makes several copies of them
 
 

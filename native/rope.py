@@ -36,9 +36,11 @@ def rope_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Ta
 
 
 def local_rope_table(shape: LocalRotation, positions: int | None = None) -> tuple[Table, Table]:
-    """The table of sliding layers: another base, and no divisors."""
+    """The table of sliding layers: another base and no divisors, or that of all layers where there is no other base."""
+    if not shape.local_rope_base:
+        return rope_table(shape, positions)
     count = shape.context if positions is None else positions
-    return _table(count, shape.local_rope_base or shape.rope_base, shape, scaled=False)
+    return _table(count, shape.local_rope_base, shape, scaled=False)
 
 
 def _table(positions: int, base: float, shape: Rotation, scaled: bool = True) -> tuple[Table, Table]:

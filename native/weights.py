@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 
 from .demo_model import DEMO, ModelUnavailable, fetch
 from .gguf_file import DAMAGE, GGUFFile, Truncated, UnknownType
+from .gguf_parts import other_parts
 from .model_file import Metadata, ModelUnreadable, Tensor, read_object, unreadable
 from .nvfp4 import merged
 from .safetensors_folder import CONFIG, open_folder, read_folder_metadata
@@ -24,7 +26,9 @@ __all__ = [
 ]
 
 END_KEYS = ("eos", "eot", "eom")
-TURN_ENDS = {"gemma3": "<end_of_turn>"}  # of families whose files may not name it
+# Control tokens that end a turn in whatever vocabulary has them; files often name only one of several ends.
+TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>")
+CONTROL = int(gguf.TokenType.CONTROL)
 
 
 def find_model(name_or_path: str | None) -> Path:
@@ -47,7 +51,12 @@ def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
     reader = _open(path)
     try:
         values = {key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")}
-        return _metadata(path, values), merged([_tensor(tensor) for tensor in reader.tensors])
+        readers = [reader, *(_open(part) for part in other_parts(path, values))]
+        tensors = [_tensor(tensor) for each in readers for tensor in each.tensors]
+        total = values.get("split.tensors.count", len(tensors))
+        if len(tensors) != total:
+            raise ValueError(f"its parts hold {len(tensors)} tensors, expected {total}")
+        return _metadata(path, values), merged(tensors)
     except DAMAGE as problem:
         raise unreadable(path, _reason(problem)) from None
 
@@ -65,9 +74,10 @@ def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
     vocab = _count(path, values, f"{architecture}.vocab_size", len(tokens) if isinstance(tokens, list) else 0)
     named = [_count(path, values, f"tokenizer.ggml.{key}_token_id", -1) for key in END_KEYS]
     name = values.get("general.name")
-    turn_end = TURN_ENDS.get(architecture)
-    if turn_end and isinstance(tokens, list) and turn_end in tokens:
-        named.append(tokens.index(turn_end))
+    types = values.get("tokenizer.ggml.token_type")
+    if isinstance(tokens, list) and isinstance(types, list) and len(types) == len(tokens):
+        ends = (tokens.index(text) for text in TURN_ENDS if text in tokens)
+        named += [token for token in ends if types[token] == CONTROL]
     return Metadata(
         path=path,
         architecture=architecture,

@@ -45,8 +45,9 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     rows = [
         f"Tokens per second with {first['threads']} threads of an {machine['processor']} (family {machine['family']}, "
         f"{flags}), medians of {first['rounds']} rounds in turn, {dates}. In brackets: times those of llama.cpp "
-        f"(llama-cpp-python {peer}) on the same file; for 1 sequence the share of what memory gives "
-        f"({roof(found, 'read_gb_per_second')} GB/s), for 16 and the prefill of what the processor multiplies "
+        f"(llama-cpp-python {peer}) on the same file; for 1 sequence the share of what memory gave in "
+        f"the same run ({roof(found, 'read_gb_per_second')} GB/s; a virtual machine shares its memory, and a third of "
+        f"the smallest files stays in its L3 cache), for 16 and the prefill of what the processor multiplies "
         f"({roof(found, 'multiply_gmac_per_second')} GMAC/s).\n",
         f"| file | context | prefill of 512 | {' | '.join(str(count) for count in COUNTS)} sequences |",
         f"|---|---|---|{'---|' * len(COUNTS)}",

@@ -42,6 +42,9 @@ class ProductProbe {
 
   py::array_t<float> product(const py::array_t<float, py::array::c_style | py::array::forcecast>& inputs, const std::string& isa) const {
     const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
+    if (inputs.shape(1) != matrix_.columns) {
+      throw py::value_error("inputs of " + std::to_string(inputs.shape(1)) + " columns, expected " + std::to_string(matrix_.columns));
+    }
     const int columns = static_cast<int>(inputs.shape(0)), blocks = matrix_.blocks;
     const size_t places = static_cast<size_t>((columns + paceline::kGroup - 1) / paceline::kGroup) * blocks * paceline::kGroup;
     paceline::Buffer<paceline::QuantizedBlock> quantized;

@@ -189,7 +189,6 @@ class Core {
   void check_filled(int state) const;  // and that it holds something
   uint8_t* page(int index) const;
   void check_loaded();
-  void load_outer(const std::string& name, const Source& source);
   void load_layer(Layer& layer, const std::string& part, const Source& source);
   void load_matrix(Matrix& matrix, const Source& source, int rows, int columns, bool paired = false);
   void load_experts(Layer& layer, Matrix FeedForward::*part, const Source& source, int rows, int columns, bool paired = false);

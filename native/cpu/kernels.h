@@ -54,8 +54,8 @@ struct Kernels {
   // k, v [head_size] into key `position % 64` of the page.
   void (*write_cache)(const CacheView& cache, int page, int position, const float* k, const float* v);
 
-  // `queries` queries q[i] [head_size], already scaled, at positions[i], over keys 0..positions[i] -> out[i] [head_size].
-  // scratch: kAttentionScratch(value_stride) floats per query.
+  // `queries` queries q[i] [head_size], already scaled, at positions[i], over the keys up to it, or those of its window -> out[i] [head_size].
+  // scratch: attention_scratch(value_stride) floats per query.
   void (*attend)(const CacheView& cache, const int32_t* table, int queries, const float* const* q, const int* positions, float* const* out,
                  float* scratch);
 

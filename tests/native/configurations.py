@@ -66,6 +66,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "tied": True,
     },
 }
+PLAIN_DECODED = ["ratio2-tied", "llama3-scaling", "linear-scaling", "qwen2-ratio7", "qwen3-ratio2"]
 
 
 def rope(base: float = 1e4, **more: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paceline.native.core import open_core
 from paceline.native.reference import open_reference, to_float32
 from paceline.native.weights import open_model
 
@@ -84,14 +85,15 @@ def test_logits_of_a_saved_folder_of_the_newer_families(tmp_path: Path, name: st
     assert relative_error(all_logits(open_float_core(tmp_path), 0, ids), expected) < 1e-3
 
 
-def test_logits_of_mistral_in_bfloat16(tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", [None, 9])
+def test_logits_of_mistral_in_bfloat16(tmp_path: Path, window: int | None) -> None:
     import torch
     import transformers
 
     torch.manual_seed(3)
     config = transformers.MistralConfig(
         vocab_size=VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=128, sliding_window=None, initializer_range=0.2,
+        num_key_value_heads=2, max_position_embeddings=128, sliding_window=window, initializer_range=0.2,
     )  # fmt: skip
     transformers.MistralForCausalLM(config).to(torch.bfloat16).save_pretrained(tmp_path)
     model = transformers.MistralForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
@@ -100,6 +102,8 @@ def test_logits_of_mistral_in_bfloat16(tmp_path: Path) -> None:
         expected = model(torch.tensor([ids])).logits[0].numpy()
     assert {tensor.type for tensor in open_model(tmp_path)[1]} == {"BF16", "F32"}
     assert relative_error(run(open_reference(tmp_path), ids), expected) < 1e-4
+    core = open_core(tmp_path, slots=1, threads=2, cache_type_k="f32", cache_type_v="f32")
+    assert relative_error(all_logits(core, 0, ids), expected) < 1e-3
 
 
 def test_qwen3_moe(tmp_path: Path) -> None:

@@ -22,13 +22,18 @@ def tiny(tiny_model) -> Opened:
     return opened(tiny_model(seed=1, layers=2, heads=4, kv_heads=2))
 
 
-def refusal(tiny: Opened, tensors: list[Tensor] | None = None, **changes: Any) -> str:
-    """What is said about the tiny model with some keys changed; None removes a key, __ stands for a dot."""
+def changed(tiny: Opened, **changes: Any) -> Opened:
+    """The tiny model with some keys changed; None removes a key, __ stands for a dot."""
     metadata, found = tiny
     keys = {f"llama.{name.replace('__', '.')}": value for name, value in changes.items()}
     values = {key: value for key, value in {**metadata.values, **keys}.items() if value is not None}
+    return replace(metadata, values=values), found
+
+
+def refusal(tiny: Opened, tensors: list[Tensor] | None = None, **changes: Any) -> str:
+    metadata, found = changed(tiny, **changes)
     with pytest.raises(ModelUnreadable) as caught:
-        ModelShape.from_metadata(replace(metadata, values=values), found if tensors is None else tensors)
+        ModelShape.from_metadata(metadata, found if tensors is None else tensors)
     assert str(caught.value).startswith(f"cannot use the model {metadata.path}: ")
     return str(caught.value)
 
@@ -108,17 +113,30 @@ def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> N
         ({"attention__layer_norm_rms_epsilon": None}, "'llama.attention.layer_norm_rms_epsilon' is missing"),
         ({"attention__layer_norm_rms_epsilon": 0.0}, "is 0.0, expected a number above 0"),
         ({"rope__freq_base": float("nan")}, "is nan, expected a number above 0"),
-        ({"rope__freq_base": 10000}, "is 10000, expected a number above 0"),
+        ({"rope__freq_base": 0}, "is 0, expected a number above 0"),
+        ({"rope__freq_base": True}, "is True, expected a number above 0"),
         ({"rope__dimension_count": 15}, "its rope size 15 is odd or above its head size 16"),
         ({"rope__dimension_count": 18}, "its rope size 18 is odd or above its head size 16"),
         ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.type' is 'yarn', supported: 'none', 'linear'"),
         ({"rope__scaling__factor": -4.0}, "'llama.rope.scaling.factor' is -4.0, expected a number above 0"),
         ({"expert_count": 8}, "'llama.expert_count' is 8, supported: 0"),
-        ({"attention__sliding_window": 4096}, "'llama.attention.sliding_window' is 4096, supported: 0"),
+        ({"attention__sliding_window": -1}, "'llama.attention.sliding_window' is -1, expected a whole number above 0"),
+        ({"rope__scaling__attn_factor": 2.0}, "'llama.rope.scaling.attn_factor' is 2.0, supported: 1.0"),
     ],
 )
 def test_a_wrong_key_is_named(tiny: Opened, change: dict[str, Any], reason: str) -> None:
     assert reason in refusal(tiny, **change)
+
+
+def test_a_window_of_a_llama_is_every_layers(tiny: Opened) -> None:
+    shape = ModelShape.from_metadata(*changed(tiny, attention__sliding_window=9))
+    assert (set(shape.kinds), shape.window, shape.local_rope_base) == ({"sliding"}, 9, 0.0)
+    assert set(ModelShape.from_metadata(*changed(tiny, attention__sliding_window=0)).kinds) == {"attention"}
+
+
+def test_whole_numbers_are_numbers_and_a_factor_of_0_is_none(tiny: Opened) -> None:
+    shape = ModelShape.from_metadata(*changed(tiny, rope__freq_base=20000, rope__scaling__factor=0.0))
+    assert (shape.rope_base, shape.rope_divisors) == (20000.0, ())
 
 
 def test_a_model_without_vocabulary_is_refused(tiny: Opened) -> None:

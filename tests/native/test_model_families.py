@@ -80,16 +80,18 @@ def test_a_gemma_file_may_say_of_each_layer_whether_it_slides(tiny_model) -> Non
     assert shape.kinds == ("attention", "sliding", "sliding")
 
 
-@pytest.mark.parametrize(("architecture", "ends"), [("gemma3", (1, 2)), ("qwen3", (1,))])
-def test_a_gemma_turn_ends_where_its_vocabulary_says(tmp_path: Path, architecture: str, ends: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("architecture", ["gemma3", "llama"])
+def test_a_turn_ends_at_the_control_tokens_that_the_vocabulary_has(tmp_path: Path, architecture: str) -> None:
     writer = gguf.GGUFWriter(tmp_path / "model.gguf", architecture)
-    writer.add_token_list(["<pad>", "<eos>", "<end_of_turn>"])
+    writer.add_token_list(["<pad>", "<eos>", "<end_of_turn>", "<|eot_id|>", "<|im_end|>"])
+    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
+    writer.add_token_types([control, control, control, control, normal])
     writer.add_eos_token_id(1)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    assert opened(tmp_path / "model.gguf")[0].eos == ends
+    assert opened(tmp_path / "model.gguf")[0].eos == (1, 3, 2)
 
 
 def test_the_largest_gemma_scales_its_queries_by_the_width() -> None:

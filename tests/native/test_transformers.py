@@ -7,7 +7,7 @@ import pytest
 from paceline.native.core import Core, open_core
 from paceline.native.reference import open_reference
 
-from .configurations import CONFIGS, DECODED, FAMILY_CONFIGS
+from .configurations import CONFIGS, DECODED, FAMILY_CONFIGS, PLAIN_DECODED
 from .families import VOCAB, expected_logits, export_family, random_family_model
 from .plain_families import export, random_model
 from .rows import Row as CoreRow
@@ -54,13 +54,17 @@ def test_random_models_of_the_newer_families_agree(tmp_path: Path, name: str, fu
     assert relative_error(all_logits(open_float_core(tmp_path / "model.gguf"), 0, ids), expected) < 1e-3
 
 
-@pytest.mark.parametrize("name", DECODED)
+@pytest.mark.parametrize("name", [*PLAIN_DECODED, *DECODED])
 @pytest.mark.parametrize("length", [1, 7, 300])
 @pytest.mark.parametrize("kind", ["reference", "cpu"])
-def test_greedy_tokens_of_the_newer_families_are_equal(tmp_path: Path, name: str, length: int, kind: str) -> None:
-    family = name.split("-")[0]
-    model = random_family_model(family, FAMILY_CONFIGS[name])
-    export_family(family, model, tmp_path / "model.gguf")
+def test_greedy_tokens_are_equal(tmp_path: Path, name: str, length: int, kind: str) -> None:
+    if name in CONFIGS:
+        model = random_model(CONFIGS[name])
+        export(model, tmp_path / "model.gguf")
+    else:
+        family = name.split("-")[0]
+        model = random_family_model(family, FAMILY_CONFIGS[name])
+        export_family(family, model, tmp_path / "model.gguf")
     prompt = np.random.RandomState(length).randint(0, VOCAB, length).tolist()
     core = open_float_core(tmp_path / "model.gguf", kind)
     tokens, pending = list(prompt), list(prompt)
