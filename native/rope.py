@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Table = npt.NDArray[np.float32]
+TOGETHER = 1024  # positions computed at once: float64 takes twice the memory of what is kept
 
 
 class Rotation(Protocol):
@@ -44,9 +45,12 @@ def local_rope_table(shape: LocalRotation, positions: int | None = None) -> tupl
 
 
 def _table(positions: int, base: float, shape: Rotation, scaled: bool = True) -> tuple[Table, Table]:
-    steps = np.arange(positions, dtype=np.float64)
     frequencies = base ** (-np.arange(0, shape.rope_size, 2, dtype=np.float64) / shape.rope_size)
     if scaled and shape.rope_divisors:
         frequencies = frequencies / np.array(shape.rope_divisors)
-    angles = steps[:, None] * frequencies  # [positions, rope_size / 2]
-    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    cosines, sines = (np.empty((positions, len(frequencies)), np.float32) for _ in range(2))
+    for begin in range(0, positions, TOGETHER):
+        steps = np.arange(begin, min(begin + TOGETHER, positions), dtype=np.float64)
+        angles = steps[:, None] * frequencies
+        cosines[begin : begin + TOGETHER], sines[begin : begin + TOGETHER] = np.cos(angles), np.sin(angles)
+    return cosines, sines
