@@ -24,10 +24,11 @@ LONGEST_LINE: Final = str(64 << 20)  # bytes: a prompt is one line, and its ids 
 
 
 def daemon_words(words: Sequence[str]) -> list[str]:
-    """The daemon's command line; what is not the proxy's in `words` is the daemon's, and has the last word."""
+    """The daemon's command line; what is not the proxy's in `words` is the daemon's, and has the last word. The log has
+    a line for each request that has ended, also where nobody sits at a terminal."""
     own = ArgumentParser(add_help=False, allow_abbrev=False)
     add_serve_arguments(own)
-    return ["--auto", "--max-line", LONGEST_LINE, *own.parse_known_args(words)[1]]
+    return ["--auto", "--log", "text", "--max-line", LONGEST_LINE, *own.parse_known_args(words)[1]]
 
 
 def add_serve_arguments(parser: ArgumentParser) -> None:

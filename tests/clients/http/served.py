@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,19 +18,18 @@ SECONDS = 60.0
 
 
 class Served:
-    def __init__(self, *flags: str, env: dict[str, str] | None = None) -> None:
+    """`said` is what it wrote on stderr so far. Without `ready` it may still be loading when the constructor returns."""
+
+    def __init__(self, *flags: str, env: dict[str, str] | None = None, ready: bool = True) -> None:
         command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--port", "0", *flags]
         environment = os.environ | (env or {})
         self.popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-        assert self.popen.stderr
-        self.url = ""
         self.said: list[str] = []
-        while not (self.url and any(": ready: " in line for line in self.said)):
-            line = self.popen.stderr.readline()
-            assert line, f"it ended: {self.said}"
-            self.said.append(line)
-            if found := re.search(r"listening on (http://\S+)", line):
-                self.url = found[1]
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self.url = re.split("listening on ", self.line(r"listening on http://\S+"))[1]
+        if ready:
+            self.line(": ready: ")
         self.http = httpx.Client(base_url=self.url, timeout=SECONDS)
 
     def __enter__(self) -> Self:
@@ -39,8 +40,7 @@ class Served:
         if self.popen.poll() is None:
             self.popen.kill()
         self.popen.wait()
-        assert self.popen.stderr
-        self.popen.stderr.close()
+        self._listener.join()
 
     def post(self, path: str, **body: Any) -> httpx.Response:
         return self.http.post(path, json=body)
@@ -50,6 +50,14 @@ class Served:
         assert answer.status_code == 200, answer.text
         text: str = answer.json()["choices"][0]["text"]
         return text
+
+    def line(self, pattern: str, count: int = 1) -> str:
+        """The last of `count` lines of its log that hold this, once they are there."""
+        deadline = time.monotonic() + SECONDS
+        while len(found := [line for line in self.said if re.search(pattern, line)]) < count:
+            assert time.monotonic() < deadline and (self.popen.poll() is None or self._listener.is_alive()), self.said
+            time.sleep(0.005)
+        return found[count - 1]
 
     def states(self) -> list[str]:
         """Of the live requests, queued ones last."""
@@ -66,3 +74,18 @@ class Served:
     def stop(self) -> int:
         self.popen.send_signal(signal.SIGTERM)
         return self.popen.wait(SECONDS)
+
+    @property
+    def daemon(self) -> int:
+        """The process behind it."""
+        deadline = time.monotonic() + SECONDS
+        children = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children")
+        while not (found := children.read_text().split()):
+            assert time.monotonic() < deadline
+        return int(found[0])
+
+    def _listen(self) -> None:
+        assert self.popen.stderr
+        with self.popen.stderr as log:
+            for line in log:
+                self.said.append(line.rstrip("\n"))
