@@ -24,6 +24,7 @@ class ChatRefused(Exception):
 class ChatTemplate:
     def __init__(self, source: str, bos: str = "", eos: str = "", now: Callable[[], datetime] = datetime.now) -> None:
         """Raises ValueError if `source` is no template. `now` is for templates that name today's date."""
+        self.source = source
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )

@@ -30,6 +30,11 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+MARKS = ["<think>", "</think>"]
+THINKING_TEMPLATE = CHAT_TEMPLATE.replace("message['content']", "message['content'].split('</think>')[-1]") + (
+    "{% if add_generation_prompt %}{% if enable_thinking is defined and enable_thinking is false %}"
+    "{{ '<think>\n\n</think>\n\n' }}{% else %}{{ '<think>\n' }}{% endif %}{% endif %}"
+)
 
 
 def options() -> argparse.Namespace:
@@ -47,6 +52,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--type", choices=TYPES, default="F32", help="of every matrix")
     parser.add_argument("--embedding-type", choices=TYPES, help="of token_embd, default: --type")
+    parser.add_argument("--chat", choices=["plain", "thinking"], default="plain", help="its template")
     parser.add_argument("--tied", action=argparse.BooleanOptionalAction, default=False, help="no separate head")
     parser.add_argument("--untied", action="store_false", dest="tied", help="a separate head (the default)")
     parser.add_argument("--rope-layout", choices=["pairs", "halves"], help="default: the architecture's")
@@ -109,14 +115,17 @@ def words() -> Iterator[str]:
                 yield "".join(letters)
 
 
-def add_tokenizer(writer: gguf.GGUFWriter, vocab: int) -> None:
+def add_tokenizer(writer: gguf.GGUFWriter, vocab: int, thinking: bool) -> None:
+    marks = MARKS if thinking else []
+    vocab -= len(marks)
     alphabet = byte_alphabet()[: vocab - len(SPECIALS) - 1]
     merged = list(itertools.islice(words(), vocab - len(SPECIALS) - len(alphabet)))
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
-    writer.add_token_list([*SPECIALS, *alphabet, *merged])
-    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
-    writer.add_token_types([control] * len(SPECIALS) + [normal] * (vocab - len(SPECIALS)))
+    writer.add_token_list([*SPECIALS, *alphabet, *merged, *marks])
+    control, normal, defined = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL, gguf.TokenType.USER_DEFINED
+    types = [control] * len(SPECIALS) + [normal] * (vocab - len(SPECIALS)) + [defined] * len(marks)
+    writer.add_token_types(types)
     writer.add_token_merges([f"{word[:-1]} {word[-1]}" for word in merged])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(END)
@@ -124,7 +133,7 @@ def add_tokenizer(writer: gguf.GGUFWriter, vocab: int) -> None:
     writer.add_unk_token_id(0)
     writer.add_add_bos_token(False)
     writer.add_add_space_prefix(False)
-    writer.add_chat_template(CHAT_TEMPLATE)
+    writer.add_chat_template(THINKING_TEMPLATE if thinking else CHAT_TEMPLATE)
 
 
 def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
@@ -170,7 +179,7 @@ def main() -> None:
     fresh = chosen.out.with_name(f"{chosen.out.name}.{os.getpid()}")
     writer = gguf.GGUFWriter(fresh, chosen.architecture)
     add_metadata(writer, chosen)
-    add_tokenizer(writer, chosen.vocab)
+    add_tokenizer(writer, chosen.vocab, chosen.chat == "thinking")
     add_weights(writer, chosen)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

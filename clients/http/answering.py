@@ -1,7 +1,7 @@
 """A Run on its way to its reader, as an ASGI response that never outlives either."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -15,19 +15,27 @@ from .run import Ended, Run
 from .sse import dumped
 from .writers import Writer
 
-SEND_SECONDS: Final = 60.0  # for a reader to take what was written
 STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 JSON: Final = "application/json"
 
 
 class Answering:
-    """`refuse` makes the response for what goes wrong before the first byte of a whole answer."""
+    """`refuse` makes the response for what goes wrong before the first byte of a whole answer; `done` is called at the
+    end."""
 
-    def __init__(self, run: Run, writer: Writer, stream: bool, refuse: Any) -> None:
+    def __init__(
+        self,
+        run: Run,
+        writer: Writer,
+        stream: bool,
+        refuse: Callable[[HttpRefused], Response],
+        done: Callable[[], None],
+    ) -> None:
         self._run = run
         self._writer = writer
         self._stream = stream
         self._refuse = refuse
+        self._done = done
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -37,6 +45,7 @@ class Answering:
                 await unless_gone(receive, self._send_whole(scope, receive, send))
         finally:
             self._run.close()
+            self._done()
 
     async def _send_events(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
@@ -61,21 +70,22 @@ class Answering:
         await response(scope, receive, send)
 
     async def _collect(self) -> list[Answer]:
-        texts: dict[int, list[str]] = {}
+        texts: dict[tuple[int, bool], list[str]] = {}
         likely: dict[int, list[Likely]] = {}
         ends: dict[int, Ended] = {}
         async with aclosing(self._run.news()) as all_news:
             async for news in all_news:
                 for index, what in news:
                     match what:
-                        case Delta(text, told):
-                            texts.setdefault(index, []).append(text)
+                        case Delta(text, told, thought):
+                            texts.setdefault((index, thought), []).append(text)
                             likely.setdefault(index, []).extend(told)
                         case Ended():
                             ends[index] = what
+        said, thoughts = ({n: "".join(texts.get((n, kind), ())) for n in ends} for kind in (False, True))
         return [
-            Answer("".join(texts.get(index, ())), end.reason, tuple(likely.get(index, ())), end.stopped)
-            for index, end in sorted(ends.items())
+            Answer(said[n], end.reason, tuple(likely.get(n, ())), end.stopped, thoughts[n])
+            for n, end in sorted(ends.items())
         ]
 
 
@@ -99,5 +109,4 @@ async def _gone(receive: Receive) -> None:
 
 
 async def _write(send: Send, data: bytes, more: bool = True) -> None:
-    async with asyncio.timeout(SEND_SECONDS):
-        await send({"type": "http.response.body", "body": data, "more_body": more})
+    await send({"type": "http.response.body", "body": data, "more_body": more})

@@ -2,36 +2,66 @@
 
 from typing import Any, Final
 
+from .cutter import Delta
 from .openai_answers import Answer, Counts
 
 Body = dict[str, Any]
 _REASONS: Final = {"eos": "end_turn", "stop": "end_turn", "length": "max_tokens"}
 
 
+class Blocks:
+    """The content of a stream: a block for the thought, if there is one, and one for what is said. A block begins with
+    its first piece."""
+
+    def __init__(self) -> None:
+        self._index = -1
+        self._kind = ""
+
+    def piece(self, delta: Delta) -> list[Body]:
+        kind = "thinking" if delta.thought else "text"
+        bodies = [] if kind == self._kind else [*self._end(), self._begin(kind)]
+        return [*bodies, self._about("delta", delta={"type": f"{kind}_delta", kind: delta.text})]
+
+    def close(self) -> list[Body]:
+        """There is at least one block, and the last one speaks."""
+        return [*([] if self._kind == "text" else [*self._end(), self._begin("text")]), *self._end()]
+
+    def _begin(self, kind: str) -> Body:
+        self._index, self._kind = self._index + 1, kind
+        return self._about("start", content_block=_block(kind, ""))
+
+    def _end(self) -> list[Body]:
+        if self._index < 0:
+            return []
+        signed = [self._about("delta", delta={"type": "signature_delta", "signature": ""})]
+        return [*(signed if self._kind == "thinking" else []), self._about("stop")]
+
+    def _about(self, what: str, **more: Any) -> Body:
+        return {"type": f"content_block_{what}", "index": self._index} | more
+
+
 def message(name: str, model: str, answer: Answer, counts: Counts) -> Body:
-    content = [{"type": "text", "text": answer.text}]
+    thoughts = [_block("thinking", answer.thought)] if answer.thought else []
+    content = [*thoughts, _block("text", answer.text)]
     return _message(name, model, content, counts) | _ending(answer.reason, answer.stopped)
 
 
-def opening(name: str, model: str, counts: Counts) -> list[Body]:
+def opening(name: str, model: str, counts: Counts) -> Body:
     """`counts` is what is known by then: the prompt."""
     begun = _message(name, model, [], counts) | {"stop_reason": None, "stop_sequence": None}
-    return [
-        {"type": "message_start", "message": begun},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    ]
-
-
-def piece(text: str) -> Body:
-    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+    return {"type": "message_start", "message": begun}
 
 
 def closing(reason: str, stopped: str | None, counts: Counts) -> list[Body]:
     return [
-        {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": _ending(reason, stopped), "usage": _usage(counts)},
         {"type": "message_stop"},
     ]
+
+
+def _block(kind: str, text: str) -> Body:
+    signed = {"signature": ""} if kind == "thinking" else {}
+    return {"type": kind, kind: text} | signed
 
 
 def _message(name: str, model: str, content: list[Body], counts: Counts) -> Body:

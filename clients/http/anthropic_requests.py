@@ -3,19 +3,19 @@
 from typing import Any, Final
 
 from .asked import MOST_STOPS, Asked, Chat
-from .fields import Fields
+from .fields import Fields, shown
 from .openai_requests import WHOLE, text_of
 from .refused import wrong
 
 UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "tools": ([],),
     "tool_choice": ({"type": "none"},),
-    "thinking": ({"type": "disabled"},),
     "output_config": ({},),
     "output_format": (),
     "container": (),
     "mcp_servers": ([],),
 }
+THOUGHTS: Final = ("thinking", "redacted_thinking")
 
 
 def read_message(body: object) -> Asked:
@@ -32,6 +32,7 @@ def read_message(body: object) -> Asked:
     system = fields.value("system")
     if system is not None:
         messages.insert(0, {"role": "system", "content": text_of(system, "system")})
+    most = fields.integer("max_tokens", 1, WHOLE) or 1
     temp, top_p = fields.real("temperature", 0, 1), fields.real("top_p", 0, 1)
     options = {
         "temp": 1.0 if temp is None else temp,
@@ -39,8 +40,8 @@ def read_message(body: object) -> Asked:
         "top_k": fields.integer("top_k", 0, WHOLE),
     }
     return Asked(
-        prompts=(Chat(tuple(messages)),),
-        most=fields.integer("max_tokens", 1, WHOLE),
+        prompts=(Chat(tuple(messages), {"enable_thinking": _thinks(fields, most)}),),
+        most=most,
         options={name: value for name, value in options.items() if value is not None},
         stop=fields.texts("stop_sequences", MOST_STOPS, one=False),
         stream=fields.flag("stream") or False,
@@ -51,4 +52,29 @@ def _message(fields: Fields) -> dict[str, str]:
     role = fields.needed("role")
     if role not in ("user", "assistant"):
         raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected user or assistant")
-    return {"role": role, "content": text_of(fields.needed("content"), fields.path("content"))}
+    content = fields.needed("content")
+    if role == "user" or not isinstance(content, list):
+        return {"role": role, "content": text_of(content, fields.path("content"))}
+    thought, said = "", []
+    for number, part in enumerate(content):
+        if isinstance(part, dict) and part.get("type") in THOUGHTS:
+            thought += Fields(part, f"{fields.path('content')}[{number}]").text("thinking") or ""
+            said.append({"type": "text", "text": ""})
+        else:
+            said.append(part)
+    message = {"role": role, "content": text_of(said, fields.path("content"))}
+    return message | ({"reasoning_content": thought} if thought else {})
+
+
+def _thinks(fields: Fields, most: int) -> bool:
+    """Whether the model may think before it answers, if it can. Its budget is a wish, as in Anthropic's API."""
+    given = fields.value("thinking")
+    if given is None:
+        return False
+    thinking = Fields(given, "thinking")
+    if (kind := thinking.needed("type")) not in ("disabled", "enabled", "adaptive"):
+        raise wrong(thinking.path("type"), f"{shown(kind)} is not supported, expected disabled, enabled or adaptive")
+    if kind == "enabled":
+        thinking.needed("budget_tokens")
+    thinking.integer("budget_tokens", 1, most)
+    return bool(kind != "disabled")

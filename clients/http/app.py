@@ -1,7 +1,8 @@
 """The routes. Each is a few lines between what is read (requests) and what is written (writers); there is no
 scheduling here: START, CANCEL and the daemon's turns are all there is."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from .answering import JSON, Answering
 from .anthropic_requests import read_message
 from .engine import Engine, Health
 from .fields import Fields
-from .guard import check_key, read_json
+from .guard import check_key, check_origin, read_json
 from .metrics import exposition
 from .openai_answers import ChatShape, CompletionShape
 from .openai_requests import WHOLE, read_chat, read_completion
@@ -32,11 +33,14 @@ STATUS = {Health.OK: 200, Health.LOADING: 503, Health.CLOSING: 503, Health.FAILE
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`key` is what clients must send, `cors` the origins whose pages may call, `body` bytes."""
+    """`key` is what clients must send, `cors` the origins whose pages may call, `body` is in bytes, `seconds` is for an
+    answer."""
 
     key: str | None = None
     body: int = 8 << 20
     cors: tuple[str, ...] = ()
+    connections: int = 1024
+    seconds: float = 3600.0
 
 
 class Proxy:
@@ -44,6 +48,7 @@ class Proxy:
         self.engine = engine
         self.limits = limits
         self.live = 0  # requests that are being answered
+        self.connections: Collection[object] = ()  # those that are open
 
     def app(self) -> Starlette:
         routes = [
@@ -69,7 +74,10 @@ class Proxy:
     def _guarded(self, handle: Handler) -> Handler:
         async def guarded(request: Request) -> Any:
             try:
+                check_origin(request, self.limits.cors)
                 check_key(request, self.limits.key)
+                if len(self.connections) > self.limits.connections:
+                    raise HttpRefused(503, "there are too many connections", code="too_many_connections")
                 return await handle(request)
             except HttpRefused as refused:
                 return refusal(request, refused)
@@ -94,9 +102,16 @@ class Proxy:
         return OpenAIWriter(kind, asked, self.engine.info["model"], self.engine.texts)
 
     async def _answer(self, request: Request, asked: Any, writer: Callable[[], Any]) -> Any:
-        run = await Run.start(self.engine, asked)
-        answering = Answering(run, writer(), asked.stream, lambda refused: refusal(request, refused))
-        return _Counted(self, answering)
+        self.live += 1
+        try:
+            run = await Run.start(self.engine, asked, self.limits.seconds)
+        except BaseException:
+            self._done()
+            raise
+        return Answering(run, writer(), asked.stream, lambda refused: refusal(request, refused), self._done)
+
+    def _done(self) -> None:
+        self.live -= 1
 
     async def _models(self, request: Request) -> Response:
         self.engine.check()
@@ -130,8 +145,9 @@ class Proxy:
 
     async def _slots(self, request: Request) -> Response:
         self.engine.check()
-        slots = (await self.engine.client.command("LIST_TARGET_CACHE_SLOTS"))["slots"]
-        requests = (await self.engine.client.command("LIST_REQUESTS"))["requests"]
+        ask = self.engine.client.command  # both at once: between the same two steps
+        told = await asyncio.gather(ask("LIST_TARGET_CACHE_SLOTS"), ask("LIST_REQUESTS"))
+        slots, requests = told[0]["slots"], told[1]["requests"]
         by_slot = {one["slot"]: one for one in requests if one["slot"] is not None}
         queued = [one for one in requests if one["slot"] is None]
         return answer({"slots": [slot | {"request": by_slot.get(slot["slot"])} for slot in slots], "queued": queued})
@@ -150,21 +166,6 @@ class Proxy:
 
     async def _body(self, request: Request) -> Any:
         return await read_json(request, self.limits.body)
-
-
-class _Counted:
-    """A response that counts as live while it lasts."""
-
-    def __init__(self, proxy: Proxy, response: Answering) -> None:
-        self._proxy = proxy
-        self._response = response
-        proxy.live += 1
-
-    async def __call__(self, *scope_receive_send: Any) -> None:
-        try:
-            await self._response(*scope_receive_send)
-        finally:
-            self._proxy.live -= 1
 
 
 def answer(body: Any, status: int = 200) -> Response:

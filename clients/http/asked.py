@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 MOST_ANSWERS: Final = 16
 MOST_STOPS: Final = 16
@@ -13,17 +13,24 @@ SEEDS: Final = 1 << 63
 class Text:
     text: str
 
+    param: ClassVar[str] = "prompt"
+
 
 @dataclass(frozen=True, slots=True)
 class Ids:
     tokens: tuple[int, ...]
 
+    param: ClassVar[str] = "prompt"
+
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """`messages` are what a chat template takes: a role and a text each."""
+    """`messages` are what a chat template takes: a role and a text each, `names` what else it is told."""
 
     messages: tuple[Mapping[str, str], ...]
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+    param: ClassVar[str] = "messages"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ class Likely(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """What an answer goes on with."""
+    """What an answer goes on with; `thought` is text that it thinks and does not say."""
 
     text: str
     likely: tuple[Likely, ...] = ()
+    thought: bool = False
 
 
 class Decoder(Protocol):
@@ -51,8 +52,10 @@ class Cutter:
 
     def finish(self) -> Delta:
         """The rest, when the answer has ended."""
-        text, told = self._send(self._go_on(self._decoder.flush()) + self._stops.flush())
-        return Delta(text, told if self.stopped is not None else (*told, *(one for _, one in self._likely)))
+        delta = self._send(self._go_on(self._decoder.flush()) + self._stops.flush())
+        if self.stopped is not None:
+            return delta
+        return Delta(delta.text, (*delta.likely, *(one for _, one in self._likely)))
 
     def _go_on(self, text: str) -> str:
         self._decoded += len(text)

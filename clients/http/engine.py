@@ -6,6 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from ...native.weights import ModelUnreadable
 from ..async_client import AsyncClient
 from ..errors import DaemonGone
 from .metrics import Observed
@@ -13,6 +14,7 @@ from .refused import HttpRefused
 from .texts import Texts
 
 PING_SECONDS: Final = 5.0
+RESTART_SECONDS: Final = 1.0  # so that one that dies at once is not started all the time
 
 
 class Health(Enum):
@@ -23,19 +25,21 @@ class Health(Enum):
 
 
 class Engine:
-    """`info` is the daemon's ready event; it and `texts` and `client` are there once the engine is open."""
+    """`info` is the daemon's ready event; it and `texts` and `client` are there once the engine is open. With
+    `restart`, a daemon that dies once it was ready is followed by another one."""
 
     client: AsyncClient
     texts: Texts
     info: dict[str, Any]
 
-    def __init__(self, args: Sequence[str], log: Callable[[str], None]) -> None:
+    def __init__(self, args: Sequence[str], log: Callable[[str], None], restart: bool = False) -> None:
         self.observed = Observed()
         self.closing = False
         self._args = args
         self._log = log
-        self._loaded = False
-        self._failed = False
+        self._restart = restart
+        self._state = Health.LOADING
+        self._revival: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Until the weights and the tokenizer are loaded; DaemonGone, ModelUnreadable."""
@@ -44,14 +48,18 @@ class Engine:
             self.info = await self.client.ready
             path, vocab = self.info["path"], self.info["vocab"]
             self.texts = await asyncio.to_thread(Texts.open, Path(path), vocab) if path else Texts.numbers(vocab)
-            self._loaded = True
-        except Exception:
-            self._failed = True
+        except BaseException:
+            self._state = Health.FAILED
             raise
+        self._state = Health.OK
+        self._log(f"paceline serve: ready: {self.info['model']} on {self.info['device']}, {self.info['slots']} slots")
 
     async def close(self) -> None:
         """Live requests are cancelled."""
         self.closing = True
+        if self._revival:
+            self._revival.cancel()
+            await asyncio.wait([self._revival])
         if hasattr(self, "client"):
             await self.client.close(0.0)
 
@@ -59,29 +67,36 @@ class Engine:
         """Raises HttpRefused while no request can be taken."""
         if self.closing:
             raise HttpRefused(503, "the server is shutting down", code="shutting_down")
-        if self._failed:
+        if self._state is Health.FAILED:
             raise HttpRefused(503, "the engine has stopped", code="engine_gone")
-        if not self._loaded:
+        if self._state is Health.LOADING:
             raise HttpRefused(503, "the model is being loaded", code="loading")
 
     async def health(self) -> Health:
         """Asks the daemon itself, and so its loop between two steps."""
-        if self.closing:
-            return Health.CLOSING
-        if not self._loaded and not self._failed:
-            return Health.LOADING
-        try:
-            async with asyncio.timeout(PING_SECONDS):
-                await self.client.command("PING")
-        except (DaemonGone, TimeoutError, AttributeError):
-            return Health.FAILED
-        return Health.FAILED if self._failed else Health.OK
+        if self._state is Health.OK and not self.closing:
+            try:
+                async with asyncio.timeout(PING_SECONDS):
+                    await self.client.command("PING")
+            except (DaemonGone, TimeoutError):
+                return Health.FAILED
+        return Health.CLOSING if self.closing else self._state
 
     def _watch(self, item: object) -> None:
-        match item:
-            case DaemonGone():
-                self._failed = True
-                if not self.closing:
-                    self._log(str(item).partition("\n")[0])
-            case _:
-                self.observed.take(item)
+        if not isinstance(item, DaemonGone):
+            self.observed.take(item)
+            return
+        was_ready, self._state = self._state is Health.OK, Health.FAILED
+        if not self.closing:
+            self._log(f"paceline serve: {str(item).partition(chr(10))[0]}")
+            if self._restart and was_ready:
+                self._revival = asyncio.create_task(self._revive())
+
+    async def _revive(self) -> None:
+        await self.client.close(0.0)
+        await asyncio.sleep(RESTART_SECONDS)
+        self._state = Health.LOADING
+        try:
+            await self.open()
+        except (DaemonGone, ModelUnreadable) as problem:
+            self._log(f"paceline serve: it cannot be started again: {problem}")

@@ -20,6 +20,7 @@ examples:
 
 exit codes:
   0 done   2 usage   3 the port is taken   70 the model could not be loaded"""
+LONGEST: Final = 1e6  # seconds
 LONGEST_LINE: Final = str(64 << 20)  # bytes: a prompt is one line, and its ids are longer than its text
 
 
@@ -51,7 +52,15 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
     group.add_argument("--max-body", type=_count, default=8 << 20, metavar="BYTES", help="largest body (default 8 MiB)")
     group.add_argument("--max-connections", type=_count, default=1024, metavar="N", help="more get 503 (default 1024)")
     group.add_argument(
-        "--grace", type=float, default=30.0, metavar="S", help="seconds to finish at SIGTERM (default 30)"
+        "--max-seconds",
+        type=_seconds,
+        default=3600.0,
+        metavar="S",
+        help="longest time for an answer; what takes longer is cancelled (default 3600)",
+    )
+    group.add_argument("--restart", action="store_true", help="start the daemon again if it dies")
+    group.add_argument(
+        "--grace", type=_seconds, default=30.0, metavar="S", help="seconds to finish at SIGTERM (default 30)"
     )
 
 
@@ -59,6 +68,16 @@ def _port(word: str) -> int:
     if not (word.isascii() and word.isdecimal() and int(word) < 65536):
         raise ArgumentTypeError(f"{word!r}: expected 0 to 65535")
     return int(word)
+
+
+def _seconds(word: str) -> float:
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST:
+        raise ArgumentTypeError(f"{word!r}: expected seconds, from 0 to {LONGEST:g}")
+    return seconds
 
 
 def _count(word: str) -> int:

@@ -1,8 +1,9 @@
-"""What is asked of a request before anybody looks at it: the key, and a body of a bearable size."""
+"""What is asked of a request before anybody looks at it: where it is from, the key, and a body of a bearable size."""
 
 import asyncio
 import hmac
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -19,8 +20,15 @@ def check_key(request: Request, key: str | None) -> None:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         given = request.headers.get("x-api-key", "")
-    if not hmac.compare_digest(given.strip().encode(), key.encode()):
+    if not hmac.compare_digest(given.strip().encode("latin-1"), key.encode()):  # a header's characters are its bytes
         raise HttpRefused(401, "the API key is missing or wrong", code="invalid_api_key")
+
+
+def check_origin(request: Request, allowed: Sequence[str]) -> None:
+    """A browser says which page it calls for, also where it would not show the page the answer; raises HttpRefused."""
+    origin = request.headers.get("origin")
+    if origin is not None and not {"*", origin} & set(allowed):
+        raise HttpRefused(403, "no web page may call, but those that --cors names", code="origin_not_allowed")
 
 
 async def read_json(request: Request, most: int) -> Any:

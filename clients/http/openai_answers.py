@@ -13,21 +13,25 @@ REASONS: Final = {"eos": "stop", "stop": "stop", "length": "length"}
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """In tokens; `cached` are those of the prompt that were not computed again."""
+    """In tokens; `cached` are those of the prompt that were not computed again, `thought` those of the answer that were
+    not said."""
 
     prompt: int = 0
     answer: int = 0
     cached: int = 0
+    thought: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole one. `reason` is the daemon's: eos, stop or length; `stopped` the stop string that ended it."""
+    """A whole one. `reason` is the daemon's: eos, stop or length; `stopped` the stop string that ended it; `thought`
+    what was not said."""
 
     text: str
     reason: str
     likely: tuple[Likely, ...] = ()
     stopped: str | None = None
+    thought: str = ""
 
 
 class ChatShape:
@@ -46,13 +50,16 @@ class ChatShape:
         return [self._choice(index, {"delta": {"role": "assistant", "content": ""}}, None, None)]
 
     def piece(self, index: int, delta: Delta) -> Body:
-        return self._choice(index, {"delta": {"content": delta.text}}, self._told(delta.likely), None)
+        name = "reasoning_content" if delta.thought else "content"
+        return self._choice(index, {"delta": {name: delta.text}}, self._told(delta.likely), None)
 
     def closing(self, index: int, reason: str) -> Body:
         return self._choice(index, {"delta": {}}, None, REASONS[reason])
 
     def whole(self, index: int, answer: Answer) -> Body:
         message = {"role": "assistant", "content": answer.text, "refusal": None}
+        if answer.thought:
+            message["reasoning_content"] = answer.thought
         return self._choice(index, {"message": message}, self._told(answer.likely), REASONS[answer.reason])
 
     def _choice(self, index: int, content: Body, told: Body | None, reason: str | None) -> Body:
@@ -139,4 +146,5 @@ def usage(counts: Counts) -> Body:
         "completion_tokens": counts.answer,
         "total_tokens": counts.prompt + counts.answer,
         "prompt_tokens_details": {"cached_tokens": counts.cached},
+        "completion_tokens_details": {"reasoning_tokens": counts.thought},
     }

@@ -35,12 +35,14 @@ def read_chat(body: object) -> Asked:
     messages = fields.needed("messages")
     if not isinstance(messages, list) or not messages:
         raise wrong("messages", "expected a list of at least one message", "invalid_type")
-    chat = Chat(tuple(_message(Fields(one, f"messages[{n}]")) for n, one in enumerate(messages)))
+    given = tuple(_message(Fields(one, f"messages[{n}]")) for n, one in enumerate(messages))
+    chat = Chat(given, _names(fields))
     told = fields.flag("logprobs")
     likely = fields.integer("top_logprobs", 0, 20)
     if likely is not None and not told:
         raise wrong("top_logprobs", "goes with logprobs: true")
-    most = fields.integer("max_completion_tokens", 1, WHOLE) or fields.integer("max_tokens", 1, WHOLE)
+    newer, older = (fields.integer(name, 1, WHOLE) for name in ("max_completion_tokens", "max_tokens"))
+    most = newer or older
     return _asked(fields, (chat,), most, logprobs=(likely or 0) if told else None)
 
 
@@ -114,7 +116,7 @@ def _bias(fields: Fields) -> tuple[tuple[int, float], ...] | None:
         return None
     biases = Fields(given, "logit_bias")
     for token in given:
-        if not (token.isascii() and token.isdecimal()) or int(token) > WHOLE:
+        if not (token.isascii() and token.isdecimal() and len(token) <= 10) or int(token) > WHOLE:
             raise wrong("logit_bias", f"{token[:20]!r} is no token id")
     return tuple((int(token), biases.real(token, -100, 100) or 0.0) for token in given) or None
 
@@ -124,7 +126,19 @@ def _message(fields: Fields) -> dict[str, str]:
     if not isinstance(role, str) or role not in ROLES:
         raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected {', '.join(ROLES)}")
     fields.refuse({"tool_calls": ([],), "function_call": (), "audio": ()})
-    return {"role": ROLES[role], "content": text_of(fields.needed("content"), fields.path("content"))}
+    message = {"role": ROLES[role], "content": text_of(fields.needed("content"), fields.path("content"))}
+    thought = fields.text("reasoning_content")
+    return message if thought is None else message | {"reasoning_content": thought}
+
+
+def _names(fields: Fields) -> dict[str, Any]:
+    """What the chat template is told beside the messages."""
+    given = fields.value("chat_template_kwargs")
+    if given is None:
+        return {}
+    names = Fields(given, "chat_template_kwargs")
+    names.refuse(dict.fromkeys(("messages", "add_generation_prompt", "tools", "documents"), ()))
+    return dict(given)
 
 
 def _prompts(given: Any) -> tuple[Text | Ids, ...]:

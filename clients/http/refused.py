@@ -6,7 +6,7 @@ from ..errors import DaemonGone, Refused, RequestFailed
 
 RETRY_SECONDS: Final = 1
 _OPENAI: Final = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
-_ANTHROPIC: Final = _OPENAI | {413: "request_too_large", 503: "overloaded_error"}
+_ANTHROPIC: Final = _OPENAI | {413: "request_too_large", 503: "overloaded_error", 504: "timeout_error"}
 # The contract's codes that are the sender's doing; all others are ours.
 _FAULTS_OF_THE_SENDER: Final = {
     "bad_argument": "invalid_value",

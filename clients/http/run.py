@@ -4,6 +4,7 @@ Whatever happens to the request (its reader gone, too slow, or served) its strea
 that is still live then is cancelled before the daemon's next step, and nobody else's."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final, NamedTuple
 
@@ -15,8 +16,10 @@ from .cutter import Cutter, Delta, Likely
 from .engine import Engine
 from .openai_answers import Counts
 from .refused import HttpRefused, refused_by_engine, wrong
+from .thinking import Splitter
 
 MOST_UNSENT: Final = 4096  # pieces that wait for a slow reader
+_log: Final = logging.getLogger(__name__)
 
 
 class Ended(NamedTuple):
@@ -33,32 +36,73 @@ class News(NamedTuple):
     what: Delta | Ended
 
 
+class Voice:
+    """One answer's text on its way: cut into what may be sent, and that into what is thought and what is said."""
+
+    def __init__(self, cutter: Cutter, splitter: Splitter | None) -> None:
+        self._cutter = cutter
+        self._splitter = splitter
+
+    @property
+    def stopped(self) -> str | None:
+        return self._cutter.stopped
+
+    @property
+    def thinking(self) -> bool:
+        return self._splitter is not None and self._splitter.thinking
+
+    def push(self, token: int, likely: Likely | None) -> Sequence[Delta]:
+        delta = self._cutter.push(token, likely)
+        return self._splitter.push(delta) if self._splitter else (delta,)
+
+    def finish(self) -> Sequence[Delta]:
+        """The rest, when the answer has ended; after a stop string there is nothing left in the cutter."""
+        delta = Delta("") if self.stopped is not None else self._cutter.finish()
+        return self._splitter.finish(delta) if self._splitter else (delta,)
+
+
 class Run:
+    """`seconds` is how long it may take in all."""
+
     def __init__(
-        self, streams: Sequence[AsyncStream], cutters: Sequence[Cutter], prompt_tokens: int, n: int = 1
+        self,
+        streams: Sequence[AsyncStream],
+        voices: Sequence[Voice],
+        prompt_tokens: int,
+        n: int,
+        seconds: float,
     ) -> None:
         self._streams = streams
         self._n = n
-        self._cutters = cutters
+        self._voices = voices
         self._prompt_tokens = prompt_tokens
         self._tokens = 0
+        self._thought = 0
         self._cached = 0
         self._unsent: list[News] = []
         self._wake = asyncio.Event()
         self._problem: HttpRefused | None = None
+        self._late = asyncio.get_running_loop().call_later(seconds, self._take_too_long, seconds)
 
     @classmethod
-    async def start(cls, engine: Engine, asked: Asked) -> "Run":
+    async def start(cls, engine: Engine, asked: Asked, seconds: float) -> "Run":
         """When the daemon has taken every answer; raises HttpRefused, and then none is left behind."""
         engine.check()
-        prompts = [await asyncio.to_thread(engine.texts.ids, prompt) for prompt in asked.prompts]
-        if not all(prompts):
-            raise wrong("prompt", "is empty, expected at least one token")
+        texts, room = engine.texts, engine.info["context"]
+        texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
+        prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
+        for given in prompts:
+            if not given.ids:
+                raise wrong(given.param, "is empty, expected at least one token")
+            if len(given.ids) >= room:
+                raise wrong(
+                    given.param, f"has {len(given.ids)} tokens, the context is {room}", "context_length_exceeded"
+                )
         streams: list[AsyncStream] = []
         try:
             for number in range(len(prompts) * asked.n):
-                ids = prompts[number // asked.n]
-                total = asked.most or max(1, engine.info["context"] - len(ids))
+                ids = prompts[number // asked.n].ids
+                total = asked.most or room - len(ids)
                 streams.append(await engine.client.start(ids, total, **asked.start_options(number)))
         except BaseException as problem:
             for stream in streams:
@@ -66,13 +110,13 @@ class Run:
             if isinstance(problem, Refused | DaemonGone):
                 raise refused_by_engine(problem) from None
             raise
-        cutters = [Cutter(engine.texts.detokenizer(), asked.stop) for _ in streams]
-        return cls(streams, cutters, sum(map(len, prompts)), asked.n)
+        voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
+        return cls(streams, voices, sum(len(given.ids) for given in prompts), asked.n, seconds)
 
     @property
     def counts(self) -> Counts:
         """Of a prompt that is answered several times, once; what of it was cached is known at the end."""
-        return Counts(self._prompt_tokens, self._tokens, self._cached)
+        return Counts(self._prompt_tokens, self._tokens, self._cached, self._thought)
 
     async def news(self) -> AsyncGenerator[list[News], None]:
         """All that there is, at least one, until every answer has ended; raises HttpRefused."""
@@ -94,45 +138,52 @@ class Run:
             self.close()
 
     def close(self) -> None:
+        self._late.cancel()
         for stream in self._streams:
             stream.abandon()
 
+    def _take_too_long(self, seconds: float) -> None:
+        self._problem = HttpRefused(504, f"the answer took more than {seconds:g} seconds", code="timeout")
+        self._wake.set()
+
     async def _pump(self, index: int) -> None:
         try:
-            await self._read(index, self._streams[index], self._cutters[index])
+            await self._read(index, self._streams[index], self._voices[index])
         except HttpRefused as refused:
             self._problem = refused
         except (Refused, RequestFailed, DaemonGone) as problem:
             self._problem = refused_by_engine(problem)
+        except Exception:
+            _log.exception("an answer broke off")
+            self._problem = HttpRefused(500, "something is wrong in the proxy; its log says more")
         self._wake.set()
 
-    async def _read(self, index: int, stream: AsyncStream, cutter: Cutter) -> None:
-        while tokens := await stream.some():
+    async def _read(self, index: int, stream: AsyncStream, voice: Voice) -> None:
+        while voice.stopped is None and (tokens := await stream.some()):
             for token in tokens:
                 self._tokens += 1
-                self._put(index, cutter.push(token.id, _likely(token)))
-                if cutter.stopped is not None:
+                self._put(index, voice.push(token.id, _likely(token)))
+                self._thought += voice.thinking
+                if voice.stopped is not None:
                     break
             self._wake.set()
-            if cutter.stopped is not None:
-                break
-        else:
-            self._put(index, cutter.finish())
+        self._put(index, voice.finish())
         await stream.aclose()
         end = stream.end or {}
-        reason = "stop" if cutter.stopped is not None else end.get("reason", "cancelled")
+        reason = "stop" if voice.stopped is not None else end.get("reason", "cancelled")
         if reason == "cancelled":
             raise HttpRefused(503, "the server is shutting down", code="shutting_down")
         if index % self._n == 0:
             self._cached += end.get("cached_tokens") or 0
-        self._unsent.append(News(index, Ended(reason, cutter.stopped)))
+        self._unsent.append(News(index, Ended(reason, voice.stopped)))
 
-    def _put(self, index: int, delta: Delta) -> None:
-        if delta.text or delta.likely:
-            if len(self._unsent) >= MOST_UNSENT:
-                self.close()
-                raise HttpRefused(503, "the answer was not read fast enough", code="slow_reader")
-            self._unsent.append(News(index, delta))
+    def _put(self, index: int, deltas: Sequence[Delta]) -> None:
+        for delta in deltas:
+            if delta.text or delta.likely:
+                if len(self._unsent) >= MOST_UNSENT:
+                    self.close()
+                    raise HttpRefused(503, "the answer was not read fast enough", code="slow_reader")
+                self._unsent.append(News(index, delta))
 
 
 def _likely(token: Token) -> Likely | None:

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+import traceback
 from argparse import Namespace
 from collections.abc import Sequence
 from types import FrameType
@@ -13,6 +14,7 @@ import uvicorn
 from ...native.weights import ModelUnreadable
 from ..errors import DaemonGone
 from .app import Limits, Proxy
+from .connection import Connection
 from .engine import Engine
 from .flags import daemon_words
 
@@ -62,19 +64,23 @@ def serve(arguments: Namespace, words: Sequence[str]) -> int:
 
 
 async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
-    engine = Engine(daemon, lambda line: print(line, file=sys.stderr))
-    proxy = Proxy(engine, Limits(arguments.api_key, arguments.max_body, tuple(arguments.cors)))
+    engine = Engine(daemon, lambda line: print(line, file=sys.stderr, flush=True), arguments.restart)
+    limits = Limits(
+        arguments.api_key, arguments.max_body, tuple(arguments.cors), arguments.max_connections, arguments.max_seconds
+    )
+    proxy = Proxy(engine, limits)
     config = uvicorn.Config(
         proxy.app(),
         arguments.host,
         arguments.port,
+        http=Connection,
         log_level="warning",
         access_log=False,
         lifespan="off",
-        limit_concurrency=arguments.max_connections,
         timeout_graceful_shutdown=5,
     )
     server = Server(config, proxy, arguments.grace)
+    proxy.connections = server.server_state.connections
     opening = asyncio.create_task(_open(engine, server))
     try:
         await server.serve()
@@ -89,13 +95,12 @@ async def _open(engine: Engine, server: Server) -> int:
     """A model that cannot be loaded ends it all: nobody could ever be served."""
     try:
         await engine.open()
-    except (DaemonGone, ModelUnreadable) as problem:
+    except Exception as problem:
         if not engine.closing:
-            _say(str(problem))
+            known = isinstance(problem, DaemonGone | ModelUnreadable)
+            _say(str(problem) if known else "".join(traceback.format_exception(problem)).rstrip())
             server.should_exit = True
             return FAILED
-    else:
-        _say(f"ready: {engine.info['model']} on {engine.info['device']}, {engine.info['slots']} slots")
     return 0
 
 

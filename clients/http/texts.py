@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..chat import ChatRefused, ChatTemplate
 from ..detokenizer import Detokenizer
 from ..model_text import open_chat_template, open_tokenizer
 from .asked import Chat, Ids, Text
+from .cutter import Cutter
 from .refused import HttpRefused, wrong
+from .thinking import Marks, Splitter, marks_of
 
 
 class Tokens(Protocol):
@@ -30,6 +32,20 @@ class NumberTokens:
         return Detokenizer(self._pieces)
 
 
+class Given(NamedTuple):
+    """A prompt as the daemon takes it. `param` is the field that it came in; `text` and `marks` are there for a chat of
+    a model that thinks: what the answer goes on from, and how it marks its thoughts."""
+
+    ids: Sequence[int]
+    param: str
+    text: str = ""
+    marks: Marks | None = None
+
+    def splitter(self) -> Splitter | None:
+        """A fresh one: each answer has its own."""
+        return Splitter.after(self.marks, self.text) if self.marks else None
+
+
 class Texts:
     """`vocab` is the number of ids that the engine knows."""
 
@@ -37,6 +53,7 @@ class Texts:
         self.detokenizer = tokens.detokenizer
         self._tokens = tokens
         self._template = template
+        self._marks = marks_of(template.source) if template else None
         self._vocab = vocab
         self.spell = tokens.detokenizer().piece
 
@@ -55,20 +72,24 @@ class Texts:
         lines = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
         return cls(NumberTokens(vocab), ChatTemplate(lines), vocab)
 
-    def ids(self, prompt: Text | Ids | Chat) -> Sequence[int]:
+    def read(self, prompt: Text | Ids | Chat) -> Given:
         """Raises HttpRefused."""
         match prompt:
             case Ids(tokens):
-                return self.checked(tokens, "prompt")
+                return Given(self.checked(tokens, prompt.param), prompt.param)
             case Text(text):
-                return self.encode(text, "prompt")
-            case Chat(messages):
+                return Given(self.encode(text, prompt.param), prompt.param)
+            case Chat(messages, names):
                 if self._template is None:
                     raise HttpRefused(400, "this model has no chat template, use /v1/completions", code="no_template")
                 try:
-                    return self.encode(self._template.render(messages), "messages")
+                    rendered = self._template.render(messages, **names)
                 except ChatRefused as problem:
-                    raise wrong("messages", str(problem)) from None
+                    raise wrong(prompt.param, str(problem)) from None
+                return Given(self.encode(rendered, prompt.param), prompt.param, rendered, self._marks)
+
+    def cutter(self, stops: Sequence[str]) -> Cutter:
+        return Cutter(self.detokenizer(), stops)
 
     def encode(self, text: str, field: str, special: bool = True) -> list[int]:
         """Raises HttpRefused: JSON can spell text that is no Unicode."""

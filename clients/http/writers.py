@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from . import anthropic_answers as anthropic
@@ -52,7 +53,7 @@ class OpenAIWriter:
     def whole(self, answers: Sequence[Answer], counts: Counts) -> dict[str, Any]:
         choices = []
         for index, answer in enumerate(answers):
-            echoed = Answer(self._echoes[index] + answer.text, answer.reason, answer.likely, answer.stopped)
+            echoed = replace(answer, text=self._echoes[index] + answer.text)
             choices.append(self._shape.whole(index, echoed))
         return self._envelope.around(self._shape.name, choices, usage=usage(counts))
 
@@ -69,16 +70,17 @@ class AnthropicWriter:
     def __init__(self, model: str) -> None:
         self._name = "msg_" + secrets.token_hex(12)
         self._model = model
+        self._blocks = anthropic.Blocks()
 
     def begin(self, counts: Counts) -> bytes:
-        return _events(anthropic.opening(self._name, self._model, counts))
+        return _events([anthropic.opening(self._name, self._model, counts)])
 
     def write(self, news: News, counts: Counts) -> bytes:
         match news.what:
             case Ended(reason, stopped):
-                return _events(anthropic.closing(reason, stopped, counts))
-            case Delta(text):
-                return _events([anthropic.piece(text)])
+                return _events([*self._blocks.close(), *anthropic.closing(reason, stopped, counts)])
+            case delta:
+                return _events(self._blocks.piece(delta))
 
     def finish(self, counts: Counts) -> bytes:
         return b""

@@ -18,7 +18,7 @@ SECONDS = 60.0
 
 
 class Served:
-    """`said` is what it wrote on stderr so far. Without `ready` it may still be loading when the constructor returns."""
+    """`said` is what it wrote on stderr so far. Without `ready` it may still be loading once it is constructed."""
 
     def __init__(self, *flags: str, env: dict[str, str] | None = None, ready: bool = True) -> None:
         command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--port", "0", *flags]

@@ -72,6 +72,43 @@ def test_events() -> None:
     assert event({"type": "ping"}, named=True) == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
+def test_a_thought_stands_beside_what_is_said() -> None:
+    shape = ChatShape(spell, None)
+    assert shape.piece(0, Delta("Hm", (), True))["delta"] == {"reasoning_content": "Hm"}
+    message = shape.whole(0, Answer("Hi", "eos", thought="Hm"))["message"]
+    assert (message["content"], message["reasoning_content"]) == ("Hi", "Hm")
+    assert "reasoning_content" not in shape.whole(0, Answer("Hi", "eos"))["message"]
+    assert usage(Counts(5, 4, 0, 3))["completion_tokens_details"] == {"reasoning_tokens": 3}
+    body = anthropic_answers.message("msg_1", "demo", Answer("Hi", "eos", thought="Hm"), COUNTS)
+    assert body["content"] == [
+        {"type": "thinking", "thinking": "Hm", "signature": ""}, {"type": "text", "text": "Hi"},
+    ]  # fmt: skip
+
+
+def test_blocks_of_a_stream() -> None:
+    blocks = anthropic_answers.Blocks()
+    bodies = blocks.piece(Delta("H", (), True)) + blocks.piece(Delta("m", (), True))
+    bodies += blocks.piece(Delta("H")) + blocks.piece(Delta("i")) + blocks.close()
+    assert [(body["type"].removeprefix("content_block_"), body["index"]) for body in bodies] == [
+        ("start", 0), ("delta", 0), ("delta", 0), ("delta", 0), ("stop", 0),
+        ("start", 1), ("delta", 1), ("delta", 1), ("stop", 1),
+    ]  # fmt: skip
+    assert bodies[0]["content_block"] == {"type": "thinking", "thinking": "", "signature": ""}
+    assert bodies[1]["delta"] == {"type": "thinking_delta", "thinking": "H"}
+    assert bodies[3]["delta"] == {"type": "signature_delta", "signature": ""}
+    assert bodies[6]["delta"] == {"type": "text_delta", "text": "H"}
+
+
+@pytest.mark.parametrize("pieces", [[], [Delta("Hm", (), True)]])
+def test_the_last_block_speaks_even_if_it_is_empty(pieces: list[Delta]) -> None:
+    blocks = anthropic_answers.Blocks()
+    bodies = [body for delta in pieces for body in blocks.piece(delta)] + blocks.close()
+    assert bodies[-2:] == [
+        {"type": "content_block_start", "index": len(pieces), "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_stop", "index": len(pieces)},
+    ]
+
+
 @pytest.mark.slow
 def test_the_openai_package_takes_them() -> None:
     from openai.types import Completion
@@ -92,8 +129,11 @@ def test_the_anthropic_package_takes_them() -> None:
     from pydantic import TypeAdapter
 
     strictly(Message, anthropic_answers.message("msg_1", "demo", Answer("Hi", "eos"), COUNTS))
+    strictly(Message, anthropic_answers.message("msg_1", "demo", Answer("Hi", "eos", thought="Hm"), COUNTS))
     adapter: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
-    bodies = [*anthropic_answers.opening("msg_1", "demo", Counts(5)), anthropic_answers.piece("Hi")]
+    blocks = anthropic_answers.Blocks()
+    bodies = [anthropic_answers.opening("msg_1", "demo", Counts(5))]
+    bodies += blocks.piece(Delta("Hm", (), True)) + blocks.piece(Delta("Hi")) + blocks.close()
     for body in [*bodies, *anthropic_answers.closing("eos", None, COUNTS)]:
         assert adapter.validate_python(body).type == body["type"]
 

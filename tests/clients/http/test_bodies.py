@@ -17,7 +17,8 @@ MESSAGE = {"messages": HI, "max_tokens": 5}
 def test_a_bare_body_asks_for_the_defaults() -> None:
     assert read_chat(CHAT) == Asked((Chat(({"role": "user", "content": "Hi"},)),), None, {"temp": 1.0})
     assert read_completion(PROMPT) == Asked((Text("Once"),), 16, {"temp": 1.0})
-    assert read_message(MESSAGE) == Asked((Chat(({"role": "user", "content": "Hi"},)),), 5, {"temp": 1.0})
+    still = {"enable_thinking": False}
+    assert read_message(MESSAGE) == Asked((Chat(({"role": "user", "content": "Hi"},), still),), 5, {"temp": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -79,9 +80,9 @@ def test_messages_in_parts_and_roles() -> None:
         {"messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": parts}]}
     ).prompts
     assert chat == Chat(({"role": "system", "content": "s"}, {"role": "user", "content": "ab"}))
-    assert read_message(MESSAGE | {"system": parts}).prompts == (
-        Chat(({"role": "system", "content": "ab"}, {"role": "user", "content": "Hi"})),
-    )
+    (message,) = read_message(MESSAGE | {"system": parts}).prompts
+    assert isinstance(message, Chat)
+    assert message.messages == ({"role": "system", "content": "ab"}, {"role": "user", "content": "Hi"})
 
 
 def test_message_options() -> None:
@@ -130,7 +131,7 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
         (read_completion, PROMPT | {"echo": True, "logprobs": 1}, "echo"),
         (read_completion, {"prompt": ["a"] * 5, "n": 4}, "n"),
         *((read_message, MESSAGE | {name: value}, name) for name, value in [
-            ("max_tokens", None), ("max_tokens", 0), ("tools", [{}]), ("thinking", {"type": "enabled"}),
+            ("max_tokens", None), ("max_tokens", 0), ("tools", [{}]), ("thinking", True),
             ("temperature", 1.5),
             ("stop_sequences", "x"), ("top_k", -1), ("messages", []), ("system", 5), ("stream", "yes"),
             ("messages", [{"role": "assistant", "content": "Well,"}]),

@@ -1,0 +1,105 @@
+"""Where an answer thinks and where it speaks, for models that say so in their text: <think>…</think>.
+
+Whether a model does is read from its chat template, which has to know the marks to leave old thoughts out of a
+conversation. The blanks around a thought are nobody's."""
+
+from typing import Final, NamedTuple
+
+from .cutter import Delta, Likely
+
+
+class Marks(NamedTuple):
+    begin: str
+    end: str
+
+
+KNOWN: Final = (
+    Marks("<think>", "</think>"),
+    Marks("[THINK]", "[/THINK]"),
+    Marks("<seed:think>", "</seed:think>"),
+)
+
+
+def marks_of(template: str) -> Marks | None:
+    """Those that the source of a chat template knows."""
+    return next((marks for marks in KNOWN if marks.end in template), None)
+
+
+class Splitter:
+    """One answer's. What push and finish return says of each piece whether it is thought or said. Log probabilities go
+    with the first piece that leaves after them."""
+
+    def __init__(self, marks: Marks, begun: bool) -> None:
+        """`begun`: the prompt has already opened the thought."""
+        self._marks = marks
+        self.thinking = begun
+        self._undecided = not begun  # nothing but blanks came so far
+        self._bare = True  # of the part that it is in nothing was sent
+        self._held = ""
+        self._told: tuple[Likely, ...] = ()
+
+    @classmethod
+    def after(cls, marks: Marks, prompt: str) -> "Splitter":
+        """Of the answer to this prompt."""
+        return cls(marks, prompt.rstrip().endswith(marks.begin))
+
+    def push(self, delta: Delta) -> list[Delta]:
+        self._told += delta.likely
+        self._held += delta.text
+        return self._with_told(self._decided())
+
+    def finish(self, delta: Delta) -> list[Delta]:
+        """With what comes last: a mark that was begun and not completed is text."""
+        parts = self.push(delta)
+        rest, self._held = self._held, ""
+        last = [Delta(text, (), self.thinking)] if (text := rest.rstrip() if self.thinking else rest) else []
+        if self._told and not last:
+            last = [Delta("", (), self.thinking)]
+        return parts + self._with_told(last)
+
+    def _with_told(self, parts: list[Delta]) -> list[Delta]:
+        if parts and self._told:
+            parts[0] = parts[0]._replace(likely=self._told)
+            self._told = ()
+        return parts
+
+    def _decided(self) -> list[Delta]:
+        """What is known to be thought or said."""
+        parts = []
+        if self._undecided:
+            text = self._held.lstrip()
+            if text.startswith(self._marks.begin):
+                self._held, self.thinking = text[len(self._marks.begin) :], True
+            elif self._marks.begin.startswith(text):
+                return []
+            else:
+                self._bare = False  # an answer that never thought keeps its blanks
+            self._undecided = False
+        if self.thinking:
+            thought, mark, said = self._held.partition(self._marks.end)
+            end = len(thought) if mark else _could_begin(thought, self._marks.end)
+            thought = thought[:end].rstrip()
+            if sent := self._sent(thought, True):
+                parts.append(sent)
+            if not mark:
+                self._held = self._held[len(thought) :] if sent or not self._bare else self._held.lstrip()
+                return parts
+            self._held, self.thinking, self._bare = said, False, True
+        if sent := self._sent(self._held, False):
+            parts.append(sent)
+            self._held = ""
+        return parts
+
+    def _sent(self, text: str, thought: bool) -> Delta | None:
+        text = text.lstrip() if self._bare else text
+        if not text:
+            return None
+        self._bare = False
+        return Delta(text, (), thought)
+
+
+def _could_begin(text: str, mark: str) -> int:
+    """Where at the end of `text` the mark could begin; its length if nowhere."""
+    return next(
+        (len(text) - n for n in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-n:])), len(text)
+    )
