@@ -1,0 +1,97 @@
+"""An answer over HTTP has the tokens that the daemon gives to the same ids when it is asked directly, whatever the
+fields say; and each of them makes a difference."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paceline.clients.client import Client
+from paceline.clients.model_text import open_tokenizer
+
+from .served import Served
+
+IDS = [5, 9, 30, 31, 5, 9]
+TOKENS = 30
+DRAWN = {"temperature": 1.2, "seed": 7}
+GREEDY = {"temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model: Callable[..., Path]) -> Path:
+    return tiny_model()
+
+
+@pytest.fixture(scope="module")
+def served(model: Path) -> Iterator[Served]:
+    with Served(str(model), "--threads", "1") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def direct(model: Path) -> Iterator[Callable[..., str]]:
+    tokens = open_tokenizer(model)
+    with Client.spawn([str(model), "--threads", "1"]) as client:
+
+        def ask(**options: Any) -> str:
+            ids = list(client.start(IDS, total=TOKENS, **options))
+            return "|".join(tokens.decode([token]) for token in ids)
+
+        yield ask
+
+
+def spelled(served: Served, **body: Any) -> str:
+    """The tokens of an answer, one by one."""
+    told = served.post("/v1/completions", prompt=IDS, max_tokens=TOKENS, logprobs=0, **body).json()["choices"][0]
+    assert "".join(told["logprobs"]["tokens"]) == told["text"]
+    return "|".join(told["logprobs"]["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "option", "same", "more"),
+    [
+        ("temperature", 0.7, "temp", 0.7, {"seed": 7}),
+        ("seed", 8, "seed", 8, DRAWN),
+        ("top_p", 0.3, "top_p", 0.3, DRAWN),
+        ("top_k", 2, "top_k", 2, DRAWN),
+        ("min_p", 0.5, "min_p", 0.5, DRAWN),
+        ("frequency_penalty", 1.5, "freq_penalty", 1.5, DRAWN),
+        ("presence_penalty", 2, "pres_penalty", 2.0, DRAWN),
+        ("repetition_penalty", 3, "rep_penalty", 3.0, DRAWN),
+        ("logit_bias", {"40": 9.5, "41": -100}, "logit_bias", [(40, 9.5), (41, -100.0)], DRAWN),
+        ("ignore_eos", True, "ignore_eos", True, {**DRAWN, "logit_bias": {"2": 3}}),
+        ("top_p", 0, "top_p", 1e-6, DRAWN),
+    ],
+)
+def test_each_field_is_the_daemons_option(
+    served: Served, direct: Callable[..., str], field: str, value: Any, option: str, same: Any, more: dict[str, Any]
+) -> None:
+    names = {"temperature": "temp", "seed": "seed", "logit_bias": "logit_bias"}
+    options = {names[name]: value for name, value in more.items()}
+    if isinstance(bias := options.get("logit_bias"), dict):
+        options["logit_bias"] = [(int(token), float(value)) for token, value in bias.items()]
+    found = spelled(served, **(more | {field: value}))
+    assert found == direct(**(options | {option: same}))
+    assert found != spelled(served, **more), "expected that it makes a difference"
+
+
+def test_greedy(served: Served, direct: Callable[..., str]) -> None:
+    assert spelled(served, **GREEDY) == direct()
+    assert spelled(served, **GREEDY, stream=None, n=1, user="me") == direct()
+
+
+def test_a_bias_for_a_token_that_is_not_there_is_refused_by_its_name(served: Served) -> None:
+    refused = served.post("/v1/completions", prompt=IDS, logit_bias={"500": 1})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logit_bias")
+
+
+def test_log_probabilities_sum_to_one_over_the_vocabulary(served: Served) -> None:
+    """Each token's own is among those of the likeliest, if it is one of them; and no five of them sum to more."""
+    import math
+
+    told = served.post("/v1/completions", prompt=IDS, max_tokens=TOKENS, logprobs=5, **DRAWN).json()["choices"][0][
+        "logprobs"
+    ]
+    for token, own, top in zip(told["tokens"], told["token_logprobs"], told["top_logprobs"], strict=True):
+        assert len(top) == 5 and sum(map(math.exp, top.values())) <= 1 + 1e-6
+        assert top.get(token, own) == own and own <= max(top.values())
