@@ -4,18 +4,24 @@ Tokens and text do not end at the same places. A token's log probability is told
 text begins in, and not at all if that lies behind a stop string."""
 
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from ..stop_strings import StopStrings
 
 
 class Likely(NamedTuple):
-    """A token's log probability (natural), and those of the likeliest at its place."""
+    """A token's log probability (natural; None if nothing stands before it), and those of the likeliest at its
+    place."""
 
     token: int
-    logprob: float
+    logprob: float | None
     top: tuple[tuple[int, float], ...]
+
+    @classmethod
+    def of(cls, token: int, told: Mapping[str, Any]) -> "Likely":
+        """As the daemon tells it."""
+        return cls(token, told["logprob"], tuple((other, logprob) for other, logprob in told["top"]))
 
 
 class Delta(NamedTuple):

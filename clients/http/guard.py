@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from .refused import HttpRefused
 
 BODY_SECONDS: Final = 30.0
+LONGEST_LENGTH: Final = 18  # digits
 
 
 def check_key(request: Request, key: str | None) -> None:
@@ -34,7 +35,7 @@ def check_origin(request: Request, allowed: Sequence[str]) -> None:
 async def read_json(request: Request, most: int) -> Any:
     """Raises HttpRefused for more than `most` bytes, as soon as they are announced or there."""
     announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced) > most:
+    if announced.isdecimal() and (len(announced) > LONGEST_LENGTH or int(announced) > most):
         raise _too_large(most)
     body = bytearray()
     try:

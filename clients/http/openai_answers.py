@@ -74,7 +74,7 @@ class ChatShape:
             entries.append(self._entry(one.token, one.logprob) | {"top_logprobs": top})
         return {"content": entries, "refusal": None}
 
-    def _entry(self, token: int, logprob: float) -> Body:
+    def _entry(self, token: int, logprob: float | None) -> Body:
         spelled = self._spell(token)
         return {"token": spelled.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(spelled)}
 
@@ -115,7 +115,8 @@ class CompletionShape:
             tokens.append(self._text(one.token))
             offsets.append(offset)
             offset += len(tokens[-1])
-            top.append({self._text(token): logprob for token, logprob in one.top[: self._logprobs]})
+            likeliest = {self._text(token): logprob for token, logprob in one.top[: self._logprobs]}
+            top.append(None if one.logprob is None else likeliest)
         self._offsets[index] = offset
         logprobs = [one.logprob for one in likely]
         return {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": top, "text_offset": offsets}

@@ -51,8 +51,6 @@ def read_completion(body: object) -> Asked:
     fields.refuse(UNSUPPORTED_COMPLETION)
     prompts = _prompts(fields.needed("prompt"))
     likely, echo = fields.integer("logprobs", 0, 5), fields.flag("echo") or False
-    if echo and likely is not None:
-        raise wrong("echo", "with logprobs is not supported", "unsupported_parameter")
     most = fields.integer("max_tokens", 1, WHOLE) or 16
     return _asked(fields, prompts, most, logprobs=likely, echo=echo)
 

@@ -5,14 +5,15 @@ that is still live then is cancelled before the daemon's next step, and nobody e
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from ..async_stream import AsyncStream
 from ..errors import DaemonGone, Refused, RequestFailed
-from ..received import Token
-from .asked import Asked
+from .asked import Asked, Chat
 from .cutter import Cutter, Delta, Likely
+from .echo import check_echo, echo
 from .engine import Engine
 from .openai_answers import Counts
 from .refused import HttpRefused, refused_by_engine, wrong
@@ -71,10 +72,12 @@ class Run:
         prompt_tokens: int,
         n: int,
         seconds: float,
+        echoes: Sequence[Callable[[], Awaitable[Delta]]] = (),
     ) -> None:
         self._streams = streams
         self._n = n
         self._voices = voices
+        self._echoes = echoes
         self._prompt_tokens = prompt_tokens
         self._tokens = 0
         self._thought = 0
@@ -82,7 +85,8 @@ class Run:
         self._unsent: list[News] = []
         self._wake = asyncio.Event()
         self._problem: HttpRefused | None = None
-        self._late = asyncio.get_running_loop().call_later(seconds, self._take_too_long, seconds)
+        self._late = asyncio.get_running_loop().call_later(seconds, self._take_too_long)
+        self._seconds = seconds
 
     @classmethod
     async def start(cls, engine: Engine, asked: Asked, seconds: float) -> "Run":
@@ -98,6 +102,7 @@ class Run:
                 raise wrong(
                     given.param, f"has {len(given.ids)} tokens, the context is {room}", "context_length_exceeded"
                 )
+        check_echo(asked, [given.ids for given in prompts])
         streams: list[AsyncStream] = []
         try:
             for number in range(len(prompts) * asked.n):
@@ -111,7 +116,12 @@ class Run:
                 raise refused_by_engine(problem) from None
             raise
         voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
-        return cls(streams, voices, sum(len(given.ids) for given in prompts), asked.n, seconds)
+        echoes = [
+            partial(echo, engine.client, texts, asked, prompt, given.ids, engine.info["slots"])
+            for prompt, given in zip(asked.prompts, prompts, strict=True)
+            if asked.echo and not isinstance(prompt, Chat)
+        ]
+        return cls(streams, voices, sum(len(given.ids) for given in prompts), asked.n, seconds, echoes)
 
     @property
     def counts(self) -> Counts:
@@ -120,6 +130,9 @@ class Run:
 
     async def news(self) -> AsyncGenerator[list[News], None]:
         """All that there is, at least one, until every answer has ended; raises HttpRefused."""
+        for place, said in enumerate(self._echoes):
+            delta = await self._echoed(said)
+            yield [News(place * self._n + index, delta) for index in range(self._n)]
         pumps = [asyncio.create_task(self._pump(index)) for index in range(len(self._streams))]
         left = len(pumps)
         try:
@@ -142,8 +155,17 @@ class Run:
         for stream in self._streams:
             stream.abandon()
 
-    def _take_too_long(self, seconds: float) -> None:
-        self._problem = HttpRefused(504, f"the answer took more than {seconds:g} seconds", code="timeout")
+    async def _echoed(self, said: Callable[[], Awaitable[Delta]]) -> Delta:
+        try:
+            async with asyncio.timeout_at(self._late.when()):
+                return await said()
+        except TimeoutError:
+            raise _too_long(self._seconds) from None
+        except (Refused, RequestFailed, DaemonGone) as problem:
+            raise refused_by_engine(problem) from None
+
+    def _take_too_long(self) -> None:
+        self._problem = _too_long(self._seconds)
         self._wake.set()
 
     async def _pump(self, index: int) -> None:
@@ -162,7 +184,7 @@ class Run:
         while voice.stopped is None and (tokens := await stream.some()):
             for token in tokens:
                 self._tokens += 1
-                self._put(index, voice.push(token.id, _likely(token)))
+                self._put(index, voice.push(token.id, Likely.of(token.id, token.logprobs) if token.logprobs else None))
                 self._thought += voice.thinking
                 if voice.stopped is not None:
                     break
@@ -186,8 +208,5 @@ class Run:
                 self._unsent.append(News(index, delta))
 
 
-def _likely(token: Token) -> Likely | None:
-    told = token.logprobs
-    if told is None:
-        return None
-    return Likely(token.id, told["logprob"], tuple((other, logprob) for other, logprob in told["top"]))
+def _too_long(seconds: float) -> HttpRefused:
+    return HttpRefused(504, f"the answer took more than {seconds:g} seconds", code="timeout")

@@ -3,12 +3,10 @@
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from . import anthropic_answers as anthropic
-from .asked import Asked, Text
-from .cutter import Delta
+from .asked import Asked
 from .openai_answers import Answer, ChatShape, CompletionShape, Counts, Envelope, usage
 from .refused import HttpRefused, anthropic_error, openai_error
 from .run import Ended, News
@@ -30,11 +28,10 @@ class OpenAIWriter:
         self._envelope = Envelope(self._shape.prefix + secrets.token_hex(12), model, int(time.time()))
         self._asked = asked
         self._more = {"usage": None} if asked.usage else {}  # like theirs: there in every chunk, but null
-        self._echoes = [self._echo(prompt, texts) for prompt in asked.prompts for _ in range(asked.n)]
+        self._answers = len(asked.prompts) * asked.n
 
     def begin(self, counts: Counts) -> bytes:
-        choices = [choice for index in range(len(self._echoes)) for choice in self._shape.opening(index)]
-        choices += [self._shape.piece(index, Delta(text)) for index, text in enumerate(self._echoes) if text]
+        choices = [choice for index in range(self._answers) for choice in self._shape.opening(index)]
         return b"".join(map(self._chunk, choices))
 
     def write(self, news: News, counts: Counts) -> bytes:
@@ -51,19 +48,11 @@ class OpenAIWriter:
         return event(openai_error(refused))
 
     def whole(self, answers: Sequence[Answer], counts: Counts) -> dict[str, Any]:
-        choices = []
-        for index, answer in enumerate(answers):
-            echoed = replace(answer, text=self._echoes[index] + answer.text)
-            choices.append(self._shape.whole(index, echoed))
+        choices = [self._shape.whole(index, answer) for index, answer in enumerate(answers)]
         return self._envelope.around(self._shape.name, choices, usage=usage(counts))
 
     def _chunk(self, choice: dict[str, Any]) -> bytes:
         return event(self._envelope.around(self._shape.chunk, [choice], **self._more))
-
-    def _echo(self, prompt: Any, texts: Texts) -> str:
-        if not self._asked.echo:
-            return ""
-        return prompt.text if isinstance(prompt, Text) else texts.decode(prompt.tokens)
 
 
 class AnthropicWriter:

@@ -128,7 +128,6 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
             ("suffix", "x"),
             ("best_of", 2), ("logprobs", 6), ("logprobs", True), ("echo", "yes"), ("max_tokens", 0),
         ]),
-        (read_completion, PROMPT | {"echo": True, "logprobs": 1}, "echo"),
         (read_completion, {"prompt": ["a"] * 5, "n": 4}, "n"),
         *((read_message, MESSAGE | {name: value}, name) for name, value in [
             ("max_tokens", None), ("max_tokens", 0), ("tools", [{}]), ("thinking", True),

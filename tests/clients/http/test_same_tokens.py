@@ -1,6 +1,8 @@
 """An answer over HTTP has the tokens that the daemon gives to the same ids when it is asked directly, whatever the
 fields say; and each of them makes a difference."""
 
+import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -87,11 +89,49 @@ def test_a_bias_for_a_token_that_is_not_there_is_refused_by_its_name(served: Ser
 
 def test_log_probabilities_sum_to_one_over_the_vocabulary(served: Served) -> None:
     """Each token's own is among those of the likeliest, if it is one of them; and no five of them sum to more."""
-    import math
-
     told = served.post("/v1/completions", prompt=IDS, max_tokens=TOKENS, logprobs=5, **DRAWN).json()["choices"][0][
         "logprobs"
     ]
     for token, own, top in zip(told["tokens"], told["token_logprobs"], told["top_logprobs"], strict=True):
         assert len(top) == 5 and sum(map(math.exp, top.values())) <= 1 + 1e-6
         assert top.get(token, own) == own and own <= max(top.values())
+
+
+def test_an_echo_tells_what_an_answer_told_of_the_same_tokens(served: Served) -> None:
+    """An answer's tokens, asked again as a prompt: the log probabilities have the same bits, also of a token that ends
+    a request."""
+    body = {"temperature": 1, "seed": 3, "ignore_eos": True, "logit_bias": {"2": 8}, "logprobs": 3, "max_tokens": 20}
+    told = served.post("/v1/completions", prompt=IDS, **body).json()["choices"][0]["logprobs"]
+    assert "<|im_end|>" in told["tokens"]
+    ids = IDS + served.post("/tokenize", content="".join(told["tokens"])).json()["tokens"]
+    assert len(ids) == len(IDS) + 20
+    asked = {"prompt": [ids, ids[:1]], "echo": True, "logprobs": 3, "max_tokens": 2, "n": 2, "temperature": 0}
+    answer = served.post("/v1/completions", **asked).json()
+    for choice in answer["choices"][:2]:
+        again = choice["logprobs"]
+        assert "".join(again["tokens"]) == choice["text"] and len(again["tokens"]) == len(ids) + 2
+        assert (again["token_logprobs"][0], again["top_logprobs"][0]) == (None, None)
+        for name in ("tokens", "token_logprobs", "top_logprobs"):
+            assert again[name][len(IDS) : len(ids)] == told[name]
+        offsets = [sum(map(len, again["tokens"][:place])) for place in range(len(again["tokens"]))]
+        assert again["text_offset"] == offsets
+    assert [len(choice["logprobs"]["tokens"]) for choice in answer["choices"][2:]] == [3, 3]
+    assert answer["usage"]["prompt_tokens"] == len(ids) + 1 and answer["usage"]["completion_tokens"] == 8
+    assert served.states() == []
+
+
+def test_an_echo_streams(served: Served) -> None:
+    asked = {"prompt": IDS, "echo": True, "logprobs": 0, "max_tokens": 5, "temperature": 0}
+    whole = served.post("/v1/completions", **asked).json()["choices"][0]
+    lines = served.post("/v1/completions", stream=True, **asked).text.split("\n\n")
+    choices = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines if line.startswith("data: {")]
+    assert "".join(choice["text"] for choice in choices) == whole["text"]
+    told = [choice["logprobs"] for choice in choices if choice["logprobs"]]
+    for name in ("tokens", "token_logprobs", "text_offset"):
+        assert [value for one in told for value in one[name]] == whole["logprobs"][name]
+
+
+def test_an_echo_of_too_much_is_refused(served: Served) -> None:
+    refused = served.post("/v1/completions", prompt=[5] * 2049, echo=True, logprobs=1)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "echo")
+    assert served.post("/v1/completions", prompt=[5] * 2049, echo=True, max_tokens=1).status_code == 200

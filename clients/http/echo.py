@@ -1,0 +1,66 @@
+"""What an answer begins with where its request asks for an echo: the prompt, with the log probabilities of its tokens.
+
+The contract tells those of tokens that are chosen. So each token of the prompt is chosen once more: by a request for
+one token, which goes on from what stands before it, under a bias that nothing outweighs. What is told is by the model's
+own logits, before any bias, so it is what the same token would have had in an answer. All these prompts begin alike,
+and what they have in common is computed once: each costs a row of one step."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ..async_client import AsyncClient
+from .asked import Asked, Ids, Text
+from .cutter import Delta, Likely
+from .refused import HttpRefused, wrong
+from .texts import Texts
+
+BIAS: Final = 1e6
+MOST_SCORED: Final = 2048  # tokens of the prompts of a request
+
+
+def check_echo(asked: Asked, ids: Sequence[Sequence[int]]) -> None:
+    """Raises HttpRefused."""
+    if asked.echo and asked.logprobs is not None and (size := sum(map(len, ids))) > MOST_SCORED:
+        raise wrong("echo", f"with logprobs of {size} tokens of prompt, expected at most {MOST_SCORED}")
+
+
+async def echo(
+    client: AsyncClient, texts: Texts, asked: Asked, prompt: Text | Ids, ids: Sequence[int], width: int
+) -> Delta:
+    """Of one prompt, which `ids` are; of its tokens `width` are looked at at once. Raises HttpRefused, Refused,
+    RequestFailed, DaemonGone; then, and when it is cancelled, nothing of it goes on."""
+    if asked.logprobs is None:
+        return Delta(prompt.text if isinstance(prompt, Text) else texts.decode(ids))
+    told = [Likely(token, None, ()) for token in ids]  # nothing stands before the first
+
+    async def look(places: Iterator[int]) -> None:
+        for place in places:
+            told[place] = await _likely(client, ids[: place + 1], max(1, asked.logprobs or 0))
+
+    await look(iter([len(ids) - 1] if len(ids) > 1 else []))  # alone: it computes what the others share
+    places = iter(range(1, len(ids) - 1))
+    workers = [asyncio.create_task(look(places)) for _ in range(width)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.wait(workers)
+    return Delta(texts.decode(ids), tuple(told))
+
+
+async def _likely(client: AsyncClient, ids: Sequence[int], top: int) -> Likely:
+    """Of the last one, after the others."""
+    bias = [(ids[-1], BIAS)]
+    stream = await client.start(ids[:-1], 1, logit_bias=bias, logprobs=top, ignore_eos=True)
+    try:
+        tokens = await stream.some()
+    finally:
+        stream.abandon()
+    if not tokens:
+        raise HttpRefused(503, "the server is shutting down", code="shutting_down")
+    token = tokens[0]
+    if token.id != ids[-1] or token.logprobs is None:
+        raise HttpRefused(400, "echo: with logprobs is not supported by this engine", "echo", "unsupported_parameter")
+    return Likely.of(token.id, token.logprobs)
