@@ -1,0 +1,114 @@
+"""Connections that take their time, on a server in this process."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from paceline.clients.http import connection, guard
+from paceline.clients.http.connection import Connection
+from paceline.clients.http.guard import read_json
+from paceline.clients.http.refused import HttpRefused
+from starlette.requests import Request
+
+HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n"
+
+
+@asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app, http=Connection, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        serving = asyncio.create_task(server.serve([listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await serving
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    await asyncio.sleep(0.5)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"Hi"})
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD])
+def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+
+    async def run() -> None:
+        async with serving(hello) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"\r\n")  # a whole one, whose answer takes longer than a head may
+            assert (await reader.readuntil(b"Hi")).startswith(b"HTTP/1.1 200")
+            writer.write(sent or HEAD[:5])
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await asyncio.wait_for(reader.readexactly(1), 5)
+            writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await asyncio.wait_for(reader.readexactly(1), 5)
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SEND_SECONDS", 0.3)
+    told: list[str] = []
+
+    async def flood(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        gone = asyncio.ensure_future(receive())
+        while not gone.done():
+            await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+            await asyncio.sleep(0)
+        told.append(gone.result()["type"])
+
+    async def run() -> None:
+        async with serving(flood) as port:
+            with socket.create_connection(("127.0.0.1", port)) as lazy:
+                lazy.sendall(HEAD + b"\r\n")
+                for _ in range(500):
+                    await asyncio.sleep(0.01)
+                    if told:
+                        break
+
+    asyncio.run(run())
+    assert told == ["http.disconnect"]
+
+
+def request(receive: Any, *headers: tuple[bytes, bytes]) -> Request:
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": list(headers)}, receive)
+
+
+def test_a_body_that_does_not_come_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
+    pieces = [{"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive() -> Any:
+        return pieces.pop() if pieces else await asyncio.sleep(60)
+
+    with pytest.raises(HttpRefused) as refused:
+        asyncio.run(read_json(request(receive), 1000))
+    assert (refused.value.status, refused.value.code) == (408, "timeout")
+
+
+def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
+    async def receive() -> Any:
+        raise AssertionError("expected that it is not read")
+
+    for length in (b"1001", b"9" * 5000):
+        with pytest.raises(HttpRefused) as refused:
+            asyncio.run(read_json(request(receive, (b"content-length", length)), 1000))
+        assert refused.value.status == 413

@@ -1,0 +1,210 @@
+"""What the proxy bears, and what it says when it has had enough."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import httpx
+import pytest
+from paceline.clients.http.flags import daemon_words
+
+from .served import SECONDS, Served
+
+SLOW = ("--fault", "slow:20", "--slots", "1", "--queue", "1")
+PAGE = "https://example.org"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served("--engine", "null") as served:
+        yield served
+
+
+def port_of(served: Served) -> int:
+    return int(served.url.rpartition(":")[2])
+
+
+def health(served: Served, wanted: int) -> dict[str, str]:
+    deadline = time.monotonic() + SECONDS
+    while (answer := served.http.get("/health")).status_code != wanted:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.01)
+    body: dict[str, str] = answer.json()
+    return body
+
+
+def test_this_machine_alone_is_listened_to(served: Served) -> None:
+    assert served.url.startswith("http://127.0.0.1:")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port_of(served)))
+    with Served("--engine", "null", "--host", "0.0.0.0") as wide:
+        socket.create_connection(("127.0.0.2", port_of(wide))).close()
+
+
+def test_no_web_page_may_call(served: Served) -> None:
+    for origin in (PAGE, "null", served.url):
+        refused = served.http.post("/v1/completions", json={"prompt": "Hi"}, headers={"origin": origin})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_not_allowed")
+        assert "access-control-allow-origin" not in refused.headers
+    asks = {"origin": PAGE, "access-control-request-method": "POST"}
+    assert "access-control-allow-origin" not in served.http.options("/v1/completions", headers=asks).headers
+
+
+def test_the_pages_that_cors_names_may_call() -> None:
+    with Served("--engine", "null", "--cors", PAGE, "--cors", "http://localhost:3000") as served:
+        asks = {"origin": PAGE, "access-control-request-method": "POST", "access-control-request-headers": "x-api-key"}
+        preflight = served.http.options("/v1/completions", headers=asks)
+        assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (200, PAGE)
+        answer = served.http.post("/tokenize", json={"content": "a"}, headers={"origin": PAGE})
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, PAGE)
+        assert served.http.post("/tokenize", json={"content": "a"}, headers={"origin": PAGE + "x"}).status_code == 403
+        assert served.post("/tokenize", content="a").status_code == 200
+
+
+def test_wrong_keys_are_refused_on_every_route_but_health() -> None:
+    with Served("--engine", "null", "--api-key", "schlüssel") as served:
+        routes = [("GET", path) for path in ("/v1/models", "/v1/models/null", "/slots", "/metrics")]
+        routes += [("POST", f"/v1/{path}") for path in ("chat/completions", "completions", "messages")]
+        routes += [("POST", "/tokenize"), ("POST", "/detokenize")]
+        right = "schlüssel".encode()
+        for method, path in routes:
+            for key in (b"", b"schl", right + b"x", "schlüssel".encode("latin-1"), b"\xff"):
+                for headers in (
+                    [(b"x-api-key", key)],
+                    [(b"authorization", b"Bearer x" + key)],
+                    [(b"authorization", key)],
+                ):
+                    assert served.http.request(method, path, headers=headers).status_code == 401
+            for headers in ([(b"x-api-key", right)], [(b"authorization", b"bearer " + right)]):
+                assert served.http.request(method, path, headers=headers).status_code in (200, 400)
+        assert served.http.get("/health").status_code == 200
+        error = served.http.post("/v1/messages", json={}).json()
+        assert (error["type"], error["error"]["type"]) == ("error", "authentication_error")
+
+
+def test_more_connections_than_it_bears() -> None:
+    with Served("--engine", "null", "--max-connections", "3") as served, ExitStack() as others:
+        for _ in range(3):
+            others.enter_context(socket.create_connection(("127.0.0.1", port_of(served))))
+        refused = served.post("/v1/completions", prompt="Hi")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "too_many_connections")
+        assert refused.headers["retry-after"] == "1"
+        assert served.http.get("/health").status_code == 200
+        others.close()
+        deadline = time.monotonic() + SECONDS
+        while served.post("/v1/completions", prompt="Hi").status_code != 200:
+            assert time.monotonic() < deadline
+
+
+def test_a_prompt_that_is_too_long_is_refused_by_the_name_of_its_field(served: Served) -> None:
+    hello = [{"role": "user", "content": "x" * 5000}]
+    for path, body, param in (
+        ("/v1/completions", {"prompt": [1] * 4096}, "prompt"),
+        ("/v1/completions", {"prompt": ["x", "x" * 4096]}, "prompt"),
+        ("/v1/chat/completions", {"messages": hello}, "messages"),
+    ):
+        error = served.post(path, **body).json()["error"]
+        assert (error["param"], error["code"]) == (param, "context_length_exceeded")
+    assert served.post("/v1/messages", messages=hello, max_tokens=5).status_code == 400
+    empty = served.post("/v1/completions", prompt="").json()["error"]
+    assert (empty["param"], empty["code"]) == ("prompt", "invalid_value")
+    assert served.post("/v1/completions", prompt=[1] * 4095, max_tokens=1).status_code == 200
+    assert served.states() == []
+
+
+def test_an_answer_that_takes_too_long() -> None:
+    with Served("--engine", "null", *SLOW, "--max-seconds", "0.5") as served, ThreadPoolExecutor(2) as pool:
+        asked = {"prompt": "Hi", "max_tokens": 2000}
+        for late in [pool.submit(served.post, "/v1/completions", **asked) for _ in range(2)]:  # one of them is queued
+            assert (late.result().status_code, late.result().json()["error"]["code"]) == (504, "timeout")
+        lines = served.post("/v1/completions", **asked, stream=True).text.split("\n\n")
+        assert '"code":"timeout"' in lines[-2] and lines[-1] == ""
+        lines = served.post(
+            "/v1/messages", messages=[{"role": "user", "content": "x"}], max_tokens=900, stream=True
+        ).text
+        assert "event: error" in lines and "timeout_error" in lines
+        assert served.states() == []
+        assert len(served.completion(prompt="Hi", max_tokens=5).split()) == 5
+
+
+def test_while_the_model_is_loaded() -> None:
+    with Served("--engine", "null", ready=False) as served:
+        os.kill(served.daemon, signal.SIGSTOP)
+        health_then = served.http.get("/health")
+        assert (health_then.status_code, health_then.json()) == (503, {"status": "loading"})
+        for path in ("/v1/completions", "/v1/messages", "/tokenize"):
+            refused = served.post(
+                path, prompt="Hi", content="Hi", max_tokens=5, messages=[{"role": "user", "content": "x"}]
+            )
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert served.post("/v1/completions", prompt="Hi").json()["error"]["code"] == "loading"
+        assert served.http.get("/slots").status_code == served.http.get("/v1/models").status_code == 503
+        assert served.http.get("/metrics").status_code == 200
+        os.kill(served.daemon, signal.SIGCONT)
+        assert health(served, 200) == {"status": "ok"}
+        assert served.completion(prompt="Hi", max_tokens=2)
+
+
+def test_health_asks_the_engine() -> None:
+    """One that hangs is as red as one that died."""
+    with Served("--engine", "null") as served:
+        os.kill(served.daemon, signal.SIGSTOP)
+        assert health(served, 500) == {"status": "failed"}
+        os.kill(served.daemon, signal.SIGCONT)
+        assert health(served, 200) == {"status": "ok"}
+
+
+def test_a_daemon_that_died_is_started_again_if_that_was_asked_for() -> None:
+    with Served("--engine", "null", "--fault", "slow:20", "--restart") as served, ThreadPoolExecutor(4) as pool:
+        for _ in range(2):
+            live = [pool.submit(served.post, "/v1/completions", prompt="Hi", max_tokens=2000) for _ in range(4)]
+            served.until(lambda states: states == ["decode"] * 4)
+            os.kill(served.daemon, signal.SIGKILL)
+            for one in live:
+                assert (one.result().status_code, one.result().json()["error"]["code"]) == (503, "engine_gone")
+            assert served.http.get("/health").status_code in (500, 503)
+            assert health(served, 200) == {"status": "ok"}
+            assert len(served.completion(prompt="Hi", max_tokens=3).split()) == 3
+        assert served.stop() == 0
+
+
+def test_a_port_that_is_taken(served: Served) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "paceline.clients.cli",
+        "serve",
+        "--engine",
+        "null",
+        "--port",
+        str(port_of(served)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 3 and "address already in use" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "flag", ["--port=70000", "--port=x", "--max-body=0", "--max-connections=x", "--max-seconds=-1"]
+)
+def test_flags_that_are_wrong_are_usage(flag: str) -> None:
+    command = [sys.executable, "-m", "paceline.clients.cli", "serve", flag]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 2 and flag.partition("=")[0] in done.stderr
+
+
+def test_the_key_is_no_word_of_the_daemon() -> None:
+    words = daemon_words(["M.gguf", "--api-key", "geheim", "--slots", "2", "--restart", "--cors", "*"])
+    assert words[-3:] == ["M.gguf", "--slots", "2"] and "geheim" not in words
+
+
+def test_headers_that_are_no_http(served: Served) -> None:
+    with socket.create_connection(("127.0.0.1", port_of(served))) as wild:
+        wild.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+        assert wild.recv(100).startswith(b"HTTP/1.1 400")
+    assert httpx.get(f"{served.url}/health").status_code == 200
