@@ -1,8 +1,7 @@
 """Text to token ids and back, and the chat template, of a Hugging Face folder."""
 
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,12 +10,11 @@ import tokenizers
 from ..native.weights import ModelUnreadable, read_metadata, read_object
 from .chat import ChatTemplate
 from .detokenizer import Detokenizer, byte_pieces, decode
+from .sentence_pieces import blank_pieces
 
 TOKENIZER: Final = "tokenizer.json"
 SETTINGS: Final = "tokenizer_config.json"
 TEMPLATE: Final = "chat_template.jinja"
-BLANK: Final = "▁"  # how SentencePiece writes a blank
-BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class FolderTokenizer:
@@ -103,7 +101,7 @@ def _pieces(text: str, vocabulary: dict[str, int], marks: set[int]) -> list[byte
     if "ByteLevel" in kinds:
         return byte_pieces(tokens, marks)
     if "ByteFallback" in kinds:
-        return _blank_pieces(tokens, marks)
+        return blank_pieces(tokens)
     raise ValueError(f"its decoder is {' '.join(kinds) or None}, supported are ByteLevel and ByteFallback")
 
 
@@ -112,16 +110,6 @@ def _kinds(decoder: Any) -> list[str]:
     if not isinstance(decoder, dict):
         return []
     return [str(decoder.get("type")), *(kind for part in decoder.get("decoders", ()) for kind in _kinds(part))]
-
-
-def _blank_pieces(tokens: Sequence[str], marks: set[int]) -> list[bytes]:
-    """SentencePiece's spelling: ▁ is a blank, and <0x0A> the byte 10 where no token has the character."""
-    pieces = []
-    for number, token in enumerate(tokens):
-        byte = BYTE.fullmatch(token)
-        text = token if number in marks else token.replace(BLANK, " ")
-        pieces.append(bytes([int(byte[1], 16)]) if byte else text.encode("utf-8", "replace"))
-    return pieces
 
 
 def _spelling(settings: dict[str, Any], key: str) -> str:

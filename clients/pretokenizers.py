@@ -2,7 +2,7 @@
 
 Merges never cross a cut, so a wrong cut gives wrong tokens without any error. The names are llama.cpp's; what each
 one does is what the model's own tokenizer.json says. "gpt-2" is the regex inside ByteLevel itself; "smollm" cuts
-every digit out first."""
+every digit out first; those of COMPOSED put a letter and its accents together (NFC) before they cut."""
 
 from typing import Any, Final
 
@@ -10,20 +10,23 @@ from tokenizers import Regex
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence, Split
 
 _CONTRACTIONS: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_WORDS: Final = r"[^\r\n\p{L}\p{N}]?\p{L}+"
-_SIGNS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _BLANKS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
-def _modern(digits: str) -> str:
-    """The family that cl100k began: they differ in how many digits stay together."""
-    return "|".join((_CONTRACTIONS, _WORDS, digits, _SIGNS, _BLANKS))
+def _modern(digits: str, marks: str = "") -> str:
+    """The family that cl100k began: they differ in how many digits stay together, and in whether accents (`marks`)
+    are a part of words."""
+    words = rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}{marks}]+"
+    signs = rf" ?[^\s\p{{L}}{marks}\p{{N}}]+[\r\n]*"
+    return "|".join((_CONTRACTIONS, words, digits, signs, _BLANKS))
 
 
 _SPLITS: Final = {
     "llama-bpe": _modern(r"\p{N}{1,3}"),
     "qwen2": _modern(r"\p{N}"),
+    "qwen35": _modern(r"\p{N}", r"\p{M}"),
 }
+COMPOSED: Final = ("qwen2", "qwen35")
 SUPPORTED: Final = ("default", "gpt-2", *_SPLITS, "smollm")
 
 

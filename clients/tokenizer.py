@@ -1,19 +1,25 @@
-"""Text to token ids and back, for byte-level BPE vocabularies, built from a model file's own metadata."""
+"""Text to token ids and back, for byte-level BPE and SentencePiece's, built from a model file's own metadata."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
 import tokenizers
 from tokenizers.models import BPE
+from tokenizers.normalizers import NFC
 
 from ..native.weights import ModelUnreadable, read_metadata
 from .detokenizer import Detokenizer, byte_pieces, decode
-from .pretokenizers import SUPPORTED, pretokenizer
+from .pretokenizers import COMPOSED, SUPPORTED, pretokenizer
+from .sentence_pieces import Marks, SentencePieces, blank_pieces
 
 CONTROL: Final = 3
 USER_DEFINED: Final = 4
 LLAMA_3: Final = "llama-bpe"  # takes a word that is itself a token whole, and begins a prompt with its begin token
+
+Encode = Callable[[str], list[int]]
+Marked = Mapping[int, str]  # tokens that are taken whole
 
 
 class Tokenizer:
@@ -22,28 +28,29 @@ class Tokenizer:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """`values` are a model file's key/values; raises ValueError, in one sentence, for what is not supported."""
-        model = values.get("tokenizer.ggml.model", "none")
-        if model != "gpt2":
-            raise ValueError(f"its tokenizer model is {model!r}, supported is 'gpt2' (byte-level BPE)")
-        kind = values.get("tokenizer.ggml.pre", "default")
-        if kind not in SUPPORTED:
-            raise ValueError(f"its pre-tokenizer is {kind!r}, supported are {', '.join(SUPPORTED)}")
         tokens: list[str] = values.get("tokenizer.ggml.tokens", [])
         types: list[int] = values.get("tokenizer.ggml.token_type", [])
-        merges = [tuple(merge.split(" ", 1)) for merge in values.get("tokenizer.ggml.merges", [])]
-        marks = {number: type_ for number, type_ in enumerate(types) if type_ in (CONTROL, USER_DEFINED)}
-        self._ids = {token: number for number, token in enumerate(tokens)}
-        try:
-            words = BPE(self._ids, merges, ignore_merges=kind == LLAMA_3)
-            self._with_control = _encoder(words, kind, [tokens[number] for number in marks])
-            self._plain = _encoder(words, kind, [tokens[n] for n, type_ in marks.items() if type_ == USER_DEFINED])
-        except Exception as problem:  # the library raises no narrower type
-            raise ValueError(f"its vocabulary and merges do not fit together: {problem}") from None
-        self._pieces = byte_pieces(tokens, marks)
+        kinds = list(zip(tokens, types, strict=False))  # types may be missing
+        control = {number: token for number, (token, type_) in enumerate(kinds) if type_ == CONTROL}
+        defined = {number: token for number, (token, type_) in enumerate(kinds) if type_ == USER_DEFINED}
+        begins = False
+        match values.get("tokenizer.ggml.model", "none"):
+            case "gpt2":
+                kind = values.get("tokenizer.ggml.pre", "default")
+                self._with_control, self._plain = byte_level(values, kind, control, defined)
+                self._pieces = byte_pieces(tokens, control.keys() | defined.keys())
+                begins = kind == LLAMA_3
+            case "llama":
+                self._with_control, self._plain = sentence_pieces(values, control, defined)
+                self._pieces = blank_pieces(tokens)
+                begins = True
+            case model:
+                raise ValueError(f"its tokenizer model is {model!r}, supported are 'gpt2' and 'llama'")
         self.vocab = len(tokens)
         self.bos = _spelling(tokens, values.get("tokenizer.ggml.bos_token_id"))
         self.eos = _spelling(tokens, values.get("tokenizer.ggml.eos_token_id"))
-        self._begin = self.bos if values.get("tokenizer.ggml.add_bos_token", kind == LLAMA_3) else ""
+        begins = self.bos != "" and values.get("tokenizer.ggml.add_bos_token", begins)
+        self._begin = [int(values["tokenizer.ggml.bos_token_id"])] if begins else []
 
     @classmethod
     def from_gguf(cls, path: str | Path) -> Self:
@@ -57,11 +64,10 @@ class Tokenizer:
     def encode(self, text: str, special: bool = True) -> list[int]:
         """The ids of `text`. With `special`, control tokens spelled out in it (<|im_end|>) become their ids, and a
         model that wants a begin token gets one; without, all of it is plain text and nothing is added."""
-        encoder = self._with_control if special else self._plain
-        ids: list[int] = encoder.encode(text, add_special_tokens=False).ids
-        if special and self._begin and ids[:1] != [self._ids[self._begin]]:
-            ids.insert(0, self._ids[self._begin])
-        return ids
+        if not special:
+            return self._plain(text)
+        ids = self._with_control(text)
+        return ids if self._begin == ids[:1] else [*self._begin, *ids]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, control tokens spelled out; bytes that are no UTF-8 show as U+FFFD."""
@@ -72,11 +78,33 @@ class Tokenizer:
         return Detokenizer(self._pieces)
 
 
-def _encoder(words: BPE, kind: str, added: Sequence[str]) -> tokenizers.Tokenizer:
+def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: Marked) -> tuple[Encode, Encode]:
+    """What encodes a text with control tokens in it, and what takes it as plain text."""
+    if kind not in SUPPORTED:
+        raise ValueError(f"its pre-tokenizer is {kind!r}, supported are {', '.join(SUPPORTED)}")
+    ids = {token: number for number, token in enumerate(values.get("tokenizer.ggml.tokens", []))}
+    merges = [tuple(merge.split(" ", 1)) for merge in values.get("tokenizer.ggml.merges", [])]
+    try:
+        words = BPE(ids, merges, ignore_merges=kind == LLAMA_3)
+        return _encode(words, kind, {**control, **defined}), _encode(words, kind, defined)
+    except Exception as problem:  # the library raises no narrower type
+        raise ValueError(f"its vocabulary and merges do not fit together: {problem}") from None
+
+
+def _encode(words: BPE, kind: str, marks: Marked) -> Encode:
     encoder = tokenizers.Tokenizer(words)
     encoder.pre_tokenizer = pretokenizer(kind)
-    encoder.add_tokens([tokenizers.AddedToken(content, normalized=False) for content in added])
-    return encoder
+    if kind in COMPOSED:
+        encoder.normalizer = NFC()
+    encoder.add_tokens([tokenizers.AddedToken(content, normalized=False) for _, content in sorted(marks.items())])
+    return lambda text: encoder.encode(text, add_special_tokens=False).ids
+
+
+def sentence_pieces(values: Mapping[str, Any], control: Marked, defined: Marked) -> tuple[Encode, Encode]:
+    """The same for a vocabulary with scores."""
+    tokens, types, scores = (values.get(f"tokenizer.ggml.{name}", []) for name in ("tokens", "token_type", "scores"))
+    words = SentencePieces(tokens, types, scores, values.get("tokenizer.ggml.add_space_prefix", True))
+    return partial(words.encode, marks=Marks({**control, **defined})), partial(words.encode, marks=Marks(defined))
 
 
 def _spelling(tokens: Sequence[str], number: int | None) -> str:

@@ -1,6 +1,6 @@
 """Makes golden.json: what transformers does with the demo model's own metadata.
 
-    python tests/clients/make_golden.py            # needs transformers
+    python -P tests/clients/make_golden.py         # needs transformers; -P because of the folder http here
 
 Its GGUF loader leaves out that words of this vocabulary end before and after every digit, as SmolLM2's own
 tokenizer.json has it (Digits, then ByteLevel): "a  1" has two blanks in one token. So that is put in.
@@ -90,6 +90,26 @@ CONVERSATIONS = [
     [user("quotes \"and\" 'these' <b>&amp;</b> {{ braces }} {% tags %}")],
     [user("你好 🙂 e\u0301"), assistant("Привет"), user("x² ≤ √2")],
     [assistant("I begin."), user("Do you?"), system("late")],
+    [user("")],
+    [user(""), assistant(""), user("")],
+    [system("Only this.")],
+    [system("One."), system("Two."), user("Which?")],
+    [user("One"), user("Two"), user("Three")],
+    [assistant("Nobody asked.")],
+    [user("Hi"), assistant("Hello."), assistant("Still here?"), user("Yes.")],
+    [user(f"Turn {number}") if number % 2 else assistant(f"Answer {number}") for number in range(1, 12)],
+    [system("You are a helpful AI assistant named SmolLM, trained by Hugging Face"), user("Who are you?")],
+    [system("\n\n  Padded.\t\n"), user("  \n padded too \n\n")],
+    [user("\r\nDOS\r\n"), assistant("\u2028\u0085\u00a0"), user("\u3000")],
+    [user("مرحبا بالعالم"), assistant("שלום"), user("\u202eright to left\u202c")],
+    [user("👩‍👩‍👧‍👦 🤷🏽‍♀️ 🇨🇭"), assistant("こんにちは。"), user("안녕하세요 e\u0301\u0323")],
+    [user("zero\u200bwidth\ufeff \x00\x01\x1b[31m"), assistant("\ufffd\uffff\U0010ffff"), user("\x7f")],
+    [user("<|im_start|>system\n"), assistant("<|im_end|>"), user("<|endoftext|><repo_name>")],
+    [system("{{ bos_token }}{% raw %}"), user("{# none #}{% endraw %}"), assistant("{{ 1 + 1 }}"), user("\\n \\")],
+    [user("def f(x):\n\treturn {'a': [x, None]}  # ok?\n"), assistant("```python\nf(1)\n```\n"), user("Thanks.")],
+    [user("x" * 300), assistant("a b " * 60), user("\n" * 40)],
+    [system("Role and content in another order."), {"content": "Does it matter?", "role": "user"}],
+    [{"role": "tool", "content": "42"}, user("What did it say?"), {"role": "user", "content": "Well?", "name": "Ann"}],
 ]
 
 

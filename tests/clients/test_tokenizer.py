@@ -101,6 +101,16 @@ def test_words_end_where_the_model_says() -> None:
     assert spelled(Tokenizer(values("default", merges)), "1234") == ["1234"]
 
 
+def test_accents_join_their_letters_where_the_model_says() -> None:
+    """As its tokenizer.json does: composed first; and of those that stay apart, Qwen 3.5 makes no new word."""
+    for pre in ("qwen2", "qwen35"):
+        tokenizer = Tokenizer(values(pre))
+        assert tokenizer.decode(tokenizer.encode("e\u0301 <s>\u0338")) == "é <s>\u0338"
+    merges = ("Ì §", "a Ì§")
+    assert len(Tokenizer(values("qwen2", merges)).encode("a\u0327")) == 2
+    assert len(Tokenizer(values("qwen35", merges)).encode("a\u0327")) == 1
+
+
 def test_llama_3_takes_whole_words_and_begins_with_its_begin_token() -> None:
     merges = ("a b", "c d")
     assert spelled(Tokenizer(values("llama-bpe", merges, ("abcd",))), "abcd") == ["<s>", "abcd"]
@@ -133,8 +143,12 @@ def test_an_id_outside_the_vocabulary_is_named(wrong: int) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("model", "llama", "its tokenizer model is 'llama', supported is 'gpt2' \\(byte-level BPE\\)"),
-        ("pre", "tekken", "its pre-tokenizer is 'tekken', supported are default, gpt-2, llama-bpe, qwen2, smollm"),
+        ("model", "t5", "its tokenizer model is 't5', supported are 'gpt2' and 'llama'"),
+        (
+            "pre",
+            "tekken",
+            "its pre-tokenizer is 'tekken', supported are default, gpt-2, llama-bpe, qwen2, qwen35, smollm",
+        ),
         ("merges", ["a nowhere"], "its vocabulary and merges do not fit together: "),
         ("merges", ["ab"], "its vocabulary and merges do not fit together: "),
     ],
@@ -145,5 +159,5 @@ def test_what_is_not_supported_is_named(key: str, value: Any, sentence: str) -> 
 
 
 def test_a_file_without_a_tokenizer_is_named(bare_model: Path) -> None:
-    with pytest.raises(ModelUnreadable, match=r"bare\.gguf: its tokenizer model is 'none', supported is 'gpt2'"):
+    with pytest.raises(ModelUnreadable, match=r"bare\.gguf: its tokenizer model is 'none', supported are 'gpt2'"):
         Tokenizer.from_gguf(bare_model)

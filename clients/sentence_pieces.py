@@ -1,0 +1,129 @@
+"""SentencePiece's kind of BPE, as in Gemma, Llama 2 and Mistral: ▁ is a blank, and a character that no token has is
+spelled in tokens of one byte each.
+
+Of all neighbours that make a token together, those that make the one with the highest score merge first, the leftmost
+of equals. A user-defined token is taken whole wherever it stands, the longest first, and merges with nothing."""
+
+import heapq
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+BLANK: Final = "▁"
+BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
+NORMAL: Final = 1
+UNKNOWN: Final = 2
+REMEMBERED: Final = 1 << 15  # words; the longest that is worth it, in characters:
+LONGEST: Final = 48
+
+
+def blank_pieces(tokens: Sequence[str]) -> list[bytes]:
+    """Each token's bytes: <0x0A> is the byte 10."""
+    pieces = []
+    for token in tokens:
+        byte = BYTE.fullmatch(token)
+        pieces.append(bytes([int(byte[1], 16)]) if byte else token.replace(BLANK, " ").encode("utf-8", "replace"))
+    return pieces
+
+
+class SentencePieces:
+    """With `prefix`, a text between two tokens that are taken whole begins with a blank."""
+
+    def __init__(self, tokens: Sequence[str], types: Sequence[int], scores: Sequence[float], prefix: bool) -> None:
+        if not len(tokens) == len(types) == len(scores):
+            raise ValueError(
+                f"{len(tokens)} tokens, {len(types)} types and {len(scores)} scores, expected as many of each"
+            )
+        kinds = zip(tokens, types, range(len(tokens)), strict=True)
+        self._ids = {token: number for token, type_, number in kinds if type_ == NORMAL}
+        self._scores = scores
+        self._prefix = BLANK if prefix else ""
+        self._bytes = {int(byte[1], 16): n for n, token in enumerate(tokens) if (byte := BYTE.fullmatch(token))}
+        self._unknown = types.index(UNKNOWN) if UNKNOWN in types else None
+        # No merge goes over the place between one of the other characters and a blank: words may end there.
+        within = {token[at - 1] for token in self._ids for at in range(1, len(token)) if token[at] == BLANK}
+        self._word_end = re.compile(f"(?<=[^{re.escape(BLANK + ''.join(sorted(within)))}])(?={BLANK})")
+        self._remembered = lru_cache(REMEMBERED)(self._word)
+
+    def encode(self, text: str, marks: "Marks") -> list[int]:
+        """The ids of `text`, in which `marks` are taken whole."""
+        ids: list[int] = []
+        for part in marks.split(text.replace(" ", BLANK)):
+            if isinstance(part, int):
+                ids.append(part)
+                continue
+            for word in self._word_end.split(self._prefix + part):
+                ids += self._remembered(word) if len(word) <= LONGEST else self._word(word)
+        return ids
+
+    def _word(self, word: str) -> tuple[int, ...]:
+        found: list[int] = []
+        for symbol in self._merged(word):
+            if symbol in self._ids:
+                found.append(self._ids[symbol])
+            else:
+                found += self._spelled(symbol, found)
+        return tuple(found)
+
+    def _spelled(self, character: str, before: Sequence[int]) -> list[int]:
+        """What no token has: its bytes, or one unknown token for all such characters in a row, or nothing."""
+        spelling = character.encode("utf-8", "replace")
+        if all(byte in self._bytes for byte in spelling):
+            return [self._bytes[byte] for byte in spelling]
+        return [self._unknown] if self._unknown is not None and before[-1:] != [self._unknown] else []
+
+    def _merged(self, word: str) -> Iterator[str]:
+        symbols = list(word)  # one that was merged into the one before it is empty
+        following = list(range(1, len(word) + 1))
+        previous = list(range(-1, len(word) - 1))
+        waiting: list[tuple[float, int, str]] = []
+
+        def offer(left: int, right: int) -> None:
+            if left >= 0 and right < len(symbols):
+                made = symbols[left] + symbols[right]
+                if made in self._ids:
+                    heapq.heappush(waiting, (-self._scores[self._ids[made]], left, made))
+
+        for left in range(len(symbols) - 1):
+            offer(left, left + 1)
+        while waiting:
+            _, left, made = heapq.heappop(waiting)
+            right = following[left]
+            if not symbols[left] or right >= len(symbols) or symbols[left] + symbols[right] != made:
+                continue  # one of the two has merged with another since
+            symbols[left], symbols[right] = made, ""
+            following[left] = following[right]
+            if following[right] < len(symbols):
+                previous[following[right]] = left
+            offer(previous[left], left)
+            offer(left, following[left])
+        return filter(None, symbols)
+
+
+class Marks:
+    """Tokens that are taken whole."""
+
+    def __init__(self, tokens: Mapping[int, str]) -> None:
+        self._ids = {token.replace(" ", BLANK): number for number, token in tokens.items()}
+        sizes: dict[str, set[int]] = {}
+        for mark in filter(None, self._ids):
+            sizes.setdefault(mark[0], set()).add(len(mark))
+        self._sizes = {first: sorted(found, reverse=True) for first, found in sizes.items()}
+        self._first = re.compile(f"[{re.escape(''.join(sizes))}]" if sizes else "(?!)")
+
+    def split(self, text: str) -> Iterator[str | int]:
+        """The ids of marks and what stands between them, in their order."""
+        done = at = 0
+        while found := self._first.search(text, at):
+            at = found.start()
+            mark = next((text[at : at + n] for n in self._sizes[text[at]] if text[at : at + n] in self._ids), None)
+            if mark is None:
+                at += 1
+                continue
+            if done < at:
+                yield text[done:at]
+            yield self._ids[mark]
+            done = at = at + len(mark)
+        if done < len(text):
+            yield text[done:]
