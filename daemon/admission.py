@@ -55,9 +55,7 @@ class Admission:
         slot = self.slots.free()
         if self._settled or slot is None:
             return None
-        request = self.waiting.next(self._cache.fits)
-        if request is None and not self.slots.used and self._let_go_of_origins():
-            request = self.waiting.next(self._cache.fits)
+        request = self._next_of_waiting()
         if request is None:
             self._settled = True
             return None
@@ -102,7 +100,7 @@ class Admission:
             return wanted
         slot = self.slots.free()
         self.waiting.add(request)
-        chosen = None if slot is None else self.waiting.next(self._cache.fits)
+        chosen = None if slot is None else self._next()
         if chosen is request:
             self.waiting.pass_over(request)
             return slot
@@ -110,15 +108,23 @@ class Admission:
         self._check_queue(len(request.prompt))
         return None
 
-    def _let_go_of_origins(self) -> bool:
+    def _next(self) -> Request | None:
+        return self.waiting.next(self._cache.fits, self._cache.will_fit)
+
+    def _next_of_waiting(self) -> Request | None:
         """Pages that requests hold while they wait can leave too few for any of them. Where nobody runs who could give
-        some back, they let go, and will compute what they would have shared: the same tokens, later."""
-        holders = [request for request in self.waiting if request.origin is not None]
-        for request in holders:
-            assert request.origin is not None
-            self._cache.snapshots.let_go(request.origin)
-            request.origin = None
-        return bool(holders)
+        some back, they let go, the last that came first, and will compute what they would have shared: the same
+        tokens, later."""
+        request = self._next()
+        if not self.slots.used:
+            for holder in reversed([holder for holder in self.waiting if holder.origin is not None]):
+                if request is not None:
+                    break
+                assert holder.origin is not None
+                self._cache.snapshots.let_go(holder.origin)
+                holder.origin = None
+                request = self._next()
+        return request
 
     def _check_snap(self, position: int, name: str, origin: Origin) -> None:
         """A recurrent state that is past `position` already can't be had there any more."""

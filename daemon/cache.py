@@ -8,7 +8,7 @@ So a page may be released, given away and written again between two plans: whoev
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..protocol import Refusal
 from .limits import Limits
@@ -50,6 +50,16 @@ class Cache:
     def fits(self, request: Request) -> bool:
         most_shared = (len(request.prompt) - 1) // PAGE
         return request.pages - most_shared <= self.pages.available and self._choose(request) is not None
+
+    def will_fit(self, request: Request) -> bool:
+        """Whether there will be room for it when those who run have ended: beside the snapshots, which stay."""
+        held = array("i", bytes(4 * len(self.pages)))
+        for _, snapshot in self.snapshots:
+            for page in snapshot.pages:
+                held[page] = 1
+        available = held.count(0)
+        ways = [*self._ways(request, request.origin), *self._ways(request, None)]
+        return any(_fits_beside(request, match, held, available) for match in ways)
 
     def seat(self, request: Request, slot: int) -> None:
         """Gives it all pages of its life, known ones among them; `fits` has said that there is room."""
@@ -172,30 +182,28 @@ class Cache:
 
     def _choose(self, request: Request) -> Match | None:
         """What it will share, if there is room for the rest."""
-        if request.origin is not None:
-            match = _whole(request.origin)
-        elif self._reuse:
-            limit = len(request.prompt) - 1
-            if self.recurrent and request.snap is not None:
-                limit = min(limit, request.snap[0])
-            match = self.tree.match(request.prompt, limit)
-        else:
-            match = Match([], None, 0, None, 0)
-        if self._has_room(request, match):
-            return match
-        if match.tail is None or request.origin is not None:
-            return None
-        # To share a part of a page costs a page more for a moment.
-        length = 0 if self.recurrent else PAGE * len(match.pages)
-        match = Match([] if self.recurrent else match.pages, None, length, None, match.seen)
-        return match if self._has_room(request, match) else None
+        counts, available = self.pages.counts, self.pages.available
+        for match in self._ways(request, request.origin):
+            if _fits_beside(request, match, counts, available):
+                return match
+        return None
 
-    def _has_room(self, request: Request, match: Match) -> bool:
-        counts = self.pages.counts
-        woken = sum(not counts[page] for page in match.pages)
-        if match.tail is not None and not counts[match.tail]:
-            woken += 1
-        return request.pages - len(match.pages) + woken <= self.pages.available
+    def _ways(self, request: Request, origin: Origin | None) -> Iterator[Match]:
+        """What it could share, the most first."""
+        if origin is not None:
+            yield _whole(origin)
+            return
+        if not self._reuse:
+            yield Match([], None, 0, None, 0)
+            return
+        limit = len(request.prompt) - 1
+        if self.recurrent and request.snap is not None:
+            limit = min(limit, request.snap[0])
+        match = self.tree.match(request.prompt, limit)
+        yield match
+        if match.tail is not None:  # to share a part of a page costs a page more for a moment
+            pages = [] if self.recurrent else match.pages
+            yield Match(pages, None, PAGE * len(pages), None, match.seen)
 
     def _stops(self, request: Request, match: Match) -> list[int]:
         """Where its chunks are to end: at its snapshot; and where a recurrent state is worth keeping, which is where
@@ -204,6 +212,14 @@ class Cache:
         if self.recurrent and self._reuse:
             wanted |= {match.seen - match.seen % PAGE, (len(request.prompt) - 1) // PAGE * PAGE}
         return sorted((stop for stop in wanted if request.position < stop < len(request.prompt)), reverse=True)
+
+
+def _fits_beside(request: Request, match: Match, counts: Sequence[int], available: int) -> bool:
+    """Whether `available` pages, those with a count of 0, are enough for what it shares and all the rest."""
+    woken = sum(not counts[page] for page in match.pages)
+    if match.tail is not None and not counts[match.tail]:
+        woken += 1
+    return request.pages - len(match.pages) + woken <= available
 
 
 def _whole(origin: Origin) -> Match:

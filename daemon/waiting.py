@@ -3,6 +3,9 @@
 The highest priority is next, among equals whoever came first. If there is no room for it now, another for which
 there is room may pass. But nobody is passed more than PASSES times, by priority or by size: then nobody passes it any
 more, and pages gather until it fits. So nothing starves, and the order depends on the commands alone, not on the clock.
+
+Pages gather from requests that end, not from snapshots, which stay until somebody frees them. So one that snapshots
+leave too few pages for keeps nobody waiting, however often it was passed.
 """
 
 from __future__ import annotations
@@ -33,11 +36,15 @@ class Waiting:
         self._requests.remove(request)
         self.prompt_tokens -= len(request.prompt)
 
-    def next(self, fits: Callable[[Request], bool]) -> Request | None:
+    def first(self, will_fit: Callable[[Request], bool]) -> Request | None:
+        """Who is next, fit or not: it was passed often enough, and will fit when those who run have ended."""
+        return next((request for request in self._requests if request.passed >= PASSES and will_fit(request)), None)
+
+    def next(self, fits: Callable[[Request], bool], will_fit: Callable[[Request], bool]) -> Request | None:
         """Who is admitted now; it is still to be removed, with `pass_over`."""
-        for request in self._requests:  # one that was passed often enough is next, fit or not
-            if request.passed >= PASSES:
-                return request if fits(request) else None
+        first = self.first(will_fit)
+        if first is not None:
+            return first if fits(first) else None
         by_priority = sorted(self._requests, key=lambda request: -request.priority)
         return next((request for request in by_priority if fits(request)), None)
 

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from paceline.daemon.null_engine import VOCABULARY, mix, mix_all
+from paceline.daemon.plan import PAGE
 from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Item, Message
 
 EOS = frozenset(range(7, VOCABULARY, 60))
@@ -97,9 +98,9 @@ class Row:
 class Model:
     """`ample`: there is room for every page and state; without, admission and snapshots may be put off or refused."""
 
-    def __init__(self, slots: int, auto: bool, reuse: bool, ample: bool) -> None:
+    def __init__(self, slots: int, auto: bool, reuse: bool, ample: bool, pages: int) -> None:
         self.slots: list[tuple[int, int | None]] = [(0, None)] * slots  # epoch, owner
-        self.auto, self.reuse, self.ample = auto, reuse, ample
+        self.auto, self.reuse, self.ample, self.pages = auto, reuse, ample, pages
         self.live: dict[int, Row] = {}
         self.queue: list[Row] = []
         self.parked: list[Row] = []  # in the order in which they parked
@@ -176,6 +177,13 @@ class Model:
             assert not (self.regranting(row) or self.quitting) or row.grant, row
         assert self.live or not self.drains
         assert not (self.ample and self.queue and self.free()), "nobody waits while a slot is free"
+        if len(self.free()) == len(self.slots):
+            assert not any(self.has_room(row) for row in self.queue), "where nobody runs, only snapshots keep one out"
+
+    def has_room(self, row: Row) -> bool:
+        """Whether it is sure to fit beside the snapshots, if nobody runs. They may share pages."""
+        kept = sum(-(-len(ids) // PAGE) - first // PAGE for first, ids in self.snapshots.values())
+        return -(-(len(row.prompt) + row.total - 1) // PAGE) <= self.pages - kept
 
     def regranting(self, row: Row) -> bool:
         return bool(self.auto or self.drains or len(row.seen) > 1)

@@ -24,7 +24,7 @@ class Modelled:
         engine.info = replace(engine.info, eos=tuple(EOS))
         self.bounds, self.recurrent = bounds, recurrent
         self.driver = Driver(bounds, engine)
-        self.model = Model(bounds.slots, bounds.auto, bounds.reuse, ample)
+        self.model = Model(bounds.slots, bounds.auto, bounds.reuse, ample, bounds.pages)
         self.line = 0
         self.counts: Counter[str] = Counter()
         self._folder = tempfile.TemporaryDirectory()

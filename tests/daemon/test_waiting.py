@@ -8,6 +8,9 @@ from paceline.daemon.requests import Request, new_request
 from paceline.daemon.waiting import PASSES, Waiting
 from paceline.protocol import Ids, Options, Start
 
+MOST = 9
+"""Larger ones fit only when a snapshot is freed."""
+
 
 def request(req_id: int, priority: int = 0, size: int = 1) -> Request:
     prompt = tuple(range(size))
@@ -15,7 +18,7 @@ def request(req_id: int, priority: int = 0, size: int = 1) -> Request:
 
 
 def take(waiting: Waiting, room: int) -> int | None:
-    chosen = waiting.next(lambda one: len(one.prompt) <= room)
+    chosen = waiting.next(lambda one: len(one.prompt) <= room, lambda one: len(one.prompt) <= MOST)
     if chosen is None:
         return None
     waiting.pass_over(chosen)
@@ -46,6 +49,17 @@ def test_a_small_one_passes_a_big_one_so_often_and_no_more() -> None:
     passed = [take(waiting, 5) for _ in range(PASSES + 5)]
     assert passed == [*range(2, PASSES + 2), *[None] * 5]
     assert take(waiting, 9) == 1
+
+
+def test_one_that_only_snapshots_keep_out_keeps_nobody_out() -> None:
+    waiting = Waiting()
+    waiting.add(request(1, size=MOST + 1))
+    for req_id in range(2, 2 * PASSES):
+        waiting.add(request(req_id))
+        assert take(waiting, 5) == req_id
+    waiting.add(request(99, size=MOST))
+    assert take(waiting, 5) is None
+    assert take(waiting, MOST) == 99
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), min_size=1, max_size=60), st.integers(0, 59))

@@ -1,0 +1,58 @@
+"""Who waits for pages, who passes whom, and what keeps nobody waiting: through the session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from driver import Driver, alone, events_of, limits, tokens_of
+from paceline.daemon.waiting import PASSES
+
+LONG = ",".join(map(str, range(1, 101)))
+
+
+def states(one: Driver) -> dict[int, str]:
+    return {row["req"]: row["state"] for row in one.reply("LIST_REQUESTS")["requests"]}
+
+
+def with_a_snapshot_of_two_pages(**named: Any) -> Driver:
+    """And request 2, which needs all eight pages."""
+    one = Driver(limits(4, 4, 512, pages=8, **named))
+    one.send(f"REQ 1 START ids:{LONG} 20 2")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    one.send("CANCEL 1")
+    assert one.reply("REQ 2 START ids:5 500")["state"] == "queued"
+    return one
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_one_that_only_a_snapshot_keeps_out_keeps_nobody_out(reuse: bool) -> None:
+    one = with_a_snapshot_of_two_pages(reuse=reuse)
+    for req_id in range(3, 2 * PASSES):
+        assert one.reply(f"REQ {req_id} START ids:9,{req_id} 5")["slot"] == 0
+        one.run()
+    assert states(one) == {2: "queued"}
+    assert one.reply("WAIT")["ok"], "nothing is due"
+    one.send("REQ 7 SCHED_DRAIN")
+    assert not events_of(one.run(), "drained"), "it is live"
+    one.send("FREE_SNAPSHOT a")
+    one.run()
+    assert tokens_of(one.items, 2) == alone("REQ 2 START ids:5 500", context=512)
+    assert len(events_of(one.items, "drained")) == 1
+
+
+def test_one_that_shares_what_the_snapshot_holds_has_its_turn() -> None:
+    one = Driver(limits(2, 2, 512, pages=8))
+    one.send(f"REQ 1 START ids:{LONG} 20 2")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT_THIN a 0 64")
+    assert one.reply(f"REQ 2 START ids:{LONG},5 400")["state"] == "queued"
+    later = range(3, 2 * PASSES)
+    for req_id in later:
+        one.send(f"REQ {req_id} START ids:9,{req_id} 5")
+        one.run()
+    assert [req_id for req_id in later if tokens_of(one.items, req_id)] == [*range(3, 3 + PASSES)]
+    one.send("CANCEL 1")
+    one.run()
+    assert len(tokens_of(one.items, 2)) == 400 and not states(one)
