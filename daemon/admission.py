@@ -91,12 +91,9 @@ class Admission:
     def _choose_slot(self, request: Request, wanted: int | None) -> int | None:
         """The slot to admit to now; None: it waits."""
         if wanted is not None:
-            if self.slots.owners[wanted] is not None:
-                raise Refusal("slot_busy", f"slot {wanted} belongs to request {self.slots.owners[wanted]}")
-            if not self._cache.fits(request):
-                raise self._too_few(
-                    max(self._cache.missing(request.pages), self._info.page_bytes), "retry when a request has ended"
-                )
+            self._check_wanted(request, wanted)
+            self.waiting.add(request)
+            self.waiting.pass_over(request)
             return wanted
         slot = self.slots.free()
         self.waiting.add(request)
@@ -107,6 +104,19 @@ class Admission:
         self.waiting.remove(request)
         self._check_queue(len(request.prompt))
         return None
+
+    def _check_wanted(self, request: Request, slot: int) -> None:
+        """It passes everybody who waits, as if it had come first; so it may no more than others when pages gather."""
+        if self.slots.owners[slot] is not None:
+            raise Refusal("slot_busy", f"slot {slot} belongs to request {self.slots.owners[slot]}")
+        cache = self._cache
+        first = self.waiting.first(cache.will_fit)
+        if first is not None:
+            advice = f"pages gather for request {first.req_id}, which is next; retry when it has been admitted"
+            raise self._too_few(cache.missing(first.pages + request.pages), advice)
+        if not cache.fits(request):
+            frees = "a request has ended" if cache.will_fit(request) else "a snapshot is freed"
+            raise self._too_few(cache.missing(request.pages), f"retry when {frees}")
 
     def _next(self) -> Request | None:
         return self.waiting.next(self._cache.fits, self._cache.will_fit)
@@ -150,4 +160,6 @@ class Admission:
             )
 
     def _too_few(self, missing: int, advice: str) -> Refusal:
+        """A page at least: what could be shared may be counted twice."""
+        missing = max(missing, self._info.page_bytes)
         return Refusal("kv_budget", f"the cache lacks {missing} bytes for this request: {advice}")

@@ -16,6 +16,7 @@ from paceline.daemon.plan import PAGE
 from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Item, Message
 
 EOS = frozenset(range(7, VOCABULARY, 60))
+PASSES = 16
 STATES = ("queued", "prefill", "decode", "parked")
 
 
@@ -63,6 +64,7 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)  # of its frames
     seen: dict[int, int] = field(default_factory=dict)  # its listeners, the owner first -> how many they have been told
+    passed: int = 0  # how often one that came later got a slot before it
     ahead: set[Row] = field(default_factory=set)  # those that are parked since its last SCHED_STEP
 
     @property
@@ -258,6 +260,9 @@ class Model:
 
     def take_slot(self, row: Row, slot: int, epoch: int) -> None:
         assert self.slots[slot] == (epoch - 1, None), f"slot {slot} is {self.slots[slot]}"
+        for other in self.queue[: self.queue.index(row)] if row in self.queue else self.queue:
+            other.passed += 1
+            assert other.passed <= PASSES or not self.has_room(other), f"passed {other.passed} times: {other}"
         self.slots[slot], row.slot, row.epoch = (epoch, row.owner), slot, epoch
 
     def _admitted(self, req_id: int, body: dict[str, Any]) -> None:
@@ -268,8 +273,8 @@ class Model:
             assert all(other.options.get("priority", 0) < priority for other in passed), (
                 "first come, first served among equals"
             )
-        self.queue.remove(row)
         self.take_slot(row, body["slot"], body["epoch"])
+        self.queue.remove(row)
 
     def _snapshot(self, req_id: int, body: dict[str, Any]) -> None:
         row = self.live[req_id]

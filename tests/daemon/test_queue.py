@@ -56,3 +56,43 @@ def test_one_that_shares_what_the_snapshot_holds_has_its_turn() -> None:
     one.send("CANCEL 1")
     one.run()
     assert len(tokens_of(one.items, 2)) == 400 and not states(one)
+
+
+def test_one_that_names_its_slot_passes_those_who_wait_as_others_do() -> None:
+    """Two pages come and go; request 2 needs four, and has them when it was passed often enough."""
+    one = Driver(limits(4, 4, 256, pages=6, reuse=False))
+    live = [1, 3]
+    for req_id in live:
+        one.send(f"REQ {req_id} START ids:1 120 1")
+    one.run()
+    assert one.reply("REQ 2 START ids:2 250")["state"] == "queued"
+    for req_id in range(10, 10 + PASSES):
+        free = one.session.lifecycle.admission.slots.free()
+        assert one.reply(f"REQ {req_id} SLOT {free} START ids:5 120 1")["ok"]
+        live.append(req_id)
+        one.send(f"CANCEL {live.pop(0)}")
+        one.run()
+    reply = one.reply(f"REQ 99 SLOT {one.session.lifecycle.admission.slots.free()} START ids:5 120 1")
+    assert (reply["code"], reply["error"]) == (
+        "kv_budget",
+        "the cache lacks 2048 bytes for this request: pages gather for request 2, which is next; "
+        "retry when it has been admitted",
+    )
+    one.send(f"CANCEL {live.pop(0)}")
+    one.run()
+    assert len(tokens_of(one.items, 2)) == 250
+
+
+@pytest.mark.parametrize(("cancel", "when"), [(False, "a request has ended"), (True, "a snapshot is freed")])
+def test_one_that_names_its_slot_is_told_what_it_can_wait_for(cancel: bool, when: str) -> None:
+    one = Driver(limits(2, 2, 512, pages=8))
+    one.send(f"REQ 1 START ids:{LONG} 20 2")
+    one.run()
+    if cancel:
+        one.send("SLOT 0 SNAPSHOT a")
+        one.send("CANCEL 1")
+    reply = one.reply("REQ 2 SLOT 1 START ids:5 500")
+    assert (reply["code"], reply["error"]) == (
+        "kv_budget",
+        f"the cache lacks 1024 bytes for this request: retry when {when}",
+    )
