@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from ..protocol import BadLine
 from .inbox import AnyLine
 from .replies import list_slots
+from .sentences import SHOWN, shorten
 from .session import Session
 
 KEPT = 64
-_WIDTH = 200
 _IDS = re.compile(r"ids:[0-9,]*", re.IGNORECASE)
 
 
@@ -28,8 +28,8 @@ class CommandLog:
             self._lines.append(f"{line.number}: ({line.code})")
             return
         text = _IDS.sub(_count, line.text)
-        if len(text) > _WIDTH:
-            text = f"{text[:_WIDTH]}… ({len(text)} characters)"
+        if len(text) > SHOWN:
+            text = f"{shorten(text)} ({len(text)} characters)"
         self._lines.append(f"{line.number}: {text.encode('unicode_escape').decode()}")
 
     def __iter__(self) -> Iterator[str]:

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from ..protocol import Item, Refusal, Trace
 from .plan import Plan, StepResult
 from .request_log import RequestLog
+from .sentences import shorten
 from .session import Session
 from .timeline import Timeline
 from .trace_file import TraceFile
-
-_SHOWN = 200  # characters of a path in a sentence
 
 
 class Observers:
@@ -63,14 +62,17 @@ class Observers:
 
     def _begin(self, path: str, session: Session, now: float) -> None:
         if self._trace is not None:
-            raise Refusal("bad_argument", f"'on': a trace to {self._trace[1].path} is on; expected TRACE off first")
+            raise Refusal(
+                "bad_argument", f"'on': a trace to {shorten(self._trace[1].path)} is on; expected TRACE off first"
+            )
         timeline = Timeline(session.info.model, session.limits.slots, session.counters.steps, now)
         try:
             file = TraceFile(path, timeline.opening(session.live.values()), now)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
-            raise Refusal("bad_argument", f"path {shown}: {reason}; expected a file that can be written") from None
+            raise Refusal(
+                "bad_argument", f"path {shorten(path)}: {reason}; expected a file that can be written"
+            ) from None
         self._trace, self._lost, self.on = (timeline, file), None, True
 
     def _guard(self, file: TraceFile, write: Callable[[], None]) -> None:
@@ -78,7 +80,7 @@ class Observers:
         try:
             write()
         except OSError as error:
-            self._lost = f"the trace to {file.path} has ended: {error.strerror}"
+            self._lost = f"the trace to {shorten(file.path)} has ended: {error.strerror}"
             self._log(f"paceline: {self._lost}")
             file.abandon()
             self._forget_trace()

@@ -9,14 +9,14 @@ from array import array
 from pathlib import Path
 
 from ..protocol import Ids, Refusal
+from .sentences import shorten
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_SHOWN = 200  # characters of a path in a sentence
 
 
 def read_prompt(path: str, context: int) -> Ids:
     """The ids in a regular file, whose size is checked before it is read. A pipe or a device is never opened."""
-    shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
+    shown = shorten(path)
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise Refusal("prompt_unreadable", f"prompt {shown}: it is no regular file; expected a file of int32 ids")

@@ -8,7 +8,9 @@
     state      if there is one
     checksum   SHA-256 of all that comes before, 32 bytes
 
-A file of another model, or of the same with another type of cache, is refused by its fingerprint.
+A file of another model, or of the same with another type of cache, is refused by its fingerprint. A right checksum says
+only that the file is whole: whoever wrote it could have written anything, so nothing in the header is believed that
+does not agree with the rest and with this engine.
 """
 
 from __future__ import annotations
@@ -17,16 +19,28 @@ import hashlib
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgpack  # type: ignore[import-untyped]
 
-from .plan import EngineInfo
+from .limits import pages_for
+from .plan import PAGE, EngineInfo
+from .sentences import shorten
 
 MAGIC: Final = b"PACESNAP"
 VERSION: Final = 1
-_LONGEST_HEADER: Final = 1 << 28
 _FRONT: Final = struct.Struct("<8sII")
+_CHECKSUM: Final = 32
+_PIECE: Final = 1 << 20  # bytes that are read at once where nobody keeps them
+_KINDS: Final = {
+    "fingerprint": (str, "a text"),
+    "model": (str, "a text"),
+    "ids": (list, "a list"),
+    "first": (int, "a whole number"),
+    "pages": (int, "a whole number"),
+    "page_bytes": (int, "a whole number"),
+    "state_bytes": (int, "a whole number"),
+}
 
 
 class Damaged(Exception):
@@ -74,27 +88,83 @@ def encode(saved: Saved, info: EngineInfo) -> Iterator[bytes]:
     yield digest.digest()
 
 
-def decode(data: bytes, info: EngineInfo) -> Saved:
-    """Raises Damaged."""
-    if len(data) < _FRONT.size + hashlib.sha256().digest_size or data[:8] != MAGIC:
+def decode(file: BinaryIO, size: int, info: EngineInfo) -> Saved:
+    """Reads the `size` bytes of a file, once, and keeps no second copy of them. Raises Damaged."""
+    body = _Body(file, size - _CHECKSUM)
+    if body.left < _FRONT.size:
         raise Damaged("it is no snapshot of ours: expected a file that SAVE has written")
-    _, version, length = _FRONT.unpack_from(data)
+    magic, version, length = _FRONT.unpack(body.take(_FRONT.size))
+    if magic != MAGIC:
+        raise Damaged("it is no snapshot of ours: expected a file that SAVE has written")
     if version != VERSION:
         raise Damaged(f"it has version {version}: expected {VERSION}")
-    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise Damaged("its checksum is wrong: it was cut off or changed after it was saved")
-    body = memoryview(data)[_FRONT.size : -32]
-    header = _header(bytes(body[:length]))
-    if header["fingerprint"] != info.fingerprint or header["page_bytes"] != info.page_bytes:
-        raise Damaged(f"it was saved of another model or another type of cache ({header['model']}), not of this one")
-    rest = body[length:]
-    split = header["pages"] * info.page_bytes
-    pages = tuple(bytes(rest[begin : begin + info.page_bytes]) for begin in range(0, split, info.page_bytes))
-    state = bytes(rest[split:]) if header["state_bytes"] else None
+    try:
+        if length > body.left:
+            raise Damaged(f"its header has {length} bytes, and only {body.left} are there")
+        header = _read_header(body.take(length), info)
+        _check_shape(header, body.left, info)
+    except Damaged:
+        body.check()  # what is not whole is told so, whatever it seems to say
+        raise
+    pages = tuple([body.take(info.page_bytes) for _ in range(header["pages"])])
+    state = body.take(header["state_bytes"]) or None
+    body.check()
     return Saved(tuple(header["ids"]), header["first"], pages, state)
 
 
-def _header(data: bytes) -> dict[str, Any]:
-    """Whoever wrote the checksum wrote the header too, so this only guards against a wrong version of us."""
-    header: dict[str, Any] = msgpack.unpackb(data)
+class _Body:
+    """All of a file but its checksum, read from front to end; `left` bytes are still to come."""
+
+    def __init__(self, file: BinaryIO, left: int) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self.left = left
+
+    def take(self, count: int) -> bytes:
+        data = self._file.read(count)
+        if len(data) < count:
+            raise Damaged("it was cut off while it was read")
+        self._digest.update(data)
+        self.left -= count
+        return data
+
+    def check(self) -> None:
+        """Reads what is left; Damaged if the checksum behind it is wrong."""
+        while self.left:
+            self.take(min(self.left, _PIECE))
+        if self._file.read(_CHECKSUM) != self._digest.digest():
+            raise Damaged("its checksum is wrong: it was cut off or changed after it was saved")
+
+
+def _read_header(data: bytes, info: EngineInfo) -> dict[str, Any]:
+    """The header of a file that was saved of this model, every value of its type."""
+    try:
+        header = msgpack.unpackb(data)
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise Damaged(f"its header is no MessagePack ({type(error).__name__})") from None
+    if not isinstance(header, dict):
+        raise Damaged("its header is no map")
+    for name, (kind, words) in _KINDS.items():
+        if type(header.get(name)) is not kind:
+            raise Damaged(f"its header is wrong: expected {name} to be {words}")
+    if header["fingerprint"] != info.fingerprint or header["page_bytes"] != info.page_bytes:
+        model = shorten(header["model"])
+        raise Damaged(f"it was saved of another model or another type of cache ({model}), not of this one")
     return header
+
+
+def _check_shape(header: dict[str, Any], left: int, info: EngineInfo) -> None:
+    """What the header says must agree with itself, with the `left` bytes behind it, and with this engine."""
+    ids, first = header["ids"], header["first"]
+    if not {type(token) for token in ids} <= {int} or (ids and not 0 <= min(ids) <= max(ids) < info.vocab):
+        raise Damaged(f"its header is wrong: expected ids from 0 to {info.vocab - 1}")
+    last = 0 if info.state_bytes or not ids else len(ids) - 1
+    if not 0 <= first <= last:
+        raise Damaged(f"its header is wrong: first is {first}, expected 0 to {last}")
+    pages, state_bytes = pages_for(len(ids)) - first // PAGE, info.state_bytes if ids else 0
+    for name, expected in (("pages", pages), ("state_bytes", state_bytes)):
+        if header[name] != expected:
+            raise Damaged(f"its header is wrong: {name} is {header[name]}, expected {expected} for {len(ids)} ids")
+    if left != pages * info.page_bytes + state_bytes:
+        expected = pages * info.page_bytes + state_bytes
+        raise Damaged(f"{left} bytes come after its header: expected {expected} for {pages} pages")

@@ -12,24 +12,30 @@ from .engine import Engine
 from .limits import Limits
 from .plan import EngineInfo
 from .saved import Damaged, Saved, decode, encode
+from .sentences import shorten
 from .snapshots import Snapshot
 
 _ROOM_FOR_IDS = 1 << 24
 
 
 def take_out(snapshot: Snapshot, engine: Engine) -> Saved:
+    """Raises Refusal."""
     _check_files(engine.info)
-    pages = tuple(engine.read_page(page) for page in snapshot.pages)
-    state = None if snapshot.state is None else engine.read_state(snapshot.state)
+    try:
+        pages = tuple([engine.read_page(page) for page in snapshot.pages])
+        state = None if snapshot.state is None else engine.read_state(snapshot.state)
+    except MemoryError:
+        raise Refusal("kv_budget", "there is no memory for a copy of the snapshot: retry when there is") from None
     return Saved(snapshot.ids, snapshot.first, pages, state)
 
 
 def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
     """Raises Refusal, and then what was there before is there still."""
-    partial = Path(f"{path}.{os.getpid()}.partial")
+    partial = Path(path).parent / f".paceline-{os.getpid()}"  # short: the name itself may be as long as names can be
+    shown = shorten(path)
     try:
         if os.path.lexists(path) and not stat.S_ISREG(Path(path).stat().st_mode):
-            raise Refusal("bad_argument", f"path {path}: it is no regular file; expected one, or a new name")
+            raise Refusal("bad_argument", f"path {shown}: it is no regular file; expected one, or a new name")
         with partial.open("xb") as file:
             for piece in encode(saved, info):
                 file.write(piece)
@@ -39,25 +45,35 @@ def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             partial.unlink()
-        raise Refusal("bad_argument", f"path {path}: {error.strerror}; expected a file that can be written") from None
+        raise Refusal("bad_argument", f"path {shown}: {error.strerror}; expected a file that can be written") from None
 
 
 def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
     """Raises Refusal. Nothing larger than the whole cache is read."""
     _check_files(info)
     most = limits.pages * info.page_bytes + info.state_bytes + _ROOM_FOR_IDS
+    shown = shorten(path)
     try:
         with open(path, "rb", opener=_open_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise Refusal("bad_argument", f"path {path}: it is no regular file; expected one that SAVE has written")
+                raise Refusal(
+                    "bad_argument", f"path {shown}: it is no regular file; expected one that SAVE has written"
+                )
             if status.st_size > most:
-                raise Refusal("kv_budget", f"path {path}: it has {status.st_size} bytes, more than the whole cache")
-            return decode(file.read(), info)
+                raise Refusal(
+                    "kv_budget",
+                    f"path {shown}: it has {status.st_size} bytes, more than the whole cache: a retry cannot help",
+                )
+            return decode(file, status.st_size, info)
     except OSError as error:
-        raise Refusal("bad_argument", f"path {path}: {error.strerror}; expected a file that SAVE has written") from None
+        raise Refusal(
+            "bad_argument", f"path {shown}: {error.strerror}; expected a file that SAVE has written"
+        ) from None
     except Damaged as damage:
-        raise Refusal("snapshot_mismatch", f"path {path}: {damage}") from None
+        raise Refusal("snapshot_mismatch", f"path {shown}: {damage}") from None
+    except MemoryError:
+        raise Refusal("kv_budget", f"path {shown}: there is no memory to read it: retry when there is") from None
 
 
 def _check_files(info: EngineInfo) -> None:

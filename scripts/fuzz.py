@@ -3,8 +3,10 @@
     python scripts/fuzz.py gguf [--count 10000] [--seed 1] [--jobs 2] [--keep FOLDER]
     python scripts/fuzz.py folder [--count 1000] …
     python scripts/fuzz.py readers [--count 100000] [--seed 1]
+    python scripts/fuzz.py snapshots [--count 100000] [--seed 1]
 
 readers: the readers of lines, commands and frames (see fuzz_readers.py).
+snapshots: the reader of snapshot files (see fuzz_snapshots.py).
 gguf: GGUF files, folder: Hugging Face folders. Each mutant is opened as the daemon opens it, under a memory cap and a
 time limit, and stepped if it loads. It must load or be refused with exit code 66 and one sentence. Whatever else
 happens is told, --keep writes the mutant to a folder, and the exit code is 1. The same options give the same mutants.
@@ -19,12 +21,14 @@ import time
 from pathlib import Path
 
 import fuzz_readers
+import fuzz_snapshots
 import mutate_folder
 import mutate_gguf
 from fuzz_loading import Write, run
 from fuzz_seeds import folders, gguf_files
 
-COUNTS = {"gguf": 10000, "folder": 1000, "readers": 100000}
+COUNTS = {"gguf": 10000, "folder": 1000, "readers": 100000, "snapshots": 100000}
+IN_PROCESS = {"readers": fuzz_readers.run, "snapshots": fuzz_snapshots.run}
 SHOWN = 10  # failures that are told
 
 
@@ -73,8 +77,8 @@ def main() -> int:
     chosen = options()
     write = None
     begun = time.monotonic()
-    if chosen.target == "readers":
-        outcomes, failures = fuzz_readers.run(chosen.count, chosen.seed)
+    if chosen.target in IN_PROCESS:
+        outcomes, failures = IN_PROCESS[chosen.target](chosen.count, chosen.seed)
     else:
         write = gguf_writer(chosen.seed) if chosen.target == "gguf" else folder_writer(chosen.seed)
         outcomes, failures = run(chosen.count, chosen.jobs, write)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from driver import Driver, alone, events_of, limits, tokens_of
+from paceline.daemon import snapshot_files
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Seat
 
@@ -303,6 +305,45 @@ def test_a_file_that_does_not_fit_now(tmp_path: Path) -> None:
             one.run()
             assert "snapshots hold all" in one.reply(f"LOAD c {tmp_path}/a")["error"]
         one.session.check()
+
+
+def test_a_name_as_long_as_names_can_be(tmp_path: Path) -> None:
+    one = driver()
+    one.send("REQ 1 START ids:1,2,3 9 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    name = "n" * os.pathconf(tmp_path, "PC_NAME_MAX")
+    assert one.reply(f"SAVE a {tmp_path}/{name}")["ok"]
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert one.reply(f"LOAD b {tmp_path}/{name}")["ok"]
+
+
+@pytest.mark.parametrize("command", ["SAVE", "LOAD"])
+def test_a_long_path_is_not_repeated_in_full(command: str) -> None:
+    one = driver()
+    one.send("REQ 1 START ids:1,2,3 9 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    error = one.reply(f"{command} a /{'n' * 5000}")["error"]
+    assert error.startswith(f"path /{'n' * 199}…: File name too long; expected")
+
+
+def test_no_memory_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = driver()
+    one.send("REQ 1 START ids:1,2,3 9 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    one.send(f"SAVE a {tmp_path}/a")
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(one.engine, "read_page", no_memory)
+    monkeypatch.setattr(snapshot_files, "decode", no_memory)
+    for line in (f"SAVE a {tmp_path}/b", f"LOAD b {tmp_path}/a"):
+        reply = one.reply(line)
+        assert reply["code"] == "kv_budget" and "retry when there is" in reply["error"]
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
 
 
 def test_references_that_do_not_add_up_are_noticed() -> None:

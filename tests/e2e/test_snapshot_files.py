@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import resource
 from pathlib import Path
@@ -59,6 +60,35 @@ def test_a_thousand_damaged_files_are_refused(tmp_path: Path) -> None:
         assert codes == {"snapshot_mismatch"}
         daemon.send(f"LOAD m {path}", f"REQ 2 RESTORE m ids:{PROMPT},5 3")
         assert daemon.reply(MUTANTS + 5)["ok"] and daemon.reply(MUTANTS + 6)["ok"]
+        assert daemon.finish() == 0
+        assert daemon.log() == ""
+
+
+def test_files_with_a_right_checksum_and_anything_before_it(tmp_path: Path) -> None:
+    """A header that cannot be true is refused; ids, pages or a state that are wrong are the request's to suffer."""
+    path = tmp_path / "s"
+    with Process() as daemon:
+        daemon.send(f"REQ 1 START ids:{PROMPT} 9 1", "WAIT", "SLOT 0 SNAPSHOT a", f"SAVE a {path}", "CANCEL 1")
+        assert daemon.reply(4)["ok"]
+        whole, chance, line = path.read_bytes(), random.Random(6), 5
+        outcomes = set()
+        for number in range(MUTANTS):
+            data = bytearray(whole[:-32])
+            for _ in range(1 + number % 3):
+                place = chance.randrange(16, len(data) if number % 4 == 0 else 400)
+                match number % 5:
+                    case 0:
+                        del data[place:]
+                    case 1:
+                        data[place:place] = chance.randbytes(chance.randrange(1, 9))
+                    case _:
+                        data[place] ^= 1 << chance.randrange(8)
+            (tmp_path / "m").write_bytes(data + hashlib.sha256(data).digest())
+            daemon.send(f"LOAD m {tmp_path}/m", f"REQ 2 RESTORE m ids:{PROMPT},5 2", "WAIT")
+            line += 3
+            assert daemon.reply(line)["ok"]
+            outcomes.add(daemon.reply(line - 2).get("code"))
+        assert outcomes == {None, "snapshot_mismatch"}
         assert daemon.finish() == 0
         assert daemon.log() == ""
 
