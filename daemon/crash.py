@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ..protocol import BadLine
 from .inbox import AnyLine
-from .replies import list_slots
+from .replies import show_slot
 from .sentences import SHOWN, shorten
 from .session import Session
 
@@ -39,16 +39,24 @@ class CommandLog:
 def report(error: BaseException, commands: CommandLog, session: Session) -> str:
     """The trace, the last commands, the slots."""
     trace = "".join(traceback.format_exception(error)).rstrip()
-    slots = list_slots(session.lifecycle.admission.slots, session.live, session.info.page_bytes)["slots"]
     lines = [
         "paceline: an unexpected error; every live request fails. Please report what follows.",
         trace,
         f"last commands (at most {KEPT}):",
         *(f"  {command}" for command in commands),
         "slots:",
-        *("  " + " ".join(f"{name}={value}" for name, value in slot.items()) for slot in slots),
+        *(f"  {_slot(number, session)}" for number in range(session.limits.slots)),
     ]
     return "\n".join(lines)
+
+
+def _slot(number: int, session: Session) -> str:
+    """The books may be wrong, since something is."""
+    try:
+        slot = show_slot(number, session.lifecycle.admission.slots, session.live, session.info.page_bytes)
+        return " ".join(f"{name}={value}" for name, value in slot.items())
+    except Exception as error:
+        return f"slot={number} cannot be shown: {type(error).__name__}: {error}"
 
 
 def _count(match: re.Match[str]) -> str:

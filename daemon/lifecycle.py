@@ -7,21 +7,19 @@ Every grant that is spent before the total shows as a YIELD, also when it is giv
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
 
-from ..protocol import CANCELLED, DONE, FAILED, YIELD, Frame, Item, Refusal, Start
+from ..protocol import YIELD, Frame, Item, Refusal, Start
 from . import replies
 from .admission import Admission, FindOrigin
 from .cache import Cache
+from .endings import Endings
 from .grants import Grants
 from .limits import Limits
 from .plan import EngineInfo, Row, RowFailure, RowResult
-from .requests import Follower, Request, State
+from .requests import Request, State
 from .scheduler import Scheduler
 from .sharing import Sharing
 from .stats import Counters
-
-_TERMINAL: Final = {"eos": DONE, "stop": DONE, "length": DONE, "cancelled": CANCELLED, "failed": FAILED}
 
 
 class Lifecycle:
@@ -34,6 +32,7 @@ class Lifecycle:
         self.sharing = Sharing()
         self.live: dict[int, Request] = {}
         self.grants = Grants(limits, self.live, self.scheduler)
+        self.endings = Endings(self.live, self.scheduler, self.admission, self.sharing, self.counters)
         self.input_ended = False
 
     def start(
@@ -101,7 +100,7 @@ class Lifecycle:
     ) -> None:
         """What a step of `company` rows has brought for it."""
         if isinstance(outcome, RowFailure):
-            items += self.end(request, "failed", now, code="step_failed", error=outcome.error)
+            items += self.endings.end(request, "failed", now, code="step_failed", error=outcome.error)
             return
         request.steps += 1
         request.step_rows += company
@@ -128,7 +127,7 @@ class Lifecycle:
         if request.state is State.PREFILL:
             request.state = State.DECODE
         if reason := request.ends.get(token):
-            items += self.end(request, reason, now, stop_token=token)
+            items += self.endings.end(request, reason, now, stop_token=token)
             return
         request.pending = token
         request.output.append(token)
@@ -144,7 +143,7 @@ class Lifecycle:
             self.counters.gap.add(now - request.last_token)
         request.last_token = now
         if not request.remaining:
-            items += self.end(request, "length", now)
+            items += self.endings.end(request, "length", now)
         elif request.grant <= 0:
             self._spent(request, now, items)
 
@@ -153,47 +152,21 @@ class Lifecycle:
         request = self.find(req_id, slot)
         state = request.state
         if req_id != request.req_id:
-            request, follower = self.sharing.part(req_id)
-            effects += self._follower_end(request, follower, "cancelled", now, {})
+            effects += self.endings.leave_row(req_id, now)
         elif request.followers:
-            event = replies.ended(request, "cancelled", now, {})
-            self.sharing.succeed(request)
-            renamed = {request.req_id if key == req_id else key: value for key, value in self.live.items()}
-            self.live.clear()
-            self.live.update(renamed)
-            if request.slot is not None:
-                self.admission.slots.pass_on(request.slot, request.req_id)
-            self.counters.ends["cancelled"] += 1
-            effects += [event, Frame(req_id, CANCELLED)]
+            effects += self.endings.pass_on(request, now)
         else:
-            effects += self.end(request, "cancelled", now)
+            effects += self.endings.end(request, "cancelled", now)
         return state
 
-    def end(self, request: Request, reason: str, now: float, **details: Any) -> list[Item]:
-        """The event and the terminal. The slot and the pages are free at once; a commit that was to come is dropped."""
-        del self.live[request.req_id]
-        if request.state in (State.PREFILL, State.DECODE):
-            self.scheduler.leave(request)
-        self.admission.vacate(request)
-        request.ended = reason
-        self.counters.ends[reason] += 1
-        items: list[Item] = [replies.ended(request, reason, now, details), Frame(request.req_id, _TERMINAL[reason])]
-        for follower in self.sharing.close(request):
-            items += self._follower_end(request, follower, reason, now, details)
-        return items
-
-    def end_all(self, reason: str, now: float, **details: Any) -> list[Item]:
-        return [item for request in list(self.live.values()) for item in self.end(request, reason, now, **details)]
-
-    def end_input(self, now: float) -> list[Item]:
+    def end_input(self, now: float, effects: list[Item]) -> None:
         """No grant will come any more: whoever is parked ends, unless it is never parked for long. Nor will anybody
         ask for a snapshot, and what waits may need its pages."""
         self.input_ended = True
-        parked = [request for request in self.live.values() if request.state is State.PARKED]
-        items = [item for request in parked for item in self.end(request, "cancelled", now)]
+        for request in [request for request in self.live.values() if request.state is State.PARKED]:
+            effects += self.endings.end(request, "cancelled", now)
         self.cache.snapshots.clear()
         self.admission.freed()
-        return items
 
     def settle(self, now: float) -> list[Item]:
         """What follows from any change: places for the queue, the end of the drains."""
@@ -233,16 +206,9 @@ class Lifecycle:
             request.grant = 0
             self.grants.give(request, request.quantum)
         elif self.input_ended:
-            items += self.end(request, "cancelled", now)
+            items += self.endings.end(request, "cancelled", now)
         else:
             if request.state is State.DECODE:
                 self.scheduler.leave(request)
             request.state = State.PARKED
             request.grant = 0
-
-    def _follower_end(
-        self, request: Request, follower: Follower, reason: str, now: float, details: replies.Body
-    ) -> list[Item]:
-        self.counters.ends[reason] += 1
-        event = replies.follower_ended(request, follower, reason, now, details)
-        return [event, Frame(follower.req_id, _TERMINAL[reason])]

@@ -152,6 +152,6 @@ class Loop:
 
     def _save(self, name: str, path: str) -> None:
         """The file is there before the reply is."""
-        snapshot = self._session.snapshot(name)
+        snapshot = self._session.lifecycle.cache.snapshots.find(name)
         execute(self._engine, self._session.moves(), self._clock)
         write_snapshot(path, take_out(snapshot, self._engine), self._session.info)

@@ -100,8 +100,16 @@ def _serve(
         stdio.log(report(error, commands, session))
         _fail(session, loop, f"internal error: {type(error).__name__}: {error}", "internal")
     finally:
-        observers.close(time.monotonic())
+        _close(observers)
     return INTERNAL
+
+
+def _close(observers: Observers) -> None:
+    """Whatever has happened, the stream is still to be flushed."""
+    try:
+        observers.close(time.monotonic())
+    except Exception:
+        stdio.log(f"paceline: and the trace cannot be closed\n{traceback.format_exc().rstrip()}")
 
 
 def _fail(session: Session, loop: Loop, error: str, code: str) -> None:

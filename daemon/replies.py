@@ -158,19 +158,20 @@ def snapshot_size(snapshot: Snapshot, info: EngineInfo) -> Body:
 
 
 def list_slots(slots: Slots, live: dict[int, Request], page_bytes: int) -> Body:
-    rows = []
-    for slot, owner in enumerate(slots.owners):
-        pages = 0 if owner is None else len(live[owner].table)
-        row = {
-            "slot": slot,
-            "epoch": slots.epochs[slot],
-            "owner": owner,
-            "position": 0 if owner is None else live[owner].position,
-            "pages": pages,
-            "bytes": pages * page_bytes,
-        }
-        rows.append(row)
-    return {"slots": rows}
+    return {"slots": [show_slot(slot, slots, live, page_bytes) for slot in range(len(slots))]}
+
+
+def show_slot(slot: int, slots: Slots, live: dict[int, Request], page_bytes: int) -> Body:
+    owner = slots.owners[slot]
+    pages = 0 if owner is None else len(live[owner].table)
+    return {
+        "slot": slot,
+        "epoch": slots.epochs[slot],
+        "owner": owner,
+        "position": 0 if owner is None else live[owner].position,
+        "pages": pages,
+        "bytes": pages * page_bytes,
+    }
 
 
 def statistics(

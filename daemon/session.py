@@ -14,6 +14,7 @@ for by hand has not run yet, or a WAIT is not over.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from ..protocol import (
     Auto,
@@ -53,7 +54,6 @@ from .limits import Limits
 from .plan import EngineInfo, Plan, PlanKind, Row, StepResult
 from .replies import Body
 from .saved import Loaded
-from .snapshots import Snapshot as Kept
 from .targets import Target, choose, peek
 
 
@@ -66,7 +66,8 @@ class Session:
         self.live = self.lifecycle.live
         self._started = now
         self._target: Target | None = None
-        self._wait: tuple[int, int, int | None] | None = None  # (REQ tag, line, step)
+        self._wait: tuple[int, int, float] | None = None  # (REQ tag, line, step, maybe none at all)
+        self._unsent: list[Item] = []  # what the call that is running has brought so far
 
     @property
     def holding(self) -> bool:
@@ -74,7 +75,6 @@ class Session:
 
     @property
     def idle(self) -> bool:
-        """No step is due."""
         return self.lifecycle.scheduler.idle
 
     @property
@@ -86,7 +86,7 @@ class Session:
         return self.input_ended and not self.live and not self.holding
 
     def apply(self, command: Command | Loaded, line: int, now: float) -> list[Item]:
-        effects: list[Item] = []
+        effects = self._unsent = []
         try:
             body = self._carry_out(command, line, now, effects)
         except Refusal as refusal:
@@ -94,7 +94,7 @@ class Session:
         self.counters.lines += 1
         if body is not None:
             effects.insert(0, replies.accepted(command.req_id, line, body))
-        return effects + self._settle(now)
+        return self._settle(effects, now)
 
     def refuse(self, line: int, req_id: int, code: str, error: str) -> list[Item]:
         self.counters.lines += 1
@@ -120,16 +120,12 @@ class Session:
         commits, moves = self.lifecycle.cache.take()
         return Plan(PlanKind.MOVES, commits, (), moves)
 
-    def snapshot(self, name: str) -> Kept:
-        """The snapshot of that name; Refusal if there is none."""
-        return self.lifecycle.cache.snapshots.find(name)
-
     def check(self) -> None:
         """What must be true between any two commands; raises RuntimeError if it is not."""
         self.lifecycle.cache.check(self.live.values())
 
     def finish(self, plan: Plan, results: list[StepResult], now: float) -> list[Item]:
-        items: list[Item] = []
+        items = self._unsent = []
         if plan.kind is PlanKind.MOVES:
             return items
         if plan.kind is not PlanKind.PROBE:
@@ -137,17 +133,26 @@ class Session:
         if plan.kind is not PlanKind.STEP and self._target is not None:
             items.append(replies.accepted(self._target.req_id, self._target.line, self._target.body(results)))
             self._target = None
-        return items + self._settle(now)
+        return self._settle(items, now)
 
     def end_of_input(self, now: float) -> list[Item]:
-        return self.lifecycle.end_input(now) + self._settle(now)
+        items = self._unsent = []
+        self.lifecycle.end_input(now, items)
+        return self._settle(items, now)
 
     def shutdown(self, now: float) -> list[Item]:
         """Every live request ends CANCELLED, no line is read any more."""
-        return self._give_up(self.lifecycle.end_all("cancelled", now), now)
+        items = self._unsent = []
+        for request in list(self.live.values()):
+            items += self.lifecycle.endings.end(request, "cancelled", now)
+        return self._give_up(items)
 
     def fail_all(self, error: str, now: float, code: str = "internal") -> list[Item]:
-        return self._give_up(self.lifecycle.end_all("failed", now, code=code, error=error), now)
+        """The same, FAILED. After an unexpected error what it has kept from the stream comes first; the books may be
+        wrong then, and are not asked."""
+        items = self._unsent
+        items += self.lifecycle.endings.fail_all(now, code=code, error=error)
+        return self._give_up(items)
 
     def _carry_out(self, command: Command | Loaded, line: int, now: float, effects: list[Item]) -> Body | None:
         """The reply beyond `ok`, or None if it comes later; what follows it goes to `effects`."""
@@ -169,13 +174,13 @@ class Session:
                 lifecycle.grants.switch_auto(on)
                 return {}
             case BatchPeek(limit):
-                return peek(*choose(self.live.values(), self._most(limit), tail=False))
+                return peek(*choose(self.live.values(), limit, tail=False))
             case BatchProbe(limit):
                 return self._aim(PlanKind.PROBE, limit, False, line, command.req_id)
             case TargetStep(limit) | TargetTail(limit):
                 return self._aim(PlanKind.TARGET, limit, isinstance(command, TargetTail), line, command.req_id)
             case Wait(step):
-                self._wait = (command.req_id, line, step)
+                self._wait = (command.req_id, line, inf if step is None else step)
                 return None
             case ListRequests():
                 return replies.list_requests(self.live.values())
@@ -195,17 +200,13 @@ class Session:
             case Ping(word):
                 return {"pong": word}
             case Quit():
-                effects += lifecycle.end_input(now)
+                lifecycle.end_input(now, effects)
                 return {}
             case _:
                 raise TypeError(f"the snapshot {command.path} has not been read")
 
-    def _most(self, limit: int | None) -> int:
-        """A step by hand takes everyone who has a token pending, whatever --max-batch is."""
-        return limit or len(self.live)
-
     def _aim(self, kind: PlanKind, limit: int | None, tail: bool, line: int, req_id: int) -> Body | None:
-        taken, skipped = choose(self.live.values(), self._most(limit), tail)
+        taken, skipped = choose(self.live.values(), limit, tail)
         target = Target(kind, taken, line, req_id)
         if not taken:
             return target.nothing()
@@ -224,20 +225,25 @@ class Session:
                 continue
             lifecycle.receive(request, row, outcome, len(rows), now, items)
 
-    def _give_up(self, ends: list[Item], now: float) -> list[Item]:
+    def _give_up(self, items: list[Item]) -> list[Item]:
+        """Nothing is live: every line and every drain has its answer."""
         self.lifecycle.input_ended = True
         if self._target is not None:
-            ends.append(replies.accepted(self._target.req_id, self._target.line, self._target.nothing()))
+            items.append(replies.accepted(self._target.req_id, self._target.line, self._target.nothing()))
             self._target = None
-        return ends + self._settle(now)
-
-    def _settle(self, now: float) -> list[Item]:
-        items = self.lifecycle.settle(now)
-        if self._wait is not None and self._waited(self._wait[2]):
-            req_id, line, _ = self._wait
-            items.append(replies.accepted(req_id, line, {"step": self.counters.steps}))
-            self._wait = None
+        items += self.lifecycle.grants.end_drains()
+        self._end_wait(items)
+        self._unsent = []
         return items
 
-    def _waited(self, step: int | None) -> bool:
-        return self.idle or (step is not None and self.counters.steps >= step)
+    def _settle(self, items: list[Item], now: float) -> list[Item]:
+        items += self.lifecycle.settle(now)
+        if self._wait is not None and (self.idle or self.counters.steps >= self._wait[2]):
+            self._end_wait(items)
+        self._unsent = []
+        return items
+
+    def _end_wait(self, items: list[Item]) -> None:
+        if self._wait is not None:
+            items.append(replies.accepted(*self._wait[:2], {"step": self.counters.steps}))
+            self._wait = None

@@ -3,7 +3,7 @@ have a pending token, parked ones too, in turn order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from .plan import Move, Plan, PlanKind, RowFailure, RowResult, StepResult
@@ -36,8 +36,10 @@ class Target:
         )
 
 
-def choose(live: Iterable[Request], most: int, tail: bool) -> tuple[list[Request], list[Request]]:
-    """Who is taken, and who is skipped; `tail` takes just those with one token left."""
+def choose(live: Collection[Request], limit: int | None, tail: bool) -> tuple[list[Request], list[Request]]:
+    """Who is taken, and who is skipped; `tail` takes just those with one token left. Without a limit everyone is who
+    has a token pending, whatever --max-batch is."""
+    most = limit or len(live)
     taken: list[Request] = []
     skipped: list[Request] = []
     for request in live:

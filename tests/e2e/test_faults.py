@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
-from paceline.protocol import DONE, FAILED, Frame, Message
+from paceline.protocol import DONE, FAILED, Frame, FrameReader, Message
 from process import Process
 from test_conversation import expected
 
@@ -92,6 +96,24 @@ def test_the_unexpected_is_reported() -> None:
     assert "ids:2,5" not in log
     assert log.count(": PING") == 62 and "PING 7\n" not in log and "PING 8\n" in log
     assert "slot=1 epoch=1 owner=2 position=5 pages=1 bytes=512" in log
+
+
+def test_the_books_may_be_wrong_when_it_is_reported(tmp_path: Path) -> None:
+    """Every slot that is given back raises, in the step that ends request 1 and when the rest are failed."""
+    plant = (
+        "import sys; from paceline.daemon import main, slots; slots.Slots.release = lambda *_: 1 // 0; "
+        "sys.exit(main.main(['--engine', 'null', '--stream', 'tagged']))"
+    )
+    lines = [f"TRACE on {tmp_path}/t", *STARTS, "REQ 1 CONTINUE 99", "WAIT"]
+    done = subprocess.run(
+        [sys.executable, "-c", plant], input="\n".join(lines).encode() + b"\n", capture_output=True, check=False
+    )
+    assert done.returncode == 70
+    items = list(FrameReader().feed(done.stdout))
+    ends = [item for item in items if isinstance(item, Frame) and item.value == FAILED]
+    assert sorted(item.req_id for item in ends) == [1, 2, 3]
+    assert done.stderr.count(b"Traceback") == 1 and b"slot=0 epoch=1 owner=1" in done.stderr
+    assert json.loads((tmp_path / "t").read_text())[-1]["ph"] in "CEi"
 
 
 def test_the_report_shows_odd_lines_in_a_readable_form() -> None:
