@@ -1,14 +1,16 @@
-"""What generate gives: pieces of an answer, and at its end how it ended."""
+"""What generate gives: pieces of an answer, for asyncio and for a thread, and at the end how it ended."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from .detokenizer import Detokenizer
-from .received import Received, Token
 from .stop_strings import StopStrings
+from .stream import AsyncStream, Stream, Token
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]  # a text, ids, or chat messages
 Stops = str | Sequence[str | int]  # strings and token ids
+S = TypeVar("S", bound=AsyncStream | Stream)
 
 
 class Piece(NamedTuple):
@@ -22,23 +24,23 @@ class Piece(NamedTuple):
     top: tuple[tuple[int, float], ...] = ()
 
 
-class Answer:
+class Answer(Generic[S]):
     """`stop_string` is the one that ended it, if one did."""
 
-    def __init__(self, received: Received, decoder: Detokenizer | None, strings: StopStrings) -> None:
-        self._received = received
-        self._decoder = decoder
-        self._strings = strings
+    def __init__(self, stream: S, decoder: Detokenizer | None, strings: StopStrings) -> None:
+        self.stream = stream
+        self.decoder = decoder
+        self.strings = strings
 
     @property
     def finish_reason(self) -> str | None:
         """eos, stop (a token or a string), length, cancelled or failed; None until the end was read."""
-        end = self._received.end
+        end = self.stream.end
         return None if end is None else "stop" if self.stop_string is not None else str(end["reason"])
 
     @property
     def stop_string(self) -> str | None:
-        return self._strings.found
+        return self.strings.found
 
     @property
     def usage(self) -> dict[str, int]:
@@ -51,20 +53,71 @@ class Answer:
         return self._of_end("queue_ms", "ttft_ms", "prompt_tps", "tps")
 
     def _of_end(self, *names: str) -> dict[str, Any]:
-        end = self._received.end or {}
+        end = self.stream.end or {}
         return {name: end[name] for name in names if name in end}
 
     def _said(self, token: Token) -> Piece | None:
-        """None for what came after a stop string."""
+        """None for what came after a stop string; the piece that one is found in is the last, and cancels."""
         if self.stop_string is not None:
             return None
-        text = self._strings.push(self._decoder.push(token.id)) if self._decoder else ""
+        text = self.strings.push(self.decoder.push(token.id)) if self.decoder else ""
+        if self.stop_string is not None:
+            self.stream.abandon()
         told = token.logprobs or {}
-        return Piece(
-            token.id, text, told.get("logprob"), tuple((number, chance) for number, chance in told.get("top", ()))
-        )
+        return Piece(token.id, text, told.get("logprob"), tuple((one, chance) for one, chance in told.get("top", ())))
 
     def _rest(self) -> Piece | None:
         """What was held back at the end, once."""
-        text = self._strings.push(self._decoder.flush() if self._decoder else "") + self._strings.flush()
+        text = self.strings.push(self.decoder.flush() if self.decoder else "") + self.strings.flush()
         return Piece(None, text) if text else None
+
+
+class Generation(Answer[Stream]):
+    """An iterator of pieces. `close`, leaving `with`, and dropping it before its end cancel the request."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Piece:
+        for token in self.stream.tokens():
+            if piece := self._said(token):
+                return piece
+        if rest := self._rest():
+            return rest
+        raise StopIteration
+
+    def close(self) -> None:
+        """Cancels, if the request is live, and reads to its end."""
+        self.stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.stream.abandon()
+
+
+class AsyncGeneration(Answer[AsyncStream]):
+    """An asynchronous iterable of pieces. `aclose`, leaving `async with` or an iteration, and cancelling the task that
+    iterates cancel the request."""
+
+    async def __aiter__(self) -> AsyncGenerator[Piece, None]:
+        async with aclosing(self.stream.tokens()) as tokens:
+            async for token in tokens:
+                if piece := self._said(token):
+                    yield piece
+        if rest := self._rest():
+            yield rest
+
+    async def aclose(self) -> None:
+        """Cancels, if the request is live, and reads to its end."""
+        await self.stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

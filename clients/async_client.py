@@ -4,69 +4,59 @@
         async for token in await client.start([1, 2, 3], total=16):
             print(token)
 
-One task takes the frame stream apart and waits for nothing but the daemon. A client belongs to the event loop that it
-was made in.
+One task takes the frame stream apart and waits for nothing but the daemon: output that is always read means input that
+is always read. A client belongs to the event loop that it was made in.
 """
 
 import asyncio
-from asyncio import Future, StreamReader, StreamWriter
+from asyncio import Future, StreamReader, StreamWriter, WriteTransport
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 from ..protocol import FrameReader
-from .answer import Prompt, Stops
-from .async_process import AsyncDaemonProcess
-from .async_stream import AsyncStream
+from .answer import AsyncGeneration, Prompt, Stops
 from .decoded import decoded
 from .desk import Body, Desk, Watch, one_command
 from .errors import DaemonGone
-from .generation import AsyncGeneration
+from .process import PIECE, DaemonProcess, Log
 from .start_line import GenerateOptions, StartOptions, start_line
-
-PIECE = 1 << 16
+from .stream import AsyncStream
 
 if TYPE_CHECKING:
     from .model_text import ModelText
 
+Writer = StreamWriter | WriteTransport
+
 
 class AsyncClient:
-    def __init__(
-        self,
-        commands: StreamWriter,
-        frames: StreamReader,
-        process: AsyncDaemonProcess | None = None,
-        watch: Watch | None = None,
-    ) -> None:
+    process: DaemonProcess | None = None
+
+    def __init__(self, commands: Writer, frames: StreamReader, watch: Watch = None) -> None:
         """Attaches to a daemon that has not been sent a line yet. `frames` is a tagged stream. `watch` is called with
         every item, in the order of arrival, and at last with DaemonGone."""
-        self._watch: Watch = watch or (lambda item: None)
-        self._respawn: Callable[[], Awaitable[AsyncDaemonProcess]] | None = None
+        self._watch = watch or (lambda item: None)
+        self._respawn: Callable[[], Awaitable[DaemonProcess]] | None = None
         self._respawning = asyncio.Lock()
-        self._closed = False
+        self.closed = False
         self._text: ModelText | None = None
-        self._attach(commands, frames, process)
+        self._attach(commands, frames)
 
     @classmethod
-    async def spawn(
-        cls,
-        args: Sequence[str] = (),
-        log: Callable[[str], None] | None = None,
-        watch: Watch | None = None,
-        restart: bool = False,
-    ) -> Self:
+    async def spawn(cls, args: Sequence[str] = (), log: Log = None, watch: Watch = None, restart: bool = False) -> Self:
         """Starts a daemon with these command-line arguments. Each line of its stderr goes to `log`. With `restart`, a
         `start` that finds it dead starts another one; what was live is lost all the same."""
-        respawn = partial(AsyncDaemonProcess.spawn, args, log)
+        respawn = partial(DaemonProcess.spawn, args, log)
         process = await respawn()
-        client = cls(process.commands, process.frames, process, watch)
+        client = cls(process.commands, process.frames, watch)
+        client.process = process
         client._respawn = respawn if restart else None
         return client
 
     @property
     def ready(self) -> Awaitable[Body]:
         """The ready event: the model and the limits. `await client.ready` waits until the weights are loaded."""
-        return asyncio.shield(self._ready)
+        return self._loaded()
 
     async def command(self, line: str) -> Body:
         """Sends one line and waits for its reply; raises Refused or DaemonGone. The tokens of a request started this
@@ -74,25 +64,16 @@ class AsyncClient:
         return await self._post(self._desk, line)
 
     async def start(
-        self,
-        ids: Sequence[int],
-        total: int,
-        quantum: int | None = None,
-        *,
-        slot: int | None = None,
-        req_id: int | None = None,
-        **options: Unpack[StartOptions],
+        self, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
     ) -> AsyncStream:
-        """Starts a request; `options` are those of START (temp, seed, stop, hash …). The id is one that is free.
-        Cancelling this call cancels the request."""
+        """Starts a request; `options` are those of START (temp, seed, stop, hash …), `slot` and `req_id`. Without one
+        the id is one that is free. Cancelling this call cancels the request."""
         await self._revive()
         desk = self._desk
-        number = req_id or desk.free_id()
-        line = start_line(number, ids, total, quantum, slot, options)
-        if desk.gone:
-            raise desk.gone
+        number = options.get("req_id") or desk.free_id()
+        line = start_line(number, ids, total, quantum, options)
         stream = AsyncStream(number, partial(self._post, desk))
-        desk.open(number, stream)
+        desk.open(number, stream.deliver)
         reply = self._post(desk, line)
         reply.add_done_callback(lambda done: desk.forget(number) if done.exception() else None)
         try:
@@ -103,15 +84,7 @@ class AsyncClient:
         return stream
 
     async def generate(
-        self,
-        prompt: Prompt,
-        max_tokens: int | None = None,
-        *,
-        stop: Stops = (),
-        quantum: int | None = None,
-        slot: int | None = None,
-        req_id: int | None = None,
-        **options: Unpack[GenerateOptions],
+        self, prompt: Prompt, max_tokens: int | None = None, *, stop: Stops = (), **options: Unpack[GenerateOptions]
     ) -> AsyncGeneration:
         """Answers a text, chat messages (mappings with role and content) or token ids, in pieces of text:
 
@@ -130,24 +103,18 @@ class AsyncClient:
         self._text = self._text or ModelText(ready["path"], ready["context"])
         # a thread, because a tokenizer takes a while to read
         order = await asyncio.to_thread(self._text.order, prompt, max_tokens, stop)
-        stream = await self.start(
-            order.ids, order.total, quantum, slot=slot, req_id=req_id, stop=order.stop_tokens, **options
-        )
+        stream = await self.start(order.ids, order.total, stop=order.stop_tokens, **options)
         return AsyncGeneration(stream, order.decoder, order.stop_strings)
 
     async def events(self) -> AsyncIterator[Body]:
         """The events that belong to no stream (drained …), as they come; ends when the client is closed."""
-        events = self._events
-        while isinstance(event := await events.get(), dict):
+        while event := await self._event():
             yield event
-        events.put_nowait(event)
-        if not self._closed:
-            raise event
 
     async def close(self, timeout: float = 10.0) -> int | None:
         """Ends the daemon's input: what was granted finishes, and is still read, but for `timeout` seconds at most.
         Returns the exit code of a daemon that was spawned."""
-        self._closed = True
+        self.closed = True
         self._commands.close()
         code = await self.process.stop(timeout) if self.process else None
         await asyncio.wait([self._reader], timeout=timeout)
@@ -161,48 +128,58 @@ class AsyncClient:
     async def __aexit__(self, kind: object, *_: object) -> None:
         await self.close(0.0 if kind else 10.0)
 
-    def _attach(self, commands: StreamWriter, frames: StreamReader, process: AsyncDaemonProcess | None) -> None:
+    def _attach(self, commands: Writer, frames: StreamReader) -> None:
         self._commands = commands
-        self.process = process
         self._ready = self._waiter()
         self._events: asyncio.Queue[Body | DaemonGone] = asyncio.Queue()
-        self._desk: Desk[AsyncStream] = Desk(self._ready, self._events.put_nowait)
-        self._reader = asyncio.create_task(self._read(self._desk, frames, process))
+        self._desk = Desk(self._ready, self._events.put_nowait)
+        self._reader = asyncio.create_task(self._read(self._desk, frames))
+
+    async def _loaded(self) -> Body:
+        return await asyncio.shield(self._ready)
+
+    async def _event(self) -> Body | None:
+        events = self._events
+        if isinstance(event := await events.get(), dict):
+            return event
+        events.put_nowait(event)  # whoever asks next is told too
+        if self.closed:
+            return None
+        raise event
 
     async def _revive(self) -> None:
         async with self._respawning:
-            if self._desk.gone and self._respawn and not self._closed:
+            if self._desk.gone and self._respawn and not self.closed:
                 self._commands.close()
-                process = await self._respawn()
-                self._attach(process.commands, process.frames, process)
+                self.process = await self._respawn()
+                self._attach(self.process.commands, self.process.frames)
 
     def _waiter(self) -> "Future[Body]":
         waiter: Future[Body] = asyncio.get_running_loop().create_future()
         waiter.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody need look at it
         return waiter
 
-    def _post(self, desk: Desk[AsyncStream], line: str) -> "Future[Body]":
+    def _post(self, desk: Desk, line: str) -> "Future[Body]":
         """Sends a line to the daemon of this desk. There is no drain: each caller waits for its reply."""
         data, reply = one_command(line), self._waiter()
         desk.line(reply)
         self._commands.write(data)
         return reply
 
-    async def _read(self, desk: Desk[AsyncStream], frames: StreamReader, process: AsyncDaemonProcess | None) -> None:
-        problem, words = "its frame stream has ended", "the daemon has gone"
+    async def _read(self, desk: Desk, frames: StreamReader) -> None:
+        problem = "its frame stream has ended"
+        reader = FrameReader()
         try:
-            reader = FrameReader()
             while data := await frames.read(PIECE):
                 for item in decoded(reader, data):
                     self._watch(item)
                     desk.take(item)
             reader.close()
-            words = await process.last_words() if process else words
         except asyncio.CancelledError:
             problem = "the client was closed"
         except Exception as error:  # whatever it is, nobody may be left waiting
             problem = f"its frame stream is broken: {error}"
-            words = await process.last_words() if process else words
+        words = await self.process.last_words() if self.process else "the daemon has gone"
         gone = DaemonGone(f"{problem}; {words}")
         desk.give_up(gone)
         self._watch(gone)

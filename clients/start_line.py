@@ -9,8 +9,8 @@ from ..protocol import Ids, Options, Sampling, Start, format_command
 SAMPLING = frozenset(field.name for field in fields(Sampling))
 
 
-class GenerateOptions(TypedDict, total=False):
-    """The options of START, by their names in the contract, but for `stop`."""
+class RequestOptions(TypedDict, total=False):
+    """The options of START by their names in the contract, but for `stop`; the slot; and an id, that must be free."""
 
     temp: float
     top_k: int
@@ -26,18 +26,23 @@ class GenerateOptions(TypedDict, total=False):
     hash: bool
     priority: int
     snap: tuple[int, str] | None
+    slot: int | None
+    req_id: int | None
 
 
-class StartOptions(GenerateOptions, total=False):
+class GenerateOptions(RequestOptions, total=False):
+    quantum: int | None
+
+
+class StartOptions(RequestOptions, total=False):
     stop: Sequence[int]
 
 
-def start_line(
-    req_id: int, ids: Sequence[int], total: int, quantum: int | None, slot: int | None, options: StartOptions
-) -> str:
+def start_line(req_id: int, ids: Sequence[int], total: int, quantum: int | None, options: StartOptions) -> str:
     """One line. Raises TypeError for an option that does not exist, ValueError for what no line can say."""
-    frozen: dict[str, Any] = {
+    given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
     }
-    sampling = Sampling(**{name: frozen.pop(name) for name in SAMPLING & frozen.keys()})
-    return format_command(Start(Ids(tuple(ids)), total, quantum, Options(sampling, **frozen), slot, req_id=req_id))
+    slot, _ = given.pop("slot", None), given.pop("req_id", None)
+    sampling = Sampling(**{name: given.pop(name) for name in SAMPLING & given.keys()})
+    return format_command(Start(Ids(tuple(ids)), total, quantum, Options(sampling, **given), slot, req_id=req_id))

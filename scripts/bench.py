@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from paceline.clients.client import Client
+from paceline.clients import Client
 from paceline.clients.model_text import open_tokenizer
 from paceline.native.machine import describe_machine
 from paceline.native.weights import find_model

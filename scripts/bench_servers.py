@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from io import BufferedReader
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from paceline.clients.process import DaemonProcess
+from paceline.clients.process import daemon_command
 from paceline.clients.start_line import start_line
 from paceline.native.demo_model import cache_folder
 from paceline.protocol import DONE, TERMINALS, Frame, FrameReader, Message
@@ -59,7 +60,10 @@ class Daemon:
 
     def __init__(self, model: Path, threads: int, *flags: str) -> None:
         sizes = [f"--slots={SLOTS}", f"--max-ctx={CONTEXT}", f"--threads={threads}", "--queue=1024"]
-        self.process = DaemonProcess([*sizes, "--auto", "--stream=tagged", *flags, str(model)])
+        command = daemon_command([*sizes, "--auto", "--stream=tagged", *flags, str(model)])
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdin and self.process.stdout
+        self._commands, self._frames = self.process.stdin, cast(BufferedReader, self.process.stdout)
         self.times: dict[int, list[float]] = {}
         self.ended: SimpleQueue[int | Exception] = SimpleQueue()
         self.ends: dict[int, dict[str, Any]] = {}  # the `end` event of each request
@@ -67,21 +71,22 @@ class Daemon:
         Thread(target=self._read, args=(ready,), daemon=True).start()
         self.facts = ready.get(timeout=PATIENCE)
         if "event" not in self.facts:
-            raise SystemExit(self.process.last_words())
+            raise SystemExit(f"the daemon ended with exit code {self.process.wait(PATIENCE)}")
 
     def start(self, requests: Sequence[Request], **options: Any) -> None:
         self.times.update((one.req_id, []) for one in requests)
         words = {"ignore_eos": 1} | options
-        lines = [start_line(one.req_id, one.prompt, one.total, None, None, words) for one in requests]
-        self.process.commands.write("".join(f"{line}\n" for line in lines).encode())
-        self.process.commands.flush()
+        lines = [start_line(one.req_id, one.prompt, one.total, None, words) for one in requests]
+        self._commands.write("".join(f"{line}\n" for line in lines).encode())
+        self._commands.flush()
 
     def close(self) -> None:
-        self.process.stop(0.0)
+        self.process.terminate()
+        self.process.wait(PATIENCE)
 
     def _read(self, ready: SimpleQueue[dict[str, Any]]) -> None:
         reader = FrameReader()
-        while data := self.process.frames.read1(1 << 16):
+        while data := self._frames.read1(1 << 16):
             now = time.perf_counter()
             for item in reader.feed(data):
                 match item:
@@ -96,7 +101,7 @@ class Daemon:
                     case Message(body={"ok": False} as body):
                         self.ended.put(ServerFailed(f"{body}"))
         ready.put({})  # for whoever still waits: it will not come
-        self.ended.put(ServerFailed(self.process.last_words()))
+        self.ended.put(ServerFailed("the daemon has ended; its log says why"))
 
 
 class LlamaServer:

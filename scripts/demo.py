@@ -20,8 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 from unicodedata import combining, east_asian_width
 
-from paceline.clients.client import Client
-from paceline.clients.errors import DaemonGone, Refused, RequestFailed
+from paceline.clients import Client, DaemonGone, Refused, RequestFailed
 from paceline.clients.frames import IdDecoder
 from paceline.clients.frames_view import PICTURES, Decoder
 from paceline.clients.model_text import open_chat_template, open_tokenizer

@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from ..async_stream import AsyncStream
 from ..errors import DaemonGone, Refused, RequestFailed
+from ..stream import AsyncStream, Token
 from .asked import Asked, Chat
 from .cutter import Cutter, Delta, Likely
 from .echo import check_echo, echo

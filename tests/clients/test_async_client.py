@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from paceline.clients.async_client import AsyncClient
-from paceline.clients.async_stream import AsyncStream
 from paceline.clients.errors import DaemonGone, Refused, RequestFailed
+from paceline.clients.stream import AsyncStream
 from paceline.protocol import CANCELLED, Frame, Message, encode_tagged
 
 NULL = ["--engine", "null"]

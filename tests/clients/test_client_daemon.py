@@ -2,13 +2,16 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from paceline.clients.client import Client
-from paceline.clients.errors import DaemonGone, Refused, RequestFailed
+from paceline.clients import Client, DaemonGone, Refused, RequestFailed
 from paceline.clients.stream import Stream
 
 NULL = ["--engine", "null"]
@@ -158,7 +161,8 @@ def test_close_does_not_wait_for_a_thread_that_is_stuck_in_a_write() -> None:
     def send() -> None:
         with pytest.raises(DaemonGone):
             for _ in range(100):
-                client._send("PING " + "x" * 60000)
+                with suppress(TimeoutError):
+                    client.command("PING " + "x" * 60000, timeout=0.001)
             client.command("PING")
 
     thread = threading.Thread(target=send)
@@ -180,6 +184,53 @@ def test_an_exception_ends_the_daemon_without_waiting() -> None:
         client.start([1], total=4000)
         raise KeyError
     assert time.monotonic() - begin < 5
+
+
+def test_a_program_may_end_without_closing() -> None:
+    """With a live request, a stream that is half read, and an answer that nobody holds any more."""
+    program = """
+from paceline.clients import Client
+client = Client.spawn(["--engine", "null", "--fault", "slow:5"])
+answer = client.generate([1], 4000)
+stream = client.start([2], 4000)
+print(next(answer).token >= 0, next(iter(stream)) >= 0, client.process.pid)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+    *said, pid = done.stdout.split()
+    assert said == ["True", "True"]
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_after_the_end_nothing_waits_for_ever() -> None:
+    client = Client.spawn(NULL)
+    parked, ready = client.start([1], total=8, quantum=2), client.ready
+    assert (client.close(), client.close()) == (0, 0)
+    assert (client.ready, len(list(parked)), parked.cancel(), list(client.events())) == (ready, 2, False, [])
+    for call in (lambda: client.command("PING"), lambda: client.start([1], 1), lambda: parked.proceed(1)):
+        with pytest.raises(DaemonGone):
+            call()
+
+
+def test_threads_that_ask_while_it_is_closed_are_told() -> None:
+    for _ in range(5):
+        client = Client.spawn(NULL)
+        told: list[DaemonGone] = []
+
+        def ask(client: Client = client, told: list[DaemonGone] = told) -> None:
+            with pytest.raises(DaemonGone) as gone:
+                while True:
+                    client.command("PING")
+            told.append(gone.value)
+
+        closing = threading.Timer(0.05, client.close)
+        closing.start()
+        in_threads([ask] * 4)
+        closing.join()
+        assert len(told) == 4
 
 
 def test_restart_is_the_next_start() -> None:

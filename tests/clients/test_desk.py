@@ -1,5 +1,7 @@
 """The desk and the log, by properties: whatever order things come in, everybody gets what is theirs."""
 
+import asyncio
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paceline.clients.desk import Body, Desk
 from paceline.clients.errors import DaemonGone, Refused
-from paceline.clients.process import KEPT_LINES, LogTail
+from paceline.clients.process import KEPT_LINES, listen
 from paceline.protocol import DONE, Frame, Item, Message
 
 
@@ -28,7 +30,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["line", "reply", "refusal", "token",
 def test_everybody_gets_what_is_theirs_until_all_is_over(steps: Sequence[tuple[str, int]]) -> None:
     events: list[Body | DaemonGone] = []
     ready: Future[Body] = Future()
-    desk: Desk[Basket] = Desk(ready, events.append)
+    desk: Desk = Desk(ready, events.append)
     baskets: dict[int, Basket] = {}
     expected: dict[int, list[Item | DaemonGone]] = {}
     closed: list[tuple[Basket, list[Item | DaemonGone]]] = []
@@ -41,10 +43,10 @@ def test_everybody_gets_what_is_theirs_until_all_is_over(steps: Sequence[tuple[s
             desk.line(replies[-1])
             if req_id not in baskets:
                 baskets[req_id], expected[req_id] = Basket(), []
-                desk.open(req_id, baskets[req_id])
+                desk.open(req_id, baskets[req_id].deliver)
             else:
                 with pytest.raises(Refused, match="duplicate_request"):
-                    desk.open(req_id, Basket())
+                    desk.open(req_id, Basket().deliver)
         elif kind in ("reply", "refusal"):
             if answered < len(replies):
                 answered += 1
@@ -75,7 +77,7 @@ def test_everybody_gets_what_is_theirs_until_all_is_over(steps: Sequence[tuple[s
 
 @given(st.integers(0, 3), st.integers(0, 5))
 def test_a_reply_to_another_line_makes_no_sense(lines: int, answered: int) -> None:
-    desk: Desk[Basket] = Desk(Future(), print)
+    desk: Desk = Desk(Future(), print)
     for _ in range(lines):
         desk.line(Future())
     if answered == 1 and lines:
@@ -88,12 +90,19 @@ def test_a_reply_to_another_line_makes_no_sense(lines: int, answered: int) -> No
 @given(st.lists(st.text("ab\r\n", max_size=6).map(str.encode)))
 def test_a_log_has_the_same_lines_however_it_is_cut(pieces: list[bytes]) -> None:
     lines: list[str] = []
-    tail = LogTail(lines.append)
-    for piece in pieces:
-        if piece:
-            tail.feed(piece)
-    tail.feed(b"")
+    kept: deque[str] = deque(maxlen=KEPT_LINES)
+
+    async def read() -> None:
+        log = asyncio.StreamReader()
+        reading = asyncio.create_task(listen(log, lines.append, kept.append))
+        for piece in pieces:
+            log.feed_data(piece)
+            await asyncio.sleep(0)
+        log.feed_eof()
+        await reading
+
+    asyncio.run(read())
     whole = b"".join(pieces).decode()
     parts = whole.removesuffix("\n").split("\n") if whole else []
     assert lines == [line.rstrip("\r").rpartition("\r")[2] for line in parts]
-    assert tail.told(3).split("\n") == ["the daemon ended with exit code 3", *lines[-KEPT_LINES:]]
+    assert list(kept) == lines[-KEPT_LINES:]

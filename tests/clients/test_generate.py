@@ -20,8 +20,8 @@ from paceline.clients.async_client import AsyncClient
 from paceline.clients.client import Client
 from paceline.clients.detokenizer import Detokenizer
 from paceline.clients.model_text import open_tokenizer
-from paceline.clients.received import Received, Token
 from paceline.clients.stop_strings import StopStrings
+from paceline.clients.stream import AsyncStream, Token
 from paceline.native.weights import ModelUnreadable
 
 NULL = ["--engine", "null"]
@@ -46,12 +46,14 @@ def is_idle(client: Client) -> bool:
 
 @given(st.binary(max_size=12), st.lists(st.sampled_from(["a", "é", "🙂", "b\n"]), max_size=2))
 def test_pieces_are_the_text_up_to_a_stop_string(data: bytes, stops: list[str]) -> None:
-    answer = Answer(Received(1), Detokenizer(BYTES), StopStrings(stops))
+    lines: list[str] = []
+    answer = Answer(AsyncStream(1, lines.append), Detokenizer(BYTES), StopStrings(stops))  # type: ignore[arg-type]
     pieces = [answer._said(Token(byte, None)) for byte in data]
     said = [piece for piece in (*pieces, answer._rest()) if piece]
     text = data.decode("utf-8", "replace")
     assert "".join(piece.text for piece in said) == min((text.split(stop)[0] for stop in stops), key=len, default=text)
     assert all(piece.token == byte for piece, byte in zip(said, data, strict=False) if piece.token is not None)
+    assert lines == ["CANCEL 1"] * (answer.stop_string is not None and answer._said(Token(0, None)) is None)
 
 
 def test_text_ids_and_messages(client: Client, demo_model: Path) -> None:
@@ -66,7 +68,7 @@ def test_text_ids_and_messages(client: Client, demo_model: Path) -> None:
     assert (answer.finish_reason, answer.usage["tokens"], len(answer.timings)) == ("length", 12, 4)
     assert [piece.token for piece in client.generate(tokenizer.encode("Once upon a time"), 12)] == ids
     said = "".join(piece.text for piece in client.generate(QUESTION, 32, temp=0.5, seed=4))
-    prompt = client._text.ids(QUESTION)  # type: ignore[union-attr]
+    prompt = client._client._text.ids(QUESTION)  # type: ignore[union-attr]
     assert tokenizer.decode(prompt).endswith("<|im_start|>assistant\n")
     assert said == "".join(piece.text for piece in client.generate(prompt, 32, temp=0.5, seed=4))
 

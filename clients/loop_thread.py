@@ -1,0 +1,47 @@
+"""An event loop in a thread of its own, for callers that have none."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._open = True
+        self._asking = Lock()  # whoever asked before the end gets an answer
+        self._thread = Thread(target=self._run, name="paceline client", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Its result, or TimeoutError; work that nobody waits for any more is cancelled. After `close` it runs in the
+        caller's thread: there is nothing left that could take its time."""
+        with self._asking:
+            asked = asyncio.run_coroutine_threadsafe(work, self._loop) if self._open else None
+        if asked is None:
+            return asyncio.run(work)
+        try:
+            return asked.result(timeout)
+        finally:
+            asked.cancel()
+
+    def later(self, callback: Callable[[], object]) -> None:
+        """Waits for nothing, no lock either: for finalizers."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(callback)
+
+    def close(self) -> None:
+        with self._asking:
+            self._open = False
+        self.later(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        while tasks := asyncio.all_tasks(self._loop):
+            self._loop.run_until_complete(asyncio.wait(tasks))
+        self._loop.close()
