@@ -1,13 +1,15 @@
-"""The `paceline` command: one parser, one function per subcommand; what a subcommand needs is imported when it runs."""
+"""The `paceline` command: a parser and a function for each subcommand; what one needs is imported when it runs."""
 
 import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Final, cast
 
-from .encode import add_encode_arguments, encode
+Run = Callable[[Namespace], int]
 
 UNREADABLE: Final = 66
 UNAVAILABLE: Final = 69
@@ -19,6 +21,9 @@ many requests at once in fair turns."""
 
 EXAMPLES: Final = """\
 examples:
+  paceline run 'Name three rivers.'
+  paceline serve                                    OpenAI's and Anthropic's APIs on http://127.0.0.1:8080
+
   printf 'REQ 1 START ids:%s 32\\n' "$(paceline encode 'Once upon a time')" | paceline daemon | paceline frames --text
 
   # two requests side by side, in turns of four tokens
@@ -31,30 +36,25 @@ examples:
 
 `paceline COMMAND --help` says more. In the daemon, HELP lists what can be written to it."""
 
-ENCODE: Final = "Prints the token ids of TEXT on one line, joined by commas: what START takes after `ids:`."
-ENCODE_EXAMPLES: Final = """\
-examples:
-  paceline encode 'Once upon a time'                      6403,1980,253,655
-  paceline encode --chat --system 'Be brief.' 'Hello!'    with the model's chat template around it
-  paceline encode - < letter.txt                          a whole file, its last newline too"""
-
-FRAMES: Final = """\
-Reads a tagged frame stream on stdin and prints a line per frame, as the daemon's --stream text would:
-`-2 4 1234` is token 1234 of request 4, `-3 4 {...}` a message. With --text it prints the decoded words,
-each request's under its own label, as they come, and a line of figures at the end of each request."""
-FRAMES_EXAMPLES: Final = """\
-examples:
-  paceline daemon < commands | paceline frames
-  paceline daemon < commands | tee saved.frames | paceline frames --text
-  paceline frames < saved.frames"""
+COMMANDS: Final = {
+    "run": "answer a prompt",
+    "serve": "serve a model over HTTP, as OpenAI and Anthropic do",
+    "daemon": "serve a model: commands on stdin, frames on stdout",
+    "encode": "text to token ids",
+    "frames": "a frame stream to readable lines, or to text",
+    "models": "what is in the cache; fetch the demo model",
+    "bench": "how fast a model is on this machine",
+    "completion": "a script for your shell that completes all this",
+}
+OF_A_MODEL: Final = ("run", "encode", "models", "bench")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = _parser(words[:1]).parse_args(words, Namespace(words=words))
-        run: Callable[[Namespace], int] = arguments.run
+        arguments = make_parser(words[0] if words else None).parse_args(words, Namespace(words=words))
+        run: Run = arguments.run
         return run(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -64,45 +64,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser(first: Sequence[str]) -> ArgumentParser:
+def make_parser(meant: str | None = None, everything: bool = False) -> ArgumentParser:
+    """With the arguments of the command that is meant, or of every one."""
     parser = ArgumentParser(
         "paceline", description=ABOUT, epilog=EXAMPLES, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"paceline {_version()}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    added = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, brief in COMMANDS.items():
+        below = added.add_parser(name, help=brief, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
+        if everything or name == meant:
+            below.set_defaults(run=_describe(name, below))
+    return parser
 
-    def command(
-        name: str, run: Callable[[Namespace], int], brief: str, about: str = "", examples: str = ""
-    ) -> ArgumentParser:
-        added = commands.add_parser(
-            name,
-            help=brief,
-            description=about,
-            epilog=examples,
-            formatter_class=RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        added.set_defaults(run=run)
-        return added
 
-    daemon = command("daemon", _daemon, "serve a model: commands on stdin, frames on stdout")
-    if first == ["daemon"]:
+def _describe(name: str, parser: ArgumentParser) -> Run:
+    """What runs the command."""
+    if name == "daemon":
         from ..daemon.config import add_daemon_arguments
 
-        add_daemon_arguments(daemon)
-    server = command("serve", _serve, "serve a model over HTTP, as OpenAI and Anthropic do")
-    if first == ["serve"]:
+        add_daemon_arguments(parser)
+        return _daemon
+    if name == "serve":
         from ..daemon.config import add_daemon_arguments
         from .http.flags import SERVE, SERVE_EXAMPLES, add_serve_arguments
 
-        add_serve_arguments(server)
-        add_daemon_arguments(server)
-        server.description, server.epilog = SERVE, SERVE_EXAMPLES
-    add_encode_arguments(command("encode", _encode, "text to token ids", ENCODE, ENCODE_EXAMPLES))
-    frames = command("frames", _frames, "a frame stream to readable lines, or to text", FRAMES, FRAMES_EXAMPLES)
-    frames.add_argument("--text", action="store_true", help="decoded words instead of frames")
-    frames.add_argument("--model", metavar="M", help="the model to decode with (default: the one the stream names)")
-    return parser
+        add_serve_arguments(parser)
+        add_daemon_arguments(parser)
+        parser.description, parser.epilog = SERVE, SERVE_EXAMPLES
+        return _serve
+    module = import_module(f".{name}", __package__)
+    module.add_arguments(parser)
+    parser.description, parser.epilog = module.ABOUT, module.EXAMPLES
+    return partial(_with_model, name, module.run) if name in OF_A_MODEL else cast(Run, module.run)
 
 
 def _daemon(arguments: Namespace) -> int:
@@ -124,23 +118,14 @@ def _serve(arguments: Namespace) -> int:
     return serve(arguments, arguments.words[1:])
 
 
-def _encode(arguments: Namespace) -> int:
+def _with_model(name: str, run: Run, arguments: Namespace) -> int:
     from ..native.weights import ModelUnavailable, ModelUnreadable
 
     try:
-        return encode(arguments)
-    except ModelUnreadable as problem:
-        print(f"paceline encode: {problem}", file=sys.stderr)
-        return UNREADABLE
-    except ModelUnavailable as problem:
-        print(f"paceline encode: {problem}", file=sys.stderr)
-        return UNAVAILABLE
-
-
-def _frames(arguments: Namespace) -> int:
-    from .frames import frames
-
-    return frames(arguments)
+        return run(arguments)
+    except (ModelUnreadable, ModelUnavailable) as problem:
+        print(f"paceline {name}: {problem}", file=sys.stderr)
+        return UNREADABLE if isinstance(problem, ModelUnreadable) else UNAVAILABLE
 
 
 def _version() -> str:

@@ -2,9 +2,17 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import Final
+
+ABOUT: Final = "Prints the token ids of TEXT on one line, joined by commas: what START takes after `ids:`."
+EXAMPLES: Final = """\
+examples:
+  paceline encode 'Once upon a time'                      6403,1980,253,655
+  paceline encode --chat --system 'Be brief.' 'Hello!'    with the model's chat template around it
+  paceline encode - < letter.txt                          a whole file, its last newline too"""
 
 
-def add_encode_arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "text", nargs="+", metavar="TEXT", help="joined by blanks; a single - reads standard input whole"
     )
@@ -18,14 +26,14 @@ def add_encode_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="control tokens spelled out in TEXT are plain text")
 
 
-def encode(arguments: Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Exit code: 0, or 2 for text that cannot be encoded. Raises ModelUnreadable, ModelUnavailable."""
     if arguments.system is not None and not arguments.chat:
         return _refuse("--system goes with --chat")
     if arguments.plain and arguments.chat:
         return _refuse("--plain does not go with --chat: a chat template is made of control tokens")
     try:
-        text = _text(arguments.text)
+        text = read_text(arguments.text)
     except UnicodeDecodeError as problem:
         return _refuse(f"the text is not UTF-8: {problem}")
     from ..native.weights import find_model
@@ -45,8 +53,9 @@ def encode(arguments: Namespace) -> int:
     return 0
 
 
-def _text(words: list[str]) -> str:
-    """The text that is meant, decoded strictly: what the shell gave us as bytes may be no UTF-8."""
+def read_text(words: list[str]) -> str:
+    """Words joined by blanks, or for a single - standard input; decoded strictly, as what the shell gave us may be no
+    UTF-8."""
     data = sys.stdin.buffer.read() if words == ["-"] else " ".join(words).encode("utf-8", "surrogateescape")
     return data.decode("utf-8")
 

@@ -4,7 +4,7 @@ import os
 import select
 import signal
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -12,6 +12,15 @@ from ..protocol import BrokenStream, FrameReader, encode_text
 from .decoded import decoded
 from .frames_view import Decoder, TextView
 
+ABOUT: Final = """\
+Reads a tagged frame stream on stdin and prints a line per frame, as the daemon's --stream text would:
+`-2 4 1234` is token 1234 of request 4, `-3 4 {...}` a message. With --text it prints the decoded words,
+each request's under its own label, as they come, and a line of figures at the end of each request."""
+EXAMPLES: Final = """\
+examples:
+  paceline daemon < commands | paceline frames
+  paceline daemon < commands | tee saved.frames | paceline frames --text
+  paceline frames < saved.frames"""
 PIECE: Final = 1 << 16
 IDLE_SECONDS: Final = 0.1
 
@@ -26,7 +35,12 @@ class IdDecoder:
         return ""
 
 
-def frames(arguments: Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--text", action="store_true", help="decoded words instead of frames")
+    parser.add_argument("--model", metavar="M", help="the model to decode with (default: the one the stream names)")
+
+
+def run(arguments: Namespace) -> int:
     """Exit code: 0, or 1 for a stream that is cut off or no frame stream."""
     _second_interrupt_counts()
     reader = FrameReader()

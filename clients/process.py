@@ -19,27 +19,28 @@ def daemon_command(args: Sequence[str]) -> list[str]:
 
 
 class DaemonProcess:
-    """stderr is read all the time, so that it never fills."""
+    """A stderr that is piped is read all the time, so that it never fills."""
 
     def __init__(self, process: Process, log: Log = None) -> None:
-        assert process.stdin and process.stdout and process.stderr
+        assert process.stdin and process.stdout
         self.commands = process.stdin
         self.frames = process.stdout
         self.pid = process.pid
         self._process = process
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self._listener = asyncio.create_task(listen(process.stderr, self._lines.append, log or str))
+        self._listening = asyncio.create_task(listen(process.stderr, self._lines.append, log or str))
 
     @classmethod
-    async def spawn(cls, args: Sequence[str], log: Log = None) -> Self:
+    async def spawn(cls, args: Sequence[str], log: Log = None, stderr: int | None = PIPE) -> Self:
+        """Without a pipe, None, its stderr is this process's own: for its progress bars."""
         command = daemon_command(args)
-        return cls(await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE), log)
+        return cls(await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=stderr), log)
 
     async def last_words(self) -> str:
         """How the process ended and what it said; called once its frames have ended."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), PATIENCE)
-        await asyncio.wait([self._listener], timeout=PATIENCE)
+        await asyncio.wait([self._listening], timeout=PATIENCE)
         code = self._process.returncode
         how = "closed its frame stream but has not ended" if code is None else f"ended with exit code {code}"
         return "\n".join([f"the daemon {how}", *self._lines])
@@ -56,10 +57,10 @@ class DaemonProcess:
         return await self._process.wait()
 
 
-async def listen(stderr: asyncio.StreamReader, *takers: Callable[[str], object]) -> None:
+async def listen(stderr: asyncio.StreamReader | None, *takers: Callable[[str], object]) -> None:
     """Each of its lines for each taker, however they come in pieces."""
     rest = b""
-    while data := await stderr.read(PIECE):
+    while stderr and (data := await stderr.read(PIECE)):
         *lines, rest = (rest + data).split(b"\n")
         _tell(lines, takers)
     _tell([rest] if rest else [], takers)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ..errors import DaemonGone, Refused, RequestFailed
-from ..stream import AsyncStream, Token
+from ..stream import AsyncStream
 from .asked import Asked, Chat
 from .cutter import Cutter, Delta, Likely
 from .echo import check_echo, echo

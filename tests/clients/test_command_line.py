@@ -7,7 +7,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
-from paceline.clients.cli import main
+from paceline.clients.cli import COMMANDS, main
 
 COMMAND = [sys.executable, "-m", "paceline.clients.cli"]
 
@@ -76,7 +76,7 @@ def test_encode_without_a_tokenizer_or_a_template(bare_model: Path) -> None:
     assert (code, out) == (66, "") and "has no chat template" in err and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [[], ["encode"], ["frames"], ["daemon"], ["serve"]])
+@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS)])
 def test_help_has_examples(words: list[str]) -> None:
     code, out, err = paceline(*words, "--help")
     assert (code, err) == (0, "")

@@ -1,0 +1,58 @@
+"""What the commands have in common that start a daemon of their own: `run` and `bench`."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from tqdm import tqdm
+
+from .async_client import AsyncClient
+from .errors import DaemonGone, Refused, RequestFailed
+from .process import DaemonProcess
+from .stream import AsyncStream
+
+USAGE: Final = 2
+FAILED: Final = 70
+POLL_SECONDS: Final = 0.1
+BAR_SECONDS: Final = 0.5  # what takes no longer gets no bar
+
+
+def with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncClient], Awaitable[None]]) -> int:
+    """The exit code. The daemon's stderr is ours: its progress bars, and its reasons if it cannot start."""
+    return asyncio.run(_with_daemon(command, args, work))
+
+
+async def _with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncClient], Awaitable[None]]) -> int:
+    process = await DaemonProcess.spawn([*args, "--log", "none"], stderr=None)
+    client = AsyncClient(process.commands, process.frames)
+    client.process = process
+    try:
+        async with client:
+            await work(client)
+        return 0
+    except (Refused, ValueError) as problem:
+        print(f"paceline {command}: {problem}", file=sys.stderr)
+        return USAGE
+    except RequestFailed as problem:
+        print(f"paceline {command}: {problem}", file=sys.stderr)
+        return FAILED
+    except DaemonGone:
+        code = await process.stop(0.0)
+        return code if code > 0 else FAILED
+
+
+async def show_prefill(client: AsyncClient, stream: AsyncStream) -> None:
+    """A bar on a terminal while the prompt is computed; for a task that is cancelled when the first token is there."""
+    tokens = stream.reply["prompt_tokens"]
+    terminal = sys.stderr.isatty()
+    with tqdm(
+        total=tokens, desc="prefilling", unit=" tokens", leave=False, delay=BAR_SECONDS, disable=not terminal
+    ) as bar:
+        while terminal and stream.live:
+            live = {request["req"]: request for request in (await client.command("LIST_REQUESTS"))["requests"]}
+            here = live.get(stream.req_id)
+            if here is None or here["state"] not in ("queued", "prefill"):
+                return
+            bar.update(here["position"] - bar.n)
+            await asyncio.sleep(POLL_SECONDS)

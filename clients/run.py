@@ -1,0 +1,133 @@
+"""`paceline run`: one prompt, answered on stdout as it comes."""
+
+import asyncio
+import os
+import stat
+import sys
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from .encode import read_text
+
+if TYPE_CHECKING:
+    from .answer import AsyncGeneration
+    from .async_client import AsyncClient
+
+ABOUT: Final = """\
+Answers PROMPT and prints the answer as it comes. PROMPT goes into the model's chat template, as the user's turn; what
+comes through a pipe on standard input goes behind it, or is the prompt if there is no PROMPT. Ctrl-C cancels."""
+EXAMPLES: Final = """\
+examples:
+  paceline run 'Name three rivers.'
+  paceline run --model M.gguf --temp 0.8 --seed 7 -n 200 'Write a poem about rivers.'
+  paceline run 'Sum this up in a sentence:' < letter.txt
+  paceline run --raw -n 32 'Once upon a time'              the text goes on, without a chat template
+
+exit codes:
+  0 done   2 usage, or the daemon refused it   66 model unreadable   69 demo model cannot be fetched
+  70 the daemon failed   130 Ctrl-C"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("prompt", nargs="*", metavar="PROMPT", help="joined by blanks")
+    parser.add_argument(
+        "--model", metavar="M", help="a GGUF file or a Hugging Face folder (default: the demo model, fetched once)"
+    )
+    parser.add_argument("--system", metavar="S", help="the system message")
+    parser.add_argument("--raw", action="store_true", help="PROMPT as it is, without the chat template")
+    parser.add_argument(
+        "-n", "--max-tokens", type=int, metavar="N", help="most tokens of the answer (default: what the context leaves)"
+    )
+    parser.add_argument(
+        "--stop", action="append", default=[], metavar="S", help="a text that ends the answer (more than once)"
+    )
+    sampling = parser.add_argument_group("sampling (default: always the likeliest token)")
+    sampling.add_argument("--temp", type=float, metavar="T", help="temperature; 0 is the likeliest token")
+    sampling.add_argument("--top-k", type=int, metavar="K", help="among the K likeliest")
+    sampling.add_argument("--top-p", type=float, metavar="P", help="among the likeliest that make up P")
+    sampling.add_argument("--min-p", type=float, metavar="P", help="among those with P times the likeliest's chance")
+    sampling.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same answer")
+    engine = parser.add_argument_group("engine")
+    engine.add_argument("--max-ctx", metavar="N", help="most tokens, prompt and answer (default: at most 4096)")
+    engine.add_argument("--threads", metavar="N", help="threads of the engine (default: as many as cores)")
+
+
+def run(arguments: Namespace) -> int:
+    """The exit code. Raises ModelUnavailable, KeyboardInterrupt."""
+    try:
+        text = _prompt(arguments.prompt)
+    except UnicodeDecodeError as problem:
+        print(f"paceline run: the prompt is not UTF-8: {problem}", file=sys.stderr)
+        return 2
+    if not text:
+        print("paceline run: no prompt, expected PROMPT or a text on standard input", file=sys.stderr)
+        return 2
+    if arguments.system is not None and arguments.raw:
+        print("paceline run: --system does not go with --raw", file=sys.stderr)
+        return 2
+    from ..native.weights import find_model
+    from .own_daemon import with_daemon
+
+    words = ["--slots", "1", str(find_model(arguments.model))]
+    for name in ("max_ctx", "threads"):
+        if (value := getattr(arguments, name)) is not None:
+            words += [f"--{name.replace('_', '-')}", value]
+    return with_daemon("run", words, lambda client: _answer(client, arguments, text))
+
+
+async def _answer(client: "AsyncClient", arguments: Namespace, text: str) -> None:
+    from .own_daemon import show_prefill
+
+    names = ("temp", "top_k", "top_p", "min_p", "seed")
+    options: Any = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    prompt = text if arguments.raw else _messages(arguments.system, text)
+    answer = await client.generate(prompt, arguments.max_tokens, stop=arguments.stop, **options)
+    prefilling = asyncio.create_task(show_prefill(client, answer.stream))
+    ending = "\n"
+    async with answer:
+        async for piece in answer:
+            prefilling.cancel()
+            await asyncio.wait([prefilling])
+            _write(piece.text)
+            ending = piece.text[-1:] or ending
+    if ending != "\n":
+        _write("\n")
+    if sys.stderr.isatty():
+        print(_figures(answer), file=sys.stderr)
+
+
+def _messages(system: str | None, text: str) -> list[dict[str, str]]:
+    first = [{"role": "system", "content": system}] if system is not None else []
+    return [*first, {"role": "user", "content": text}]
+
+
+def _prompt(words: list[str]) -> str:
+    parts = [read_text(words) if words else ""]
+    if words != ["-"] and _is_piped():
+        parts.append(read_text(["-"]))
+    return "\n\n".join(part for part in parts if part.strip())
+
+
+def _is_piped() -> bool:
+    """Whether standard input holds a text that was meant for us."""
+    with suppress(OSError):
+        kind = os.fstat(0).st_mode
+        return stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)
+    return False
+
+
+def _write(text: str) -> None:
+    """What a model says must not move a terminal's cursor; a pipe gets it as it is."""
+    from .frames_view import PICTURES
+
+    sys.stdout.write(text.translate(PICTURES) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+def _figures(answer: "AsyncGeneration") -> str:
+    speed, first = answer.timings["tps"], answer.timings["ttft_ms"]
+    said = [f"{answer.usage['prompt_tokens']} + {answer.usage['tokens']} tokens"]
+    said += [f"first token after {first:.0f} ms"] if first is not None else []
+    said += [f"{speed:.1f} tokens per second"] if speed is not None else []
+    return " · ".join([*said, str(answer.finish_reason)])
