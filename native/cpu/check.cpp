@@ -44,32 +44,32 @@ void Shape::check() const {
   if (key_heads) multiple("value_heads", value_heads, "key_heads", key_heads);
 }
 
-void Core::check_loaded() {
+void Weights::check_loaded() {
   if (loaded_) return;
   const auto need = [](const void* data, const char* name, int layer) {
     if (!data) throw std::invalid_argument("the weights are not all loaded: the " + std::string(name) + (layer < 0 ? "" : " of layer " + std::to_string(layer)) + " is missing");
   };
-  need(embedding_.data, "embedding", -1);
+  need(embedding.data, "embedding", -1);
   need(head().data, "head", -1);
-  need(final_norm_, "final norm", -1);
-  for (int l = 0; l < shape_.layers; ++l) {
-    const Layer& layer = layers_[l];
+  need(final_norm, "final norm", -1);
+  for (int l = 0; l < shape.layers; ++l) {
+    const Layer& layer = layers[l];
     need(layer.attention_norm, "attention norm", l);
     need(layer.ffn_norm, "feed-forward norm", l);
     need(layer.output.data, "attention output", l);
-    if (shape_.post_norms) need(layer.attention_post_norm, "norm after attention", l), need(layer.ffn_post_norm, "norm after the feed-forward", l);
+    if (shape.post_norms) need(layer.attention_post_norm, "norm after attention", l), need(layer.ffn_post_norm, "norm after the feed-forward", l);
     if (layer.kind == LayerKind::Recurrent) {
       for (const Matrix* matrix : {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta}) need(matrix->data, "recurrent input", l);
       for (const float* vector : {layer.convolution, layer.decay, layer.time_bias, layer.recurrent_norm}) need(vector, "recurrent vector", l);
     } else {
       for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v}) need(matrix->data, "query, key or value matrix", l);
-      if (shape_.qkv_bias) for (const float* bias : {layer.q_bias, layer.k_bias, layer.v_bias}) need(bias, "query, key or value bias", l);
-      if (shape_.qk_norm) for (const float* norm : {layer.q_norm, layer.k_norm}) need(norm, "query or key norm", l);
+      if (shape.qkv_bias) for (const float* bias : {layer.q_bias, layer.k_bias, layer.v_bias}) need(bias, "query, key or value bias", l);
+      if (shape.qk_norm) for (const float* norm : {layer.q_norm, layer.k_norm}) need(norm, "query or key norm", l);
     }
     const auto need_parts = [&](const FeedForward& part) { for (const Matrix* matrix : {&part.gate, &part.up, &part.down}) need(matrix->data, "feed-forward", l); };
-    if (!shape_.experts || shape_.shared_ffn) need_parts(layer.ffn);
-    if (shape_.experts) need(layer.router.data, "router", l);
-    if (shape_.experts && shape_.shared_ffn) need(layer.shared_gate.data, "gate of the shared expert", l);
+    if (!shape.experts || shape.shared_ffn) need_parts(layer.ffn);
+    if (shape.experts) need(layer.router.data, "router", l);
+    if (shape.experts && shape.shared_ffn) need(layer.shared_gate.data, "gate of the shared expert", l);
     for (const FeedForward& expert : layer.experts) need_parts(expert);
   }
   loaded_ = true;

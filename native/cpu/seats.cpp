@@ -20,12 +20,8 @@ void check_size(const char* what, size_t found, size_t expected) {
 
 }  // namespace
 
-void Core::check_slot(int slot) const {
-  if (slot < 0 || slot >= options_.slots) refuse("slot " + std::to_string(slot) + " is not one of " + std::to_string(options_.slots));
-}
-
 uint8_t* Core::page(int index) const {
-  if (index < 0 || index >= options_.pages) refuse("page " + std::to_string(index) + " is not in the pool of " + std::to_string(options_.pages));
+  check_page(index, options_.pages);
   return static_cast<uint8_t*>(pool_.data()) + page_bytes() * index;
 }
 
@@ -40,10 +36,8 @@ void Core::check_filled(int state) const {
 }
 
 void Core::seat(int slot, const std::vector<int32_t>& ids, std::optional<int> state) {
-  check_slot(slot);
-  if (ids.size() > static_cast<size_t>(shape_.context)) refuse(std::to_string(ids.size()) + " ids are more than the context of " + std::to_string(shape_.context));
-  for (const int32_t id : ids)
-    if (id < 0 || id >= shape_.vocab) refuse("token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(shape_.vocab));
+  check_slot(slots_, slot);
+  check_ids(shape_, ids);
   const int position = static_cast<int>(ids.size());
   if (state) {
     check_filled(*state);
@@ -60,7 +54,7 @@ void Core::seat(int slot, const std::vector<int32_t>& ids, std::optional<int> st
 }
 
 void Core::keep(int slot, int state) {
-  check_slot(slot);
+  check_slot(slots_, slot);
   check_state(state);
   const Slot& from = slots_[slot];
   if (from.position == 0) std::memset(states_->kept(state), 0, state_bytes());

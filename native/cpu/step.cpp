@@ -59,8 +59,8 @@ void Core::reserve(Work& work) {
   bool integer = false, floating = false;
   int mixed = s.width;
   const auto note = [&](const Matrix& m) { (is_float(m.format) ? floating : integer) = true; };
-  note(head());
-  for (const Layer& layer : layers_) {
+  note(weights_.head());
+  for (const Layer& layer : weights_.layers) {
     layer.each_matrix(note);
     const int tiles = layer.kind == LayerKind::Recurrent ? layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles : layer.q.tiles + layer.k.tiles + layer.v.tiles;
     mixed = std::max(mixed, tiles * kTileRows);
@@ -111,7 +111,7 @@ Core::Step::Step(Core& owner, const std::vector<Row>& step_rows, bool keep)
 void Core::Step::run(const Member& me) {
   Private& own = work.own[me.index];
   embed(me);
-  for (const Layer& layer : core.layers_) {
+  for (const Layer& layer : core.weights_.layers) {
     if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
     else attention(me, own, layer);
     feed_forward(me, own, layer);
@@ -124,7 +124,7 @@ void Core::Step::embed(const Member& me) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     float* column = x + c * work.stride_x;
-    read_row(core.embedding_, rows[work.row_of[c]].tokens[c - work.first_column[work.row_of[c]]], column);
+    read_row(core.weights_.embedding, rows[work.row_of[c]].tokens[c - work.first_column[work.row_of[c]]], column);
     if (s.embedding_scale != 1.0f)
       for (int i = 0; i < s.width; ++i) column[i] *= s.embedding_scale;
   }
@@ -170,11 +170,11 @@ void Core::Step::add_product(const Member& me, Private& own, const Matrix& weigh
 void Core::Step::predict(const Member& me, Private& own) {
   const auto [first, last] = me.share(outputs);
   for (int o = first; o < last; ++o) {
-    kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.final_norm_, s.norm_epsilon, s.width, own.norm.data());
+    kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.weights_.final_norm, s.norm_epsilon, s.width, own.norm.data());
     kernels.quantize(own.norm.data(), 0, work.width_input.blocks, o, work.width_input.blocks, work.head_input.views);
   }
   me.barrier.wait();
-  const Matrix& head = core.head();
+  const Matrix& head = core.weights_.head();
   const size_t stride = core.logits_stride();
   float* const logits = work.logits.data();
   const auto [begin, end] = me.share(head.tiles);
@@ -199,8 +199,8 @@ void Core::Step::predict(const Member& me, Private& own) {
 }
 
 StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
-  check_loaded();
-  check(rows);
+  weights_.check_loaded();
+  check_rows(shape_, options_.pages, slots_, rows);
   Work& work = *work_;
   list_columns(rows, work);
   reserve(work);

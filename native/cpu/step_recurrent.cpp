@@ -71,7 +71,7 @@ void Core::Step::recurrent(const Member& me, Private& own, const Layer& layer) {
 // The row's own columns before this one, and beyond its first the committed state. No barrier.
 void Core::Step::convolve_column(const Layer& layer, int c) {
   const int r = work.row_of[c], index = c - work.first_column[r], slot = rows[r].slot;
-  const Core::Slot& state = core.slots_[slot];
+  const Slot& state = core.slots_[slot];
   const size_t stride = core.states_->layout().channel_stride;
   const float* past = core.states_->conv(slot, state.state, layer.ordinal);
   const float* inputs[kMostTaps];
@@ -91,7 +91,7 @@ void Core::Step::update_states(const Member& me, const Layer& layer) {
   const auto [begin, end] = me.share(static_cast<int>(rows.size()) * per_row);
   for (int item = begin; item < end; ++item) {
     const int r = item / per_row, head = item % per_row / parts, part = item % parts, first = work.first_column[r];
-    const Core::Slot& slot = core.slots_[rows[r].slot];
+    const Slot& slot = core.slots_[rows[r].slot];
     DeltaRule rule = delta_of(s, head, static_cast<int>(rows[r].tokens.size()), work.convolved.data() + first * stride, stride,
                               work.gates.data() + static_cast<size_t>(first) * 2 * s.value_heads, 2 * static_cast<size_t>(s.value_heads));
     rule.state = rows[r].position == 0 ? nullptr : states.matrix(rows[r].slot, slot.state, layer.ordinal, head);
@@ -129,7 +129,7 @@ void Core::replay(int slot, int count) {
   const bool fresh = slots_[slot].position == 0;
   std::vector<float> convolved(stride * count + kLanesWide), zeros(stride);
   const float* inputs[kMostTaps];
-  for (const Layer& layer : layers_) {
+  for (const Layer& layer : weights_.layers) {
     if (layer.kind != LayerKind::Recurrent) continue;
     const float* past = states.conv(slot, from, layer.ordinal);
     float* next = states.conv(slot, from ^ 1, layer.ordinal);

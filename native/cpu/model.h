@@ -1,0 +1,128 @@
+// A model: its shape, its layers, and its tensors as they are loaded, whatever memory they are put in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tile.h"
+
+namespace paceline {
+
+enum class LayerKind { Attention, Sliding, Recurrent };
+
+// Zero means that a model has no such thing.
+struct Shape {
+  int layers = 0, width = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0, vocab = 0, context = 0;
+  std::vector<LayerKind> kinds;     // [layers]
+  int rope_size = 0;                // dimensions of a head that turn
+  bool rope_pairs = false;          // neighbours turn together; otherwise the two halves
+  float norm_epsilon = 0.0f;
+  bool tied = false;                // the head is the embedding
+  bool qkv_bias = false;            // queries, keys and values have a bias
+  bool qk_norm = false;             // each head of queries and keys is normed before it turns
+  bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)
+  bool post_norms = false;          // a branch is normed again before it joins the residual stream
+  bool gelu = false;                // the feed-forward's gate; otherwise SiLU
+  int window = 0;                   // of sliding layers
+  float embedding_scale = 1.0f, query_scale = 1.0f;
+  float attention_softcap = 0.0f, final_softcap = 0.0f;
+  int experts = 0, experts_used = 0, expert_ffn = 0, shared_ffn = 0;
+  bool normalize_experts = false;   // the chosen experts' weights are divided by their sum
+  int conv_kernel = 0, key_heads = 0, value_heads = 0, key_size = 0, value_size = 0;  // of recurrent layers
+  bool grouped_heads = false;       // value head h reads key head h / (value_heads / key_heads); otherwise h mod key_heads
+
+  int queries() const { return heads * head_size; }
+  int keys() const { return kv_heads * head_size; }
+  int inner() const { return value_heads * value_size; }
+  int channels() const { return 2 * key_heads * key_size + inner(); }  // of the convolution: queries, keys, values
+  int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
+  int layers_of(bool recurrent) const;
+  // Throws std::invalid_argument naming a size that no model has: what is computed from them indexes memory.
+  void check() const;
+};
+
+// A tensor as it comes: its GGUF name, its type's name, its bytes in the file's layout.
+struct Source {
+  std::string name, type;
+  int rows, columns;
+  const uint8_t* data;
+  size_t size;
+  std::vector<float> scales;  // factors of a matrix, one or one per expert; none: 1
+  bool mapped = false;        // data lies in a file mapped for reading: a matrix is forgotten piece by piece as it is read
+};
+
+struct FeedForward {
+  Matrix gate, up, down;
+};
+
+struct Layer {
+  LayerKind kind = LayerKind::Attention;
+  int ordinal = 0;         // among the layers that have a cache, or among the recurrent ones
+  const float *attention_norm = nullptr, *ffn_norm = nullptr;                       // [width]
+  const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;             // [width]
+
+  Matrix q, k, v, output;  // output: of recurrent layers too
+  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;              // [queries], [keys] twice
+  const float *q_norm = nullptr, *k_norm = nullptr;                                 // [head_size]
+
+  Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice
+  const float* convolution = nullptr;               // [conv_kernel][channels padded to 16]
+  const float *decay = nullptr, *time_bias = nullptr;  // [value_heads]: -exp(A), dt
+  const float* recurrent_norm = nullptr;            // [value_size]
+
+  FeedForward ffn;                                  // dense, or the shared expert
+  Matrix router, shared_gate;                       // [experts], [1]
+  std::vector<FeedForward> experts;
+
+  template <class Function>
+  void each_matrix(Function f) const {
+    for (const Matrix* m : {&q, &k, &v, &output, &mixed, &gate, &alpha, &beta, &ffn.gate, &ffn.up, &ffn.down, &router, &shared_gate})
+      if (m->data) f(*m);
+    for (const FeedForward& expert : experts)
+      for (const Matrix* m : {&expert.gate, &expert.up, &expert.down})
+        if (m->data) f(*m);
+  }
+};
+
+// The weight types of a GGUF file that have tiles, by name; throws std::invalid_argument naming them all.
+Format format_named(const std::string& tensor, const std::string& type);
+// Throws std::invalid_argument unless `columns` is a whole number of the format's blocks.
+void check_columns(const std::string& tensor, Format format, const std::string& type, int columns);
+
+// Where tensors are put, in the form in which a core reads them.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual const uint8_t* matrix(const Matrix& matrix, const Source& source) = 0;  // all of `matrix` but its data is known
+  virtual const float* vector(const float* values, size_t count) = 0;             // readable for kBlock floats more, zeros
+};
+
+class Weights {
+ public:
+  explicit Weights(const Shape& shape);
+
+  // Throws std::invalid_argument when name, shape or size is off.
+  void load(const Source& source, Store& store);
+  // Throws std::invalid_argument naming a tensor that is not there.
+  void check_loaded();
+
+  const Matrix& head() const { return shape.tied ? embedding : own_head; }
+  size_t logits_stride() const { return static_cast<size_t>(head().tiles) * kTileRows; }
+
+  const Shape shape;
+  Matrix embedding, own_head;
+  const float* final_norm = nullptr;
+  std::vector<Layer> layers;
+
+ private:
+  void load_layer(Layer& layer, const std::string& part, const Source& source, Store& store);
+  void load_matrix(Matrix& matrix, const Source& source, Store& store, int rows, int columns, bool paired = false);
+  void load_experts(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int rows, int columns, bool paired = false);
+  void load_vector(const float*& vector, const Source& source, Store& store, int size);
+  void load_convolution(Layer& layer, const Source& source, Store& store);
+
+  bool loaded_ = false;  // whether every tensor is known to be there
+};
+
+}  // namespace paceline
