@@ -8,5 +8,9 @@ machine.py       what a result was measured on
 reference.py     the NumPy reference of the ragged step: the definition of the model maths
 core.py          the Python face of the C++ core: load, repack, step
 cpu/             the C++ core; builds without Python
+cuda/            the CUDA core; builds when asked
+emulate/         the device that the CUDA core runs on in tests, made of fibers
+cuda_core.py     the Python face of the CUDA core
+device_memory.py memory of a device: what the CUDA core asks for
 bindings/        the only place that knows pybind11
 """

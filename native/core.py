@@ -122,6 +122,23 @@ def open_core(
             fingerprint.add(tensor, tensor.data)
         stepper: Stepper = ReferenceStepper(Reference(shape, tensors), slots, context)
         return Core(metadata, context, pages, page_bytes, "numpy", stepper, fingerprint)
+    if kind == "emulator":
+        from . import _emulator
+        from .cuda_core import DeviceStepper
+        from .device_memory import EmulatedMemory
+
+        device = DeviceStepper(
+            _emulator,
+            EmulatedMemory(),
+            native,
+            rotations(shape, context),
+            slots=slots,
+            pages=pages,
+            cache_type_k=cache_type_k,
+            cache_type_v=cache_type_v,
+        )
+        load(device, arranged(shape, tensors), fingerprint, progress)
+        return Core(metadata, context, pages, page_bytes, "emulator", device, fingerprint)
     threads = threads or len(os.sched_getaffinity(0))
     core = NativeCore(
         native,
@@ -155,7 +172,7 @@ def rotations(shape: ModelShape, context: int) -> tuple[Table, Table, Table, Tab
     return *rope_table(shape, context), *local
 
 
-def load(core: NativeCore, tensors: Sequence[Tensor], fingerprint: Fingerprint, progress: bool) -> None:
+def load(core: Any, tensors: Sequence[Tensor], fingerprint: Fingerprint, progress: bool) -> None:
     total = sum(tensor.nbytes for tensor in tensors)
     with tqdm(
         total=total, unit="B", unit_scale=True, desc="loading", disable=None if progress else True, leave=False

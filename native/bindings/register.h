@@ -4,5 +4,7 @@
 
 void register_attention(pybind11::module_& m);
 void register_core(pybind11::module_& m);
+void register_device(pybind11::module_& m);
+void register_emulator(pybind11::module_& m);
 void register_passes(pybind11::module_& m);
 void register_probes(pybind11::module_& m);

@@ -1,0 +1,49 @@
+"""The CUDA core on the emulated device: what _cuda has, and the device's own memory and manners. For tests."""
+
+from typing import Any
+
+class Room:
+    """Memory with the buffer protocol, between pages without access; filled with 0xff."""
+
+    def __init__(self, bytes: int) -> None: ...
+    @property
+    def place(self) -> int: ...
+
+def set_order(order: str, seed: int = 0) -> None:
+    """In which order lanes and warps run between two meetings: forward, reversed or shuffled."""
+
+def set_host_threads(threads: int) -> None:
+    """How many host threads blocks are spread over; 0: as many as there are processors."""
+
+def misuse(name: str) -> int:
+    """Runs a kernel that breaks a rule (native/emulate/misuse.h): RuntimeError, or what it read."""
+
+class Core:
+    """See cuda_core.DeviceStepper."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class ProductProbe:
+    """One matrix alone; places are addresses in `memory`."""
+
+    def __init__(
+        self,
+        type: str,
+        rows: int,
+        columns: int,
+        data: Any,
+        memory: Any,
+        *,
+        scale: float = 1.0,
+        most_columns: int = 64,
+    ) -> None: ...
+    def quantize(self, x: int, columns: int, stream: int) -> None: ...
+    def multiply(self, columns: int, out: int, stream: int) -> None: ...
+    def read_rows(self, input: int, columns: int, out: int, stream: int) -> None: ...
+    @property
+    def in_stride(self) -> int: ...
+    @property
+    def out_stride(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...

@@ -1,0 +1,165 @@
+// The CUDA core and its probes, on a device or in the emulator. Memory is a Python object's (native/device_memory.py).
+#include <cstring>
+
+#include "../cuda/core.h"
+#include "../cuda/probe.h"
+#include "register.h"
+#include "rows.h"
+
+namespace py = pybind11;
+namespace cuda = paceline::cuda;
+using paceline_bindings::FloatTable;
+using paceline_bindings::Rows;
+
+namespace {
+
+uintptr_t number_of(const void* place) { return reinterpret_cast<uintptr_t>(place); }
+uint8_t* place_of(uintptr_t number) { return reinterpret_cast<uint8_t*>(number); }
+
+// Calls back into Python, so it takes the GIL.
+class PythonMemory final : public cuda::Memory {
+ public:
+  explicit PythonMemory(py::object memory) : memory_(std::move(memory)) {}
+
+  uint8_t* allocate(size_t bytes) override {
+    const py::gil_scoped_acquire hold;
+    return place_of(memory_.attr("allocate")(bytes).cast<uintptr_t>());
+  }
+  void release(uint8_t* place) override {
+    const py::gil_scoped_acquire hold;
+    memory_.attr("release")(number_of(place));
+  }
+  void upload(uint8_t* to, const void* from, size_t bytes) override {
+    const py::gil_scoped_acquire hold;
+    memory_.attr("upload")(number_of(to), py::memoryview::from_memory(from, static_cast<py::ssize_t>(bytes)));
+  }
+
+ private:
+  py::object memory_;
+};
+
+using SizeTuple = std::tuple<int, int, int, int>;
+cuda::Sizes sizes_of(const SizeTuple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t)}; }
+
+// Rows that were checked, and what they need.
+struct Prepared {
+  Rows rows;
+  SizeTuple sizes;
+  bool needs_logits = false;
+  size_t outputs = 0;
+};
+
+class DeviceCore {
+ public:
+  DeviceCore(const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, py::object memory,
+             int slots, int pages, const std::string& cache_type_k, const std::string& cache_type_v)
+      : memory_(std::move(memory)) {
+    const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
+    core_ = std::make_unique<cuda::DeviceCore>(shape, cuda::DeviceOptions{slots, pages, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
+                                               paceline_bindings::rotation(cosine, sine, size),
+                                               local_cosine.size() ? paceline_bindings::rotation(local_cosine, local_sine, size) : paceline::Rotation{}, memory_);
+  }
+
+  std::unique_ptr<Prepared> prepare(const py::sequence& sources) {
+    auto prepared = std::unique_ptr<Prepared>(new Prepared{Rows(sources), {}});
+    const cuda::Sizes sizes = core_->prepare(prepared->rows.rows);
+    prepared->sizes = {sizes.columns, sizes.outputs, sizes.splits, sizes.tokens};
+    prepared->needs_logits = core_->needs_logits(prepared->rows.rows, prepared->rows.any_logits);
+    for (const paceline::Row& row : prepared->rows.rows) prepared->outputs += row.outputs;
+    return prepared;
+  }
+
+  py::tuple finish(const Prepared& prepared, const py::array_t<int32_t, py::array::c_style>& tokens, const std::optional<py::array_t<float, py::array::c_style>>& logits) {
+    if (static_cast<size_t>(tokens.size()) < prepared.outputs) throw std::invalid_argument("fewer tokens than outputs");
+    if (logits && static_cast<size_t>(logits->size()) < prepared.outputs * core_->logits_stride()) throw std::invalid_argument("fewer logits than outputs");
+    paceline::StepResult result = core_->finish(prepared.rows.rows, tokens.data(), logits ? const_cast<float*>(logits->data()) : nullptr);
+    result.weight_bytes = core_->weight_bytes(sizes_of(prepared.sizes));
+    return paceline_bindings::results_of(prepared.rows, result, core_->shape().vocab, core_->logits_stride());
+  }
+
+  cuda::DeviceCore& core() { return *core_; }
+
+ private:
+  PythonMemory memory_;
+  std::unique_ptr<cuda::DeviceCore> core_;
+};
+
+class ProductProbe {
+ public:
+  ProductProbe(const std::string& type, int rows, int columns, const py::buffer& data, py::object memory, float scale, int most_columns) : memory_(std::move(memory)) {
+    const py::buffer_info info = data.request();
+    probe_ = std::make_unique<cuda::ProductProbe>(type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scale, most_columns, memory_);
+  }
+  cuda::ProductProbe& probe() { return *probe_; }
+
+ private:
+  PythonMemory memory_;
+  std::unique_ptr<cuda::ProductProbe> probe_;
+};
+
+}  // namespace
+
+void register_device(py::module_& m) {
+  py::class_<Prepared>(m, "Prepared")
+      .def_readonly("sizes", &Prepared::sizes)
+      .def_readonly("needs_logits", &Prepared::needs_logits)
+      .def_readonly("outputs", &Prepared::outputs);
+
+  py::class_<DeviceCore>(m, "Core")
+      .def(py::init<const paceline::Shape&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, py::object, int, int, const std::string&, const std::string&>(),
+           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::arg("memory"), py::kw_only(), py::arg("slots"), py::arg("pages"),
+           py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
+      .def("load",
+           [](DeviceCore& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales, bool mapped) {
+             const py::buffer_info info = data.request();
+             if (!PyBuffer_IsContiguous(info.view(), 'C')) throw std::invalid_argument("tensor '" + name + "': its bytes must lie one after the other");
+             py::gil_scoped_release release;
+             core.core().load({name, type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scales, mapped});
+           },
+           py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scales") = std::vector<float>(), py::arg("mapped") = false)
+      .def("prepare", &DeviceCore::prepare, py::arg("rows"))
+      .def_property_readonly("input",
+                             [](DeviceCore& core) {
+                               const std::vector<uint8_t>& input = core.core().input();
+                               return py::memoryview::from_memory(static_cast<const void*>(input.data()), static_cast<py::ssize_t>(input.size()));
+                             })
+      .def_property_readonly("input_place", [](DeviceCore& core) { return number_of(core.core().input_place()); })
+      .def_property_readonly("tokens_place", [](DeviceCore& core) { return number_of(core.core().tokens_place()); })
+      .def_property_readonly("logits_place", [](DeviceCore& core) { return number_of(core.core().logits_place()); })
+      .def_property_readonly("logits_stride", [](DeviceCore& core) { return core.core().logits_stride(); })
+      .def_property_readonly("generation", [](DeviceCore& core) { return core.core().generation(); })
+      .def(
+          "enqueue",
+          [](DeviceCore& core, const SizeTuple& sizes, uintptr_t stream) {
+            py::gil_scoped_release release;
+            core.core().enqueue(sizes_of(sizes), place_of(stream));
+          },
+          py::arg("sizes"), py::arg("stream"))
+      .def("finish", &DeviceCore::finish, py::arg("prepared"), py::arg("tokens"), py::arg("logits"))
+      .def("commit", [](DeviceCore& core, int slot, int position) { core.core().commit(slot, position); }, py::arg("slot"), py::arg("position"))
+      .def("seat", [](DeviceCore& core, int slot, const std::vector<int32_t>& ids) { core.core().seat(slot, ids); }, py::arg("slot"), py::arg("ids"))
+      .def("page", [](DeviceCore& core, int page) { return number_of(core.core().page(page)); }, py::arg("page"))
+      .def_property_readonly("page_bytes", [](DeviceCore& core) { return core.core().page_bytes(); })
+      .def_property_readonly("loaded_bytes", [](DeviceCore& core) { return core.core().loaded_bytes(); });
+
+  py::class_<ProductProbe>(m, "ProductProbe")
+      .def(py::init<const std::string&, int, int, const py::buffer&, py::object, float, int>(), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"),
+           py::arg("memory"), py::kw_only(), py::arg("scale") = 1.0f, py::arg("most_columns") = 64)
+      .def(
+          "quantize", [](ProductProbe& p, uintptr_t x, int columns, uintptr_t stream) { p.probe().quantize(place_of(x), columns, place_of(stream)); }, py::arg("x"),
+          py::arg("columns"), py::arg("stream"))
+      .def(
+          "multiply",
+          [](ProductProbe& p, int columns, uintptr_t out, uintptr_t stream) {
+            py::gil_scoped_release release;
+            p.probe().multiply(columns, place_of(out), place_of(stream));
+          },
+          py::arg("columns"), py::arg("out"), py::arg("stream"))
+      .def(
+          "read_rows",
+          [](ProductProbe& p, uintptr_t input, int columns, uintptr_t out, uintptr_t stream) { p.probe().read_rows(place_of(input), columns, place_of(out), place_of(stream)); },
+          py::arg("input"), py::arg("columns"), py::arg("out"), py::arg("stream"))
+      .def_property_readonly("in_stride", [](ProductProbe& p) { return p.probe().in_stride(); })
+      .def_property_readonly("out_stride", [](ProductProbe& p) { return p.probe().out_stride(); })
+      .def_property_readonly("bytes", [](ProductProbe& p) { return p.probe().bytes(); });
+}

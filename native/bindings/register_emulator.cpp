@@ -1,0 +1,30 @@
+// The emulated device's memory, and how its threads take turns.
+#include <pybind11/pybind11.h>
+
+#include "../emulate/grid.h"
+#include "../emulate/misuse.h"
+#include "../emulate/room.h"
+#include "register.h"
+
+namespace py = pybind11;
+namespace emulate = paceline::emulate;
+
+void register_emulator(py::module_& m) {
+  py::class_<emulate::Room>(m, "Room", py::buffer_protocol())
+      .def(py::init<size_t>(), py::arg("bytes"))
+      .def_property_readonly("place", [](const emulate::Room& room) { return reinterpret_cast<uintptr_t>(room.data()); })
+      .def_buffer([](emulate::Room& room) {
+        return py::buffer_info(room.data(), 1, py::format_descriptor<uint8_t>::format(), static_cast<py::ssize_t>(room.bytes()));
+      });
+  m.def(
+      "set_order",
+      [](const std::string& order, uint64_t seed) {
+        if (order == "forward") return emulate::set_order(emulate::Order::Forward, seed);
+        if (order == "reversed") return emulate::set_order(emulate::Order::Reversed, seed);
+        if (order == "shuffled") return emulate::set_order(emulate::Order::Shuffled, seed);
+        throw std::invalid_argument("order '" + order + "': expected forward, reversed or shuffled");
+      },
+      py::arg("order"), py::arg("seed") = 0);
+  m.def("misuse", &emulate::misuse, py::arg("name"));
+  m.def("set_host_threads", &emulate::set_host_threads, py::arg("threads"));
+}

@@ -1,0 +1,47 @@
+// Activations as the products read them: int8 codes in the order of the mma's second operand, with what belongs to a block of 32
+// beside them, or floats as they are.
+#pragma once
+
+#include "../cpu/tile.h"
+#include "arithmetic.h"
+
+namespace paceline::cuda {
+
+constexpr int kColumns = 8;  // of one mma
+
+struct ColumnBlock {
+  float scale, scaled_sum;
+  int32_t sum, low_sum;  // of all codes, of the first 16
+};
+
+// Either form is there as the weights' formats ask; `blocks` of 32 inputs to a column, zeros past the row's end.
+struct Activations {
+  uint32_t* codes = nullptr;      // [columns / 8][blocks][8 columns][4][2]: word w of place t has inputs 16w + 4t .. + 3
+  ColumnBlock* about = nullptr;   // [columns / 8][blocks][8 columns]
+  float* wide = nullptr;          // [columns][blocks * 32]
+  int blocks = 0;
+};
+
+// One block of one column by one warp: lane i has input i.
+PACELINE_DEVICE void store_block(const Activations& out, int column, int block, float y) {
+  const int lane = static_cast<int>(lane_index());
+  if (out.wide) out.wide[(static_cast<size_t>(column) * out.blocks + block) * kBlock + lane] = y;
+  if (!out.codes) return;
+  const float size = magnitude(y), peak = fold_larger(larger(size, shuffle(size, lane + kVirtual)));
+  const bool tiny = !(peak > 1e-30f);  // 127 / peak must stay finite
+  const int code = nearest(y * (tiny ? 0.0f : 127.0f / peak));
+  int sum = code;
+  for (int width = 8; width > 0; width /= 2) sum += shuffle(sum, lane ^ width);
+  const int low_sum = shuffle(sum, 0), high_sum = shuffle(sum, 16);
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) word |= static_cast<uint32_t>(shuffle(code, 4 * (lane % 8) + i) & 0xff) << 8 * i;
+  const size_t place = (static_cast<size_t>(column / kColumns) * out.blocks + block) * kColumns + column % kColumns;
+  if (lane < 8) out.codes[(place * 4 + lane % 4) * 2 + lane / 4] = word;
+  if (lane == 0) {
+    const float scale = tiny ? 0.0f : peak / 127.0f;
+    const int32_t all = low_sum + high_sum;
+    out.about[place] = {scale, scale * static_cast<float>(all), all, low_sum};
+  }
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,64 @@
+// The one order of a row's sums, and the functions of one value: the same operations in the same order as native/cpu/simd.h.
+#pragma once
+
+#include "compat.h"
+
+namespace paceline::cuda {
+
+constexpr int kWarp = 32;
+constexpr int kVirtual = 16;  // lanes of a row reduction: index mod 16
+
+PACELINE_DEVICE unsigned lane_index() { return thread_index() % kWarp; }
+PACELINE_DEVICE unsigned warp_index() { return thread_index() / kWarp; }
+
+// The second where either is no number, as everywhere in the cores.
+PACELINE_DEVICE float larger(float a, float b) { return a > b ? a : b; }
+PACELINE_DEVICE float smaller(float a, float b) { return a < b ? a : b; }
+
+// Lanes 0 .. 15 hold the virtual ones: i with i + 8, then i + 4, i + 2, i + 1. All lanes get the result.
+PACELINE_DEVICE float fold_sum(float v) {
+  const int lane = static_cast<int>(lane_index());
+  for (int width = 8; width > 0; width /= 2) v = v + shuffle(v, lane + width);
+  return shuffle(v, 0);
+}
+PACELINE_DEVICE float fold_larger(float v) {
+  const int lane = static_cast<int>(lane_index());
+  for (int width = 8; width > 0; width /= 2) v = larger(v, shuffle(v, lane + width));
+  return shuffle(v, 0);
+}
+
+PACELINE_DEVICE int nearest(float x) { return static_cast<int>((x + 12582912.0f) - 12582912.0f); }  // |x| < 2^22, ties to even
+
+PACELINE_DEVICE float exponential(float x) {
+  x = smaller(larger(x, -87.0f), 88.0f);
+  const int n = nearest(x * 1.44269504f);
+  const float whole = static_cast<float>(n);
+  float r = fma(whole, -0.693359375f, x);
+  r = fma(whole, 2.12194440e-4f, r);
+  float p = 1.0f / 5040.0f;
+  p = fma(p, r, 1.0f / 720.0f);
+  p = fma(p, r, 1.0f / 120.0f);
+  p = fma(p, r, 1.0f / 24.0f);
+  p = fma(p, r, 1.0f / 6.0f);
+  p = fma(p, r, 0.5f);
+  p = fma(p, r, 1.0f);
+  p = fma(p, r, 1.0f);
+  return p * bits_to_float(static_cast<uint32_t>(n + 127) << 23);
+}
+
+PACELINE_DEVICE float hyperbolic_tangent(float x) {
+  const float e = exponential(x + x);
+  return (e - 1.0f) / (e + 1.0f);
+}
+PACELINE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential(0.0f - x)); }
+
+// 1 / rms of row [size], by one warp; all lanes get it.
+PACELINE_DEVICE float inverse_rms(const float* row, int size, float epsilon) {
+  const int lane = static_cast<int>(lane_index());
+  float squares = 0.0f;
+  if (lane < kVirtual)
+    for (int i = lane; i < size; i += kVirtual) squares = fma(row[i], row[i], squares);
+  return 1.0f / square_root(fold_sum(squares) / static_cast<float>(size) + epsilon);
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,210 @@
+#include "attention.h"
+
+namespace paceline::cuda {
+namespace {
+
+template <int most>
+struct Room {
+  static constexpr size_t floats(int head_size) { return static_cast<size_t>(most) * (head_size + kSplit + 2 * kSplitPages + 2 + 4) + 4 * 8; }
+};
+
+PACELINE_DEVICE void wait_for_page(int stages) {
+  switch (stages) {
+    case 1: return wait_copies<0>();
+    case 2: return wait_copies<1>();
+    case 3: return wait_copies<2>();
+    default: return wait_copies<3>();
+  }
+}
+
+PACELINE_DEVICE void copy_page_values(uint8_t* stage, const uint8_t* from, size_t bytes) {
+  for (size_t i = thread_index() * 16; i < bytes; i += kAttentionThreads * 16) copy_async_16(stage + i, from + i);
+}
+
+template <int most>
+PACELINE_DEVICE void score(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
+  switch (cache.key_type) {
+    case CacheType::F32: return score_page<CacheType::F32, most>(queries, cache, k, page, first);
+    case CacheType::F16: return score_page<CacheType::F16, most>(queries, cache, k, page, first);
+    case CacheType::BF16: return score_page<CacheType::BF16, most>(queries, cache, k, page, first);
+    case CacheType::Q8_0: return score_page<CacheType::Q8_0, most>(queries, cache, k, page, first);
+    case CacheType::Q4_0: return score_page<CacheType::Q4_0, most>(queries, cache, k, page, first);
+  }
+}
+
+PACELINE_DEVICE void add_values(const Queries& queries, int first, int step, const CacheView& cache, int page, int page_begin, const uint8_t* v, int d, OwnValues& own) {
+  switch (cache.value_type) {
+    case CacheType::F32: return add_page<CacheType::F32>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
+    case CacheType::F16: return add_page<CacheType::F16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
+    case CacheType::BF16: return add_page<CacheType::BF16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
+    case CacheType::Q8_0: return add_page<CacheType::Q8_0>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
+    case CacheType::Q4_0: return add_page<CacheType::Q4_0>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
+  }
+}
+
+// (peak, sum) of what came before and (peak, sum) of a split into the first; the factors of both sides' values.
+struct Merge {
+  float before, after;
+};
+PACELINE_DEVICE Merge merge(float& peak, float& sum, float split_peak, float split_sum) {
+  const float next = peak > split_peak ? peak : split_peak;
+  const Merge factors = {exponential(peak - next), exponential(split_peak - next)};
+  sum = fma(sum, factors.before, split_sum * factors.after);
+  peak = next;
+  return factors;
+}
+
+// The first and last page of a split that any of this block's queries sees, counted from the split's begin.
+struct Pages {
+  int first, last;
+};
+
+template <int most>
+PACELINE_KERNEL attend_item(Attention a, StepInput input, size_t value_bytes, int stages) {
+  const int item_index = static_cast<int>(block_z());
+  if (item_index >= input.counts->items) return;
+  const Item item = input.items[item_index];
+  const CacheView& cache = a.cache;
+  const int group = a.heads / a.kv_heads, parts = (group + most - 1) / most, kv_head = static_cast<int>(block_y()) / parts, part = static_cast<int>(block_y()) % parts;
+  const int last_position = item.position + item.count - 1, lowest = cache.window > 0 && item.position - cache.window + 1 > 0 ? item.position - cache.window + 1 : 0;
+  const int own_split = static_cast<int>(block_x());
+  const int first_split = a.partial ? own_split : lowest / kSplit, end_split = a.partial ? own_split + 1 : last_position / kSplit + 1;
+  if (first_split < lowest / kSplit || first_split > last_position / kSplit) return;
+
+  SharedMemory memory;
+  Queries queries;
+  queries.heads = group - part * most < most ? group - part * most : most;
+  queries.first_head = kv_head * group + part * most;
+  queries.count = item.count * queries.heads;
+  queries.first_column = item.first_column;
+  queries.first_position = item.position;
+  uint8_t* const staged = memory.take<uint8_t>(value_bytes * stages);
+  queries.q = memory.take<float>(static_cast<size_t>(most) * cache.head_size);
+  queries.weights = memory.take<float>(static_cast<size_t>(most) * kSplit);
+  queries.peaks = memory.take<float>(most * kSplitPages);
+  queries.corrections = memory.take<float>(most * kSplitPages);
+  queries.split = memory.take<float>(most * 2);
+  queries.merged = memory.take<float>(most * 4);
+
+  const int thread = static_cast<int>(thread_index()), warp = static_cast<int>(warp_index());
+  for (int i = thread; i < most * cache.head_size; i += kAttentionThreads) {
+    const int query = i % most, d = i / most;
+    queries.q[i] = query < queries.count ? a.queries[(static_cast<size_t>(queries.column(query)) * a.heads + queries.head(query)) * cache.head_size + d] : 0.0f;
+  }
+  for (int i = thread; i < most; i += kAttentionThreads) {
+    queries.merged[4 * i] = -__builtin_huge_valf();
+    queries.merged[4 * i + 1] = 0.0f;
+  }
+  const int pairs = cache.value_stride / 2, step = kAttentionThreads / pairs, first = thread / pairs, d = thread % pairs * 2;
+  const bool adds = first < step;
+  OwnValues own;
+  PACELINE_UNROLL
+  for (int n = 0; n < kOwnQueries; ++n) own.total[n] = {0.0f, 0.0f};
+  const auto page_at = [&](int position) {
+    return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
+  };
+
+  for (int split = first_split; split < end_split; ++split) {
+    const int begin = split * kSplit, end = last_position < begin + kSplit - 1 ? last_position : begin + kSplit - 1;
+    const Pages pages = {lowest > begin ? (lowest - begin) / kPage : 0, (end - begin) / kPage};
+    sync_block();  // whoever still reads what is written now
+    for (int s = 0; s < stages; ++s) {
+      if (pages.first + s <= pages.last) copy_page_values(staged + value_bytes * s, page_at(begin + (pages.first + s) * kPage) + cache.value_offset, value_bytes);
+      commit_copies();
+    }
+    if (warp >= pages.first && warp <= pages.last) score<most>(queries, cache, page_at(begin + warp * kPage) + cache.key_offset, warp, begin + warp * kPage);
+    sync_block();
+    for (int i = warp; i < queries.count; i += kAttentionWarps) weigh_split(queries, i, cache.window, begin, pages.last + 1);
+    PACELINE_UNROLL
+    for (int n = 0; n < kOwnQueries; ++n) own.split[n] = {0.0f, 0.0f};
+    for (int page = pages.first; page <= pages.last; ++page) {
+      wait_for_page(stages);
+      sync_block();
+      const int stage = (page - pages.first) % stages;
+      if (adds) add_values(queries, first, step, cache, page, begin + page * kPage, staged + value_bytes * stage, d, own);
+      sync_block();
+      if (page + stages <= pages.last) copy_page_values(staged + value_bytes * stage, page_at(begin + (page + stages) * kPage) + cache.value_offset, value_bytes);
+      commit_copies();
+    }
+    if (a.partial) break;
+    // Splits of which a query sees nothing leave its state as it was.
+    if (thread < queries.count) {
+      const int position = queries.position(thread);
+      float* const m = queries.merged + 4 * thread;
+      Merge factors = {1.0f, 0.0f};
+      const bool sees = position >= begin && (cache.window <= 0 || position - cache.window + 1 < begin + kSplit);
+      if (sees) factors = merge(m[0], m[1], queries.split[2 * thread], queries.split[2 * thread + 1]);
+      m[2] = factors.before;
+      m[3] = sees ? factors.after : -1.0f;
+    }
+    sync_block();
+    PACELINE_UNROLL
+    for (int n = 0; n < kOwnQueries; ++n) {
+      const int i = first + n * step;
+      if (!adds || i >= queries.count) continue;
+      const float before = queries.merged[4 * i + 2], after = queries.merged[4 * i + 3];
+      if (after < 0.0f) continue;
+      own.total[n].low = fma(own.total[n].low, before, own.split[n].low * after);
+      own.total[n].high = fma(own.total[n].high, before, own.split[n].high * after);
+    }
+  }
+  PACELINE_UNROLL
+  for (int n = 0; n < kOwnQueries; ++n) {
+    const int i = first + n * step;
+    if (!adds || i >= queries.count) continue;
+    if (a.partial) {
+      float* const to = a.partial + ((static_cast<size_t>(queries.column(i)) * a.heads + queries.head(i)) * a.splits + own_split) * (cache.value_stride + 2);
+      to[d] = own.split[n].low;
+      to[d + 1] = own.split[n].high;
+      if (d == 0) {
+        to[cache.value_stride] = queries.split[2 * i];
+        to[cache.value_stride + 1] = queries.split[2 * i + 1];
+      }
+    } else {
+      float* const to = a.out + static_cast<size_t>(queries.column(i)) * a.out_stride + queries.head(i) * cache.head_size;
+      const float inverse = 1.0f / queries.merged[4 * i + 1];
+      if (d < cache.head_size) to[d] = own.total[n].low * inverse;
+      if (d + 1 < cache.head_size) to[d + 1] = own.total[n].high * inverse;
+    }
+  }
+}
+
+// The splits of a column's head, ascending.
+PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
+  const int column = static_cast<int>(block_y()), head = static_cast<int>(block_x()), stride = a.cache.value_stride;
+  if (column >= input.counts->columns) return;
+  const int position = input.columns[column].position, lowest = a.cache.window > 0 && position - a.cache.window + 1 > 0 ? position - a.cache.window + 1 : 0;
+  const float* const parts = a.partial + (static_cast<size_t>(column) * a.heads + head) * a.splits * (stride + 2);
+  float* const out = a.out + static_cast<size_t>(column) * a.out_stride + head * a.cache.head_size;
+  for (int d = static_cast<int>(thread_index()); d < a.cache.head_size; d += static_cast<int>(block_threads())) {
+    float peak = -__builtin_huge_valf(), sum = 0.0f, total = 0.0f;
+    for (int split = lowest / kSplit; split <= position / kSplit; ++split) {
+      const float* const part = parts + split * (stride + 2);
+      const Merge factors = merge(peak, sum, part[stride], part[stride + 1]);
+      total = fma(total, factors.before, part[d] * factors.after);
+    }
+    out[d] = total * (1.0f / sum);
+  }
+}
+
+template <int most>
+void launch_attention(const Attention& a, const StepInput& input, int most_items, Stream stream) {
+  const size_t value_bytes = cache_bytes(a.cache.value_type, static_cast<size_t>(kPage) * a.cache.value_stride);
+  const int stages = stages_for(value_bytes), group = a.heads / a.kv_heads;
+  const size_t shared = value_bytes * stages + Room<most>::floats(a.cache.head_size) * sizeof(float);
+  const Grid grid = {a.partial ? static_cast<unsigned>(a.splits) : 1u, static_cast<unsigned>(a.kv_heads * ((group + most - 1) / most)), static_cast<unsigned>(most_items)};
+  launch("attend", attend_item<most>, grid, kAttentionThreads, shared, stream, a, input, value_bytes, stages);
+}
+
+}  // namespace
+
+void attend(const Attention& a, const StepInput& input, int most_tokens, int most_columns, Stream stream) {
+  const int group = a.heads / a.kv_heads, together = queries_together(a.cache.head_size), queries = most_tokens * (group < together ? group : together);
+  if (queries <= 4) launch_attention<4>(a, input, most_columns, stream);
+  else if (queries <= 8) launch_attention<8>(a, input, most_columns, stream);
+  else launch_attention<16>(a, input, most_columns, stream);
+  if (a.partial)
+    launch("merge_splits", merge_splits, {static_cast<unsigned>(a.heads), static_cast<unsigned>(most_columns), 1}, 64, 0, stream, a, input);
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,63 @@
+// The cache read as float32, one type of it at a time, two neighbours to a thread. A quantized value is code * scale, exact in float32.
+#pragma once
+
+#include "../cpu/cache.h"
+#include "arithmetic.h"
+
+namespace paceline::cuda {
+
+struct Two {
+  float low, high;
+};
+
+// Values `at` and at + 1 (at even) of a run of floats of some type.
+template <CacheType type>
+PACELINE_DEVICE Two two_floats(const uint8_t* base, size_t at) {
+  if constexpr (type == CacheType::F32) {
+    const Word2 w = *reinterpret_cast<const Word2*>(base + 4 * at);
+    return {bits_to_float(w.v[0]), bits_to_float(w.v[1])};
+  } else {
+    const uint32_t w = *reinterpret_cast<const uint32_t*>(base + 2 * at);
+    const uint16_t low = static_cast<uint16_t>(w), high = static_cast<uint16_t>(w >> 16);
+    if constexpr (type == CacheType::F16) return {half_to_float(low), half_to_float(high)};
+    else return {brain_to_float(low), brain_to_float(high)};
+  }
+}
+
+PACELINE_DEVICE Two two_codes(const uint8_t* p) {
+  const uint16_t w = *reinterpret_cast<const uint16_t*>(p);
+  return {static_cast<float>(static_cast<int8_t>(w & 0xff)), static_cast<float>(static_cast<int8_t>(w >> 8))};
+}
+PACELINE_DEVICE Two two_nibbles(const uint8_t* p, int shift) {
+  const uint16_t w = *reinterpret_cast<const uint16_t*>(p);
+  return {static_cast<float>(static_cast<int>(w >> shift & 15) - 8), static_cast<float>(static_cast<int>(w >> (8 + shift) & 15) - 8)};
+}
+
+// Dimension d of keys `key` and key + 1 of a page.
+template <CacheType type>
+PACELINE_DEVICE Two two_keys(const uint8_t* k, int head_size, int d, int key) {
+  if constexpr (!is_quantized(type)) {
+    return two_floats<type>(k, static_cast<size_t>(d) * kPage + key);
+  } else {
+    const Two scale = two_floats<CacheType::F16>(k + code_bytes(type, static_cast<size_t>(kPage) * head_size), static_cast<size_t>(d / kCacheBlock) * kPage + key);
+    const Two code = type == CacheType::Q8_0 ? two_codes(k + d * kPage + key) : two_nibbles(k + d / 2 * kPage + key, d % 2 * 4);
+    return {code.low * scale.low, code.high * scale.high};
+  }
+}
+
+// Dimensions d and d + 1 (d even) of a key of a page.
+template <CacheType type>
+PACELINE_DEVICE Two two_values(const uint8_t* v, int stride, int key, int d) {
+  if constexpr (!is_quantized(type)) {
+    return two_floats<type>(v, static_cast<size_t>(key) * stride + d);
+  } else {
+    const uint16_t* const scales = reinterpret_cast<const uint16_t*>(v + code_bytes(type, static_cast<size_t>(kPage) * stride));
+    const float scale = half_to_float(scales[key * (stride / kCacheBlock) + d / kCacheBlock]);
+    const uint8_t* const row = v + code_bytes(type, static_cast<size_t>(key) * stride);
+    const int within = d % kCacheBlock;
+    const Two code = type == CacheType::Q8_0 ? two_codes(row + d) : two_nibbles(row + d / kCacheBlock * 16 + within % 16, within / 16 * 4);
+    return {code.low * scale, code.high * scale};
+  }
+}
+
+}  // namespace paceline::cuda

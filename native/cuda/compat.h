@@ -1,0 +1,168 @@
+// Everything that kernels know of the machine: the only place with PTX, intrinsics and launches. Compiled by nvcc it is a GPU's;
+// with PACELINE_EMULATE any C++ compiler makes of it a machine of fibers (native/emulate/device.h), with the same meaning.
+//
+// Rules that keep the two alike: every warp operation is met by all 32 lanes; all shared memory is dynamic and taken piece by
+// piece from SharedMemory, in the same order by every thread; no cooperative groups, no signals between blocks, no launches
+// inside kernels, no float atomics. The compiler never fuses (-fmad=false, -ffp-contract=off): where a product joins a sum in one
+// rounding, the code says fma.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if PACELINE_EMULATE
+#include "../emulate/device.h"
+#else
+
+#include <cuda_runtime.h>
+
+#include <stdexcept>
+#include <string>
+
+#define PACELINE_DEVICE __device__ __forceinline__
+#define PACELINE_KERNEL __global__ void
+#define PACELINE_TABLE static __device__ constexpr  // read by the lanes of a warp at different places
+#define PACELINE_UNROLL _Pragma("unroll")
+
+namespace paceline::cuda {
+
+using Stream = void*;  // a cudaStream_t, as a number from Python
+
+PACELINE_DEVICE unsigned thread_index() { return threadIdx.x; }
+PACELINE_DEVICE unsigned block_threads() { return blockDim.x; }
+PACELINE_DEVICE unsigned block_x() { return blockIdx.x; }
+PACELINE_DEVICE unsigned block_y() { return blockIdx.y; }
+PACELINE_DEVICE unsigned block_z() { return blockIdx.z; }
+PACELINE_DEVICE unsigned grid_x() { return gridDim.x; }
+
+PACELINE_DEVICE void sync_block() { __syncthreads(); }
+PACELINE_DEVICE void sync_warp() { __syncwarp(); }
+
+extern __shared__ unsigned char paceline_shared[];
+
+class SharedMemory {
+ public:
+  template <class T>
+  PACELINE_DEVICE T* take(size_t count) {
+    T* piece = reinterpret_cast<T*>(paceline_shared + used_);
+    used_ += (count * sizeof(T) + 15) / 16 * 16;
+    return piece;
+  }
+
+ private:
+  size_t used_ = 0;
+};
+
+template <class T>
+PACELINE_DEVICE T shuffle(T value, int source) { return __shfl_sync(0xffffffffu, value, source); }
+
+struct alignas(16) Word4 { uint32_t v[4]; };
+struct alignas(8) Word2 { uint32_t v[2]; };
+
+// What is read once and not again: it takes no place in L1.
+PACELINE_DEVICE Word4 load_once(const void* p) {
+  Word4 w;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w.v[0]), "=r"(w.v[1]), "=r"(w.v[2]), "=r"(w.v[3]) : "l"(p));
+  return w;
+}
+PACELINE_DEVICE Word2 load_once_8(const void* p) {
+  Word2 w;
+  asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(w.v[0]), "=r"(w.v[1]) : "l"(p));
+  return w;
+}
+PACELINE_DEVICE uint32_t load_once_4(const void* p) {
+  uint32_t w;
+  asm("ld.global.nc.u32 %0, [%1];" : "=r"(w) : "l"(p));
+  return w;
+}
+
+PACELINE_DEVICE uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+PACELINE_DEVICE void copy_async_16(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+}
+PACELINE_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int newest_left>
+PACELINE_DEVICE void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(newest_left) : "memory"); }
+
+PACELINE_DEVICE float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+PACELINE_DEVICE float square_root(float x) { return __fsqrt_rn(x); }
+PACELINE_DEVICE float magnitude(float x) { return fabsf(x); }
+PACELINE_DEVICE float bits_to_float(uint32_t bits) { return __uint_as_float(bits); }
+PACELINE_DEVICE uint32_t float_to_bits(float f) { return __float_as_uint(f); }
+PACELINE_DEVICE float half_to_float(uint16_t h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+PACELINE_DEVICE uint16_t float_to_half(float f) {
+  uint16_t h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+PACELINE_DEVICE float brain_to_float(uint16_t h) { return __uint_as_float(static_cast<uint32_t>(h) << 16); }
+PACELINE_DEVICE uint16_t float_to_brain(float f) {
+  uint16_t h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+
+// Byte i of the result is byte (selector >> 4i & 7) of {b, a}.
+PACELINE_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
+
+PACELINE_DEVICE int dot_product(uint32_t a, uint32_t b, int c) {  // unsigned bytes of a times signed bytes of b
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(c) : "r"(a), "r"(b), "r"(c));
+  return c;
+}
+
+// c [16][8] += a [16][32] unsigned bytes * b [32][8] signed bytes; fragments are those of the PTX manual.
+PACELINE_DEVICE void mma_bytes_32(int32_t c[4], const uint32_t a[4], const uint32_t b[2]) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+PACELINE_DEVICE void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b));
+}
+
+// c [16][8] += a [16][16] * b [16][8]
+PACELINE_DEVICE void mma_halves(float c[4], const uint32_t a[4], const uint32_t b[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+PACELINE_DEVICE void mma_brains(float c[4], const uint32_t a[4], const uint32_t b[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+PACELINE_DEVICE void load_matrices(uint32_t r[4], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(shared_row))
+               : "memory");
+}
+
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+inline void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+// 48 KiB of shared memory are everybody's; more has to be asked for, once for each kernel.
+constexpr size_t kFreeShared = 48 << 10;
+
+template <class... Parameters, class... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned threads, size_t shared_bytes, Stream stream, Arguments... arguments) {
+  if (shared_bytes > kFreeShared) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)), name);
+  kernel<<<dim3(grid.x, grid.y, grid.z), threads, shared_bytes, static_cast<cudaStream_t>(stream)>>>(arguments...);
+  check(cudaGetLastError(), name);
+}
+}  // namespace paceline::cuda
+
+#endif

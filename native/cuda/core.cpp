@@ -1,0 +1,180 @@
+// What of a step is the host's: loading, checking, the list of columns, what becomes of the logits.
+#include "core.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+
+#include "../cpu/repack.h"
+#include "layout.h"
+
+namespace paceline::cuda {
+namespace {
+
+constexpr size_t kPieceBytes = size_t{16} << 20;  // packed and sent at once
+
+int power_of_two(int n) { return n ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))) : 0; }
+
+// Heads that share a kv head take part in one item up to `queries_together`, and tokens fill it up (attention.h).
+int tokens_of_item(const Shape& shape) {
+  const int group = shape.heads / shape.kv_heads, together = shape.head_size <= 128 ? 16 : shape.head_size <= 256 ? 8 : 4;
+  return std::max(1, together / group);
+}
+
+}  // namespace
+
+// Tiles as the CPU has them, packed for the device and sent piece by piece.
+class DeviceCore::PackStore final : public Store {
+ public:
+  explicit PackStore(DeviceCore& core) : core_(core) {}
+
+  const uint8_t* matrix(const Matrix& m, const Source& source) override {
+    const size_t row_tile = device_row_tile_bytes(m.format, m.blocks);
+    uint8_t* const place = core_.allocate(row_tile * m.tiles);
+    core_.loaded_bytes_ += row_tile * m.tiles;
+    const int piece = static_cast<int>(kPieceBytes / row_tile) + 1;
+    std::vector<uint8_t> packed(row_tile * std::min(piece, m.tiles));
+    for (int first = 0; first < m.tiles; first += piece) {
+      const int end = std::min(first + piece, m.tiles);
+#pragma omp parallel
+      {
+        std::vector<uint8_t> tiles(m.row_tile_bytes());
+#pragma omp for schedule(static)
+        for (int t = first; t < end; ++t) {
+          repack_row_tile(m, source.data, t, tiles.data());
+          pack_row_tile(m.format, m.blocks, tiles.data(), packed.data() + (t - first) * row_tile);
+        }
+      }
+      core_.memory_.upload(place + first * row_tile, packed.data(), (end - first) * row_tile);
+      const size_t read = source_row_bytes(m.format, m.columns) * kTileRows, begin = first * read;
+      if (source.mapped && begin < source.size) forget(source.data + begin, std::min(end * read, source.size) - begin);
+    }
+    return place;
+  }
+
+  const float* vector(const float* values, size_t count) override {
+    std::vector<float> padded(count + kBlock);
+    std::copy(values, values + count, padded.begin());
+    return core_.upload_table(padded);
+  }
+
+ private:
+  DeviceCore& core_;
+};
+
+uint8_t* DeviceCore::allocate(size_t bytes) {
+  places_.push_back(memory_.allocate(bytes));
+  return places_.back();
+}
+
+float* DeviceCore::upload_table(const std::vector<float>& table) {
+  if (table.empty()) return nullptr;
+  uint8_t* const place = allocate(table.size() * sizeof(float));
+  memory_.upload(place, table.data(), table.size() * sizeof(float));
+  return reinterpret_cast<float*>(place);
+}
+
+void DeviceCore::load(const Source& source) {
+  PackStore store(*this);
+  weights_.load(source, store);
+}
+
+Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
+  weights_.check_loaded();
+  check_rows(shape(), options_.pages, slots_, rows);
+  Counts counts{};
+  Sizes sizes;
+  size_t pages = 0;
+  int longest = 0, most_tokens = 1;
+  for (const Row& row : rows) {
+    const int count = static_cast<int>(row.tokens.size());
+    counts.columns += count;
+    counts.outputs += row.outputs;
+    longest = std::max(longest, row.position + count);
+    most_tokens = std::max(most_tokens, count);
+    pages += (row.position + count + kPage - 1) / kPage;
+  }
+  if (counts.columns == 0) throw std::invalid_argument("a step without rows");
+  sizes.columns = power_of_two(counts.columns);
+  sizes.outputs = power_of_two(counts.outputs);
+  sizes.splits = power_of_two((longest + kSplit - 1) / kSplit);
+  sizes.tokens = most_tokens == 1 ? 1 : tokens_of_item(shape());
+  const InputLayout layout{sizes.columns};
+  input_.assign(layout.page_begin() + pages * sizeof(int), 0);
+  Column* column = reinterpret_cast<Column*>(input_.data() + layout.column_begin());
+  Item* item = reinterpret_cast<Item*>(input_.data() + layout.item_begin());
+  int* output = reinterpret_cast<int*>(input_.data() + layout.output_begin());
+  int* page = reinterpret_cast<int*>(input_.data() + layout.page_begin());
+  int first_column = 0, table = 0;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const Row& row = rows[r];
+    const int count = static_cast<int>(row.tokens.size()), own_pages = (row.position + count + kPage - 1) / kPage;
+    for (int i = 0; i < count; ++i) *column++ = {row.tokens[i], row.position + i, table, static_cast<int>(r)};
+    for (int i = 0; i < count; i += sizes.tokens, ++counts.items) *item++ = {first_column + i, std::min(sizes.tokens, count - i), table, row.position + i};
+    for (int i = count - row.outputs; i < count; ++i) *output++ = first_column + i;
+    std::copy(row.table, row.table + own_pages, page + table);
+    table += own_pages;
+    first_column += count;
+    std::copy(row.tokens.begin(), row.tokens.end(), slots_[row.slot].ids.begin() + row.position);
+  }
+  std::memcpy(input_.data(), &counts, sizeof counts);
+  reserve(sizes);
+  for (const Row& row : rows) slots_[row.slot].reached = row.position + static_cast<int>(row.tokens.size());
+  return sizes;
+}
+
+bool DeviceCore::needs_logits(const std::vector<Row>& rows, bool keep_logits) const {
+  return keep_logits || std::any_of(rows.begin(), rows.end(), [](const Row& row) {
+    return row.outputs && (row.sampling.temperature > 0.0f || row.sampling.changes() || row.sampling.logprobs > 0);
+  });
+}
+
+StepResult DeviceCore::finish(const std::vector<Row>& rows, const int32_t* tokens, float* logits) {
+  const Kernels& kernels = choose_kernels("auto");
+  const size_t stride = logits_stride(), vocab = shape().vocab;
+  size_t outputs = 0, o = 0;
+  for (const Row& row : rows) outputs += row.outputs;
+  tokens_.assign(tokens, tokens + outputs);
+  if (likeliest_.size() < outputs) likeliest_.resize(outputs);
+  for (const Row& row : rows) {
+    const Sampling& sampling = row.sampling;
+    const int end = row.position + static_cast<int>(row.tokens.size());
+    for (int i = 0; i < row.outputs; ++i, ++o) {
+      if (!logits || (sampling.temperature <= 0.0f && !sampling.changes() && sampling.logprobs <= 0)) continue;
+      float* own = logits + o * stride;
+      sampler_.reserve(static_cast<int>(vocab));
+      if (sampling.logprobs > 0) sampler_.describe(kernels, own, static_cast<int>(vocab), sampling.logprobs, likeliest_[o]);
+      if (sampling.changes()) {
+        changed_.assign(own, own + stride);
+        own = changed_.data();  // the copy is what changes
+      }
+      tokens_[o] = sampler_.sample(kernels, sampling, own, static_cast<int>(vocab), slots_[row.slot].ids.data(), end - row.outputs + i + 1, row.prompt_tokens);
+      if (sampling.logprobs > 0) likeliest_[o].chosen = logits[o * stride + tokens_[o]];
+    }
+  }
+  StepResult result;
+  result.tokens = tokens_;
+  result.logits = logits;
+  result.likeliest = likeliest_.data();
+  return result;
+}
+
+void DeviceCore::commit(int slot, int position) {
+  check_commit(slots_, slot, position);
+  slots_[slot].position = slots_[slot].reached = position;
+}
+
+void DeviceCore::seat(int slot, const std::vector<int32_t>& ids) {
+  check_slot(slots_, slot);
+  check_ids(shape(), ids);
+  std::copy(ids.begin(), ids.end(), slots_[slot].ids.begin());
+  slots_[slot].position = slots_[slot].reached = static_cast<int>(ids.size());
+}
+
+uint8_t* DeviceCore::page(int index) const {
+  check_page(index, options_.pages);
+  return pool_ + page_bytes() * index;
+}
+
+}  // namespace paceline::cuda

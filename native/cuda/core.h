@@ -1,0 +1,103 @@
+// The CUDA core: the ragged step of native/cpu/core.h on a device. Weights, slots and rows are those of the CPU core; this adds where
+// things lie on the device and in which order kernels run. Host code: no kernel is seen from here.
+//
+// A step: prepare(rows) checks them and fills one buffer with what the kernels need to know; the caller copies it to input_place();
+// enqueue(sizes) launches the kernels, or replays a graph captured from it; finish() makes of what came back what was asked for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../cpu/core.h"
+#include "step_input.h"
+
+namespace paceline::cuda {
+
+using Stream = void*;
+
+// Device memory, which is the caller's: Python's, through CuPy or the emulator.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual uint8_t* allocate(size_t bytes) = 0;  // aligned to 256; throws
+  virtual void release(uint8_t* place) = 0;
+  virtual void upload(uint8_t* to, const void* from, size_t bytes) = 0;
+};
+
+struct DeviceOptions {
+  int slots = 1, pages = 1;
+  CacheType key_type = CacheType::F16, value_type = CacheType::F16;
+};
+
+// What a sequence of launches is for: powers of two that a step's own numbers fit in. Steps of the same sizes share a graph.
+struct Sizes {
+  int columns = 0;  // tokens of all rows
+  int outputs = 0;
+  int splits = 0;   // of the longest history
+  int tokens = 0;   // of a row that attend together
+  bool operator==(const Sizes&) const = default;
+};
+
+class DeviceCore {
+ public:
+  // Throws std::invalid_argument, also for a model with layers that have no kernels yet.
+  DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory);
+  ~DeviceCore();
+
+  void load(const Source& source);
+
+  // Throws std::invalid_argument, and then nothing has changed. Makes room for the step: generation() changes when what was
+  // captured before points to memory that is no more.
+  Sizes prepare(const std::vector<Row>& rows);
+  const std::vector<uint8_t>& input() const { return input_; }
+  uint8_t* input_place() const { return input_place_; }
+  int generation() const { return generation_; }
+
+  void enqueue(const Sizes& sizes, Stream stream);
+  uint64_t weight_bytes(const Sizes& sizes) const;  // that enqueue reads and unpacks
+
+  const uint8_t* tokens_place() const;  // int32 [outputs]: the largest logits' ids
+  const uint8_t* logits_place() const;  // float [outputs][logits_stride()]
+  size_t logits_stride() const { return weights_.logits_stride(); }
+  // Whether some row wants more than the largest logit's id. Then finish() needs the logits.
+  bool needs_logits(const std::vector<Row>& rows, bool keep_logits) const;
+  // tokens and logits as they came from the device; logits may be changed where bias and penalties apply.
+  StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, float* logits);
+
+  void commit(int slot, int position);
+  void seat(int slot, const std::vector<int32_t>& ids);
+  uint8_t* page(int index) const;  // throws std::invalid_argument
+  size_t page_bytes() const { return cache_.page_bytes(); }
+  const Shape& shape() const { return weights_.shape; }
+  uint64_t loaded_bytes() const { return loaded_bytes_; }
+
+ private:
+  struct Work;
+  class PackStore;
+
+  void reserve(const Sizes& sizes);
+  void run_layer(const Layer& layer, const Sizes& sizes, Stream stream);
+  float* upload_table(const std::vector<float>& table);
+  uint8_t* allocate(size_t bytes);
+
+  const DeviceOptions options_;
+  const CacheLayout cache_;
+  Memory& memory_;
+  Weights weights_;
+  std::vector<uint8_t*> places_;  // all memory but the work's
+  uint64_t loaded_bytes_ = 0;
+  float *cosine_ = nullptr, *sine_ = nullptr, *local_cosine_ = nullptr, *local_sine_ = nullptr;
+  uint8_t *pool_ = nullptr, *input_place_ = nullptr;
+  std::vector<uint8_t> input_;
+  std::vector<Slot> slots_;
+  std::unique_ptr<Work> work_;
+  int generation_ = 0;
+  Sampler sampler_;
+  std::vector<int32_t> tokens_;
+  std::vector<Likeliest> likeliest_;
+  std::vector<float> changed_;
+};
+
+}  // namespace paceline::cuda

@@ -1,0 +1,73 @@
+// Rows of the embedding. A block takes a column; its warps take units, of which they unpack one row.
+#include "operations.h"
+#include "unit.h"
+
+namespace paceline::cuda {
+namespace {
+
+constexpr unsigned kThreads = 128;
+
+template <Format f>
+PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, float scale, StepInput input, float* x, int stride) {
+  const int column = static_cast<int>(block_x());
+  if (column >= input.counts->columns) return;
+  const int row = input.columns[column].token, within = row % kTileRows;
+  const uint8_t* const weights = embedding.weights + row / kTileRows * device_row_tile_bytes(f, blocks);
+  float* const out = x + static_cast<size_t>(column) * stride;
+  const int lane = static_cast<int>(lane_index()), t = lane % 4;
+  for (int first = static_cast<int>(warp_index()) * unit_tiles(f); first < blocks; first += static_cast<int>(kThreads) / kWarp * unit_tiles(f)) {
+    Unit<f> unit;
+    unit.load(weights + first / unit_tiles(f) * device_unit_bytes(f));
+    PACELINE_UNROLL
+    for (int k = 0; k < unit_tiles(f); ++k) {
+      uint32_t a[4];
+      unit.codes(k, a);
+      PACELINE_UNROLL
+      for (int w = 0; w < 4; ++w) {
+        if (lane / 4 != within % 8 || w % 2 != within / 8) continue;
+        const int half = layout(f).scales == 2 ? w / 2 : 0;
+        for (int i = 0; i < 4; ++i) {
+          const int at = (first + k) * kBlock + 16 * (w / 2) + 4 * t + i;
+          float weight = unit.scale(k, half, w % 2) * static_cast<float>(static_cast<int>(a[w] >> 8 * i & 0xff) - layout(f).bias);
+          if constexpr (has_header(f) && layout(f).minimum) weight = weight - unit.below(k, half, w % 2);
+          else if constexpr (layout(f).minimum) weight = weight + unit.minimum(k, half, w % 2);
+          if (at < width) out[at] = weight * embedding.scale * scale;
+        }
+      }
+    }
+  }
+}
+
+template <Format f>
+PACELINE_KERNEL embed_floats(ProductItem embedding, int blocks, int width, float scale, StepInput input, float* x, int stride) {
+  constexpr int kInputs = 16 / layout(f).file_bytes;
+  const int column = static_cast<int>(block_x());
+  if (column >= input.counts->columns) return;
+  const int row = input.columns[column].token;
+  const uint8_t* const weights = embedding.weights + row / kTileRows * device_row_tile_bytes(f, blocks);
+  for (int i = static_cast<int>(thread_index()); i < width; i += static_cast<int>(kThreads)) {
+    const uint8_t* from = weights + (static_cast<size_t>(i / kInputs) * kTileRows + row % kTileRows) * 16 + i % kInputs * layout(f).file_bytes;
+    float weight;
+    if constexpr (f == Format::F32) weight = *reinterpret_cast<const float*>(from);
+    else if constexpr (f == Format::F16) weight = half_to_float(*reinterpret_cast<const uint16_t*>(from));
+    else weight = brain_to_float(*reinterpret_cast<const uint16_t*>(from));
+    x[static_cast<size_t>(column) * stride + i] = weight * embedding.scale * scale;
+  }
+}
+
+}  // namespace
+
+void embed(Format format, const ProductItem& embedding, int blocks, int width, float scale, const StepInput& input, float* x, int stride, int most, Stream stream) {
+  const Grid grid = {static_cast<unsigned>(most), 1, 1};
+  switch (format) {
+#define FLOATS(name) case Format::name: return launch("embed", embed_floats<Format::name>, grid, kThreads, 0, stream, embedding, blocks, width, scale, input, x, stride);
+    FLOATS(F32) FLOATS(F16) FLOATS(BF16)
+#undef FLOATS
+#define INTEGERS(name) case Format::name: return launch("embed", embed_integers<Format::name>, grid, kThreads, 0, stream, embedding, blocks, width, scale, input, x, stride);
+    INTEGERS(Q8_0) INTEGERS(Q5_1) INTEGERS(Q5_0) INTEGERS(Q4_1) INTEGERS(Q4_0) INTEGERS(IQ4_NL) INTEGERS(MXFP4) INTEGERS(NVFP4)
+    INTEGERS(Q6_K) INTEGERS(Q5_K) INTEGERS(Q4_K) INTEGERS(IQ4_XS) INTEGERS(Q3_K) INTEGERS(Q2_K) INTEGERS(IQ2_XXS)
+#undef INTEGERS
+  }
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,46 @@
+// Gates, element by element, and what becomes of them as activations. A warp takes a block of 32 inputs.
+#include "operations.h"
+
+namespace paceline::cuda {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / kWarp;
+
+PACELINE_KERNEL quantize_column(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, Activations out) {
+  const int column = static_cast<int>(block_y()), block = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
+  if (column >= *count || block >= out.blocks) return;
+  const int i = block * kBlock + static_cast<int>(lane_index());
+  float y = i < size ? x[static_cast<size_t>(column) * stride + i] : 0.0f;
+  if (gates && i < size) y = y * sigmoid(gates[static_cast<size_t>(column) * gate_stride + i]);
+  store_block(out, column, block, y);
+}
+
+// gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
+PACELINE_DEVICE float gelu_slope(float x) { return x * fma(x * x, 0.0713548163f, 1.59576912f); }
+
+PACELINE_KERNEL gate_column(const float* gates, const float* up, int stride, int size, bool gelu, const int* count, Activations out) {
+  const int column = static_cast<int>(block_y()), block = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
+  if (column >= *count || block >= out.blocks) return;
+  const int i = block * kBlock + static_cast<int>(lane_index());
+  float y = 0.0f;
+  if (i < size) {
+    const size_t place = static_cast<size_t>(column) * stride + i;
+    const float g = gates[place];
+    y = g / (1.0f + exponential(0.0f - (gelu ? gelu_slope(g) : g))) * up[place];
+  }
+  store_block(out, column, block, y);
+}
+
+Grid grid_of(int blocks, int most) { return {static_cast<unsigned>((blocks + kWarps - 1) / kWarps), static_cast<unsigned>(most), 1}; }
+
+}  // namespace
+
+void quantize(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, const Activations& out, int most, Stream stream) {
+  launch("quantize", quantize_column, grid_of(out.blocks, most), kThreads, 0, stream, x, stride, size, gates, gate_stride, count, out);
+}
+
+void gate(const float* gates, const float* up, int stride, int size, bool gelu, const int* count, const Activations& out, int most, Stream stream) {
+  launch("gate", gate_column, grid_of(out.blocks, most), kThreads, 0, stream, gates, up, stride, size, gelu, count, out);
+}
+
+}  // namespace paceline::cuda

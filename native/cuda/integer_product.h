@@ -1,0 +1,107 @@
+// Integer weights by mma m16n8k32, or two m16n8k16 where a row has two scales. In a block of 32 the sum is an exact integer:
+//   acc = fma(float(isum), d_w * d_a, acc); acc = fma(m_w, d_a * sum(a), acc) for formats with minimums
+// Codes are unsigned and biased. The mma begins at -bias * sum(a), and at 1.5 * 2^23 besides, so that what it ends with is, read as
+// a float, 12582912 + isum: one subtraction gives float(isum), where a conversion would take four times as long.
+#pragma once
+
+#include "product.h"
+#include "unit.h"
+
+namespace paceline::cuda {
+
+constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f; |isum| stays below 2^22
+
+PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cast<uint32_t>(biased)) - 12582912.0f; }
+
+template <Format f, int n>
+PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes, const ColumnBlock* about, size_t group_stride, int block, int columns, float (&acc)[n][4]) {
+  const int lane = static_cast<int>(lane_index()), g = lane / 4, t = lane % 4;
+  constexpr int kScales = layout(f).scales;
+  uint32_t a[4];
+  unit.codes(k, a);
+  float scale[kScales][2], minimum[kScales][2];
+  for (int half = 0; half < kScales; ++half)
+    for (int upper = 0; upper < 2; ++upper) {
+      scale[half][upper] = unit.scale(k, half, upper);
+      minimum[half][upper] = unit.minimum(k, half, upper);
+    }
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i) {
+    if (kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
+    const size_t place = (i * group_stride + block) * kColumns;
+    uint32_t b[2] = {0, 0};
+    if (kColumns * i + g < columns) {
+      const Word2 words = *reinterpret_cast<const Word2*>(codes + ((place + g) * 4 + t) * 2);
+      b[0] = words.v[0];
+      b[1] = words.v[1];
+    }
+    const ColumnBlock left = about[place + 2 * t], right = about[place + 2 * t + 1];
+    PACELINE_UNROLL
+    for (int half = 0; half < kScales; ++half) {
+      const int32_t left_sum = kScales == 1 ? left.sum : half == 0 ? left.low_sum : left.sum - left.low_sum;
+      const int32_t right_sum = kScales == 1 ? right.sum : half == 0 ? right.low_sum : right.sum - right.low_sum;
+      const int32_t begin_left = kMagic - layout(f).bias * left_sum, begin_right = kMagic - layout(f).bias * right_sum;
+      int32_t c[4] = {begin_left, begin_right, begin_left, begin_right};
+      if constexpr (kScales == 1) mma_bytes_32(c, a, b);
+      else mma_bytes_16(c, a + 2 * half, b[half]);
+      PACELINE_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const ColumnBlock& column = j % 2 ? right : left;
+        acc[i][j] = fma(float_of(c[j]), scale[half][j / 2] * column.scale, acc[i][j]);
+        if constexpr (layout(f).minimum) {
+          const float scaled_sum = kScales == 1 ? column.scaled_sum : column.scale * static_cast<float>(j % 2 ? right_sum : left_sum);
+          acc[i][j] = fma(minimum[half][j / 2], scaled_sum, acc[i][j]);
+        }
+      }
+    }
+  }
+}
+
+template <Format f, int n>
+PACELINE_KERNEL integer_product(Product product, int kept) {
+  const int first_column = static_cast<int>(block_y()) * kColumns * n, columns = *product.columns;
+  if (first_column >= columns) return;
+  const OwnTile own = own_tile(product);
+  const uint8_t* const weights = own.item.weights + own.tile * device_row_tile_bytes(f, product.blocks);
+  const size_t group_stride = product.input.blocks, first_group = static_cast<size_t>(first_column / kColumns) * group_stride;
+  const uint32_t* const codes = product.input.codes + first_group * kColumns * 8;
+  const ColumnBlock* const about = product.input.about + first_group * kColumns;
+  add_segments<kColumns * n>(product, own, first_column, columns, kept, [&](int first, int end, float* sums) {
+    float acc[n][4];
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
+    Unit<f> unit, next;
+    const uint8_t* place = weights + first / unit_tiles(f) * device_unit_bytes(f);
+    unit.load(place);
+    for (int b = first; b < end; b += unit_tiles(f)) {
+      place += device_unit_bytes(f);
+      if (b + unit_tiles(f) < end) next.load(place);
+      PACELINE_UNROLL
+      for (int k = 0; k < unit_tiles(f); ++k)
+        if (b + k < end) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, columns - first_column, acc);
+      unit = next;
+    }
+    const int g = static_cast<int>(lane_index()) / 4, t = static_cast<int>(lane_index()) % 4;
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < 4; ++j) sums[(kColumns * i + 2 * t + j % 2) * kTileRows + g + 8 * (j / 2)] = acc[i][j];
+  });
+}
+
+template <Format f, int n>
+void launch_integer_product(const Product& product, int most_columns, Stream stream) {
+  const int kept = segments_kept(product.blocks, kColumns * n);
+  launch("integer_product", integer_product<f, n>, product_grid(product, most_columns, kColumns * n), kProductWarps * kWarp,
+         static_cast<size_t>(kept) * kTileRows * kColumns * n * sizeof(float), stream, product, kept);
+}
+
+// Eight columns, sixteen, or tiles of 64 for more: the weights of a row tile are unpacked once for all of a block's.
+template <Format f>
+void integer_product_of(const Product& product, int most_columns, Stream stream) {
+  if (most_columns <= 8) launch_integer_product<f, 1>(product, most_columns, stream);
+  else if (most_columns <= 16) launch_integer_product<f, 2>(product, most_columns, stream);
+  else launch_integer_product<f, 8>(product, most_columns, stream);
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,52 @@
+// How integer weights lie on the device: units of 4 or 8 tiles (tile.h: 16 outputs x 32 inputs), in the order of the registers of
+// an mma m16n8k32 with the weights as its 16 rows. A lane's part of a plane is 16 bytes for every 8 / bits tiles:
+//
+//   plane of b bits   [tiles * b / 8][32 lanes][4 words]; word w of lane 4g + t has inputs 16 * (w / 2) + 4t .. + 3 of row
+//                     g + 8 * (w % 2); its bytes are the inputs, and bits b*k .. of a byte belong to tile k of the 8 / b
+//   grid (IQ2_XXS)    in place of the low plane: [16 rows][8 tiles][4] patterns
+//   scales            [16 rows][bytes of all tiles], then the minimums likewise
+//   header            [16 rows] of half d, or half d and half m, where eight tiles share one
+//
+// A unit takes as many bytes as its tiles do on the CPU. A row tile is padded with zeros to whole units.
+//
+// Float weights: tiles of [32 / n inputs][16 rows][n inputs], n as many as 16 bytes hold.
+#pragma once
+
+#include "../cpu/tile.h"
+
+namespace paceline::cuda {
+
+constexpr int unit_tiles(Format f) {
+  if (is_float(f)) return 1;
+  return layout(f).unit == 8 || layout(f).high_bits == 1 ? 8 : 4;
+}
+constexpr bool has_grid(Format f) { return f == Format::IQ2_XXS; }
+constexpr bool has_header(Format f) { return layout(f).header_bytes > 0; }
+
+// Bytes of one row in a unit.
+constexpr int scale_bytes(Format f) {
+  if (f == Format::IQ2_XXS) return 4;  // nibbles
+  if (has_header(f) || is_float4(f)) return unit_tiles(f) * layout(f).scales;
+  return 2 * unit_tiles(f);            // halves
+}
+constexpr int minimum_bytes(Format f) {
+  if (!layout(f).minimum || f == Format::Q2_K) return 0;  // Q2_K has them in the upper nibbles of the scales
+  return has_header(f) ? unit_tiles(f) : 2 * unit_tiles(f);
+}
+constexpr int header_bytes(Format f) { return layout(f).header_bytes / kTileRows; }
+
+constexpr size_t low_bytes(Format f) { return static_cast<size_t>(unit_tiles(f)) * 64 * layout(f).low_bits; }
+constexpr size_t high_begin(Format f) { return low_bytes(f); }
+constexpr size_t scales_begin(Format f) { return low_bytes(f) + static_cast<size_t>(unit_tiles(f)) * 64 * layout(f).high_bits; }
+constexpr size_t minimums_begin(Format f) { return scales_begin(f) + static_cast<size_t>(kTileRows) * scale_bytes(f); }
+constexpr size_t header_begin(Format f) { return minimums_begin(f) + static_cast<size_t>(kTileRows) * minimum_bytes(f); }
+constexpr size_t device_unit_bytes(Format f) {
+  return is_float(f) ? tile_bytes(f) : header_begin(f) + static_cast<size_t>(kTileRows) * header_bytes(f);
+}
+constexpr size_t device_units(Format f, int blocks) { return static_cast<size_t>((blocks + unit_tiles(f) - 1) / unit_tiles(f)); }
+constexpr size_t device_row_tile_bytes(Format f, int blocks) { return device_units(f, blocks) * device_unit_bytes(f); }
+
+// Host: a row tile as the CPU has it into one as the device has it.
+void pack_row_tile(Format f, int blocks, const uint8_t* tiles, uint8_t* out);
+
+}  // namespace paceline::cuda

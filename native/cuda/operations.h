@@ -1,0 +1,80 @@
+// The operations of a step, each with its kernel in a file of its own. All are asynchronous, in the order of their stream; `most` is
+// how many columns or outputs the grid is for, `input.counts` on the device says how many there are.
+#pragma once
+
+#include "../cpu/cache.h"
+#include "activations.h"
+#include "product.h"
+#include "step_input.h"
+
+namespace paceline::cuda {
+
+// embed.cu: rows of the embedding times `scale` -> x [columns][stride]
+void embed(Format format, const ProductItem& embedding, int blocks, int width, float scale, const StepInput& input, float* x, int stride, int most, Stream stream);
+
+// norm.cu: x / rms(x) * weight, as activations. from: which columns of x, those of outputs or null for all.
+struct Norm {
+  const float* x;        // [columns][stride]
+  int stride, size;
+  const float* weight;   // [size]
+  float epsilon;
+  const int* count;      // columns of the output, on the device
+  const int* from;       // [count], or null
+  Activations out;
+};
+void rms_norm(const Norm& norm, int most, Stream stream);
+// sum [columns][stride] += branch / rms(branch) * weight
+void add_norm(const Norm& branch, float* sum, int most, Stream stream);
+
+// place.cu: biases, norms and rotation of queries and keys; keys and values into the cache.
+struct Place {
+  const float* mixed;              // [columns][stride]: queries (each followed by its gate where there are gates), keys, values
+  int stride, key_offset, value_offset;
+  float* queries;                  // [columns][heads * head_size], turned and scaled
+  float* gates;                    // [columns][heads * head_size] where attention is gated, or null
+  const float *q_bias, *k_bias, *v_bias;  // or null
+  const float *q_norm, *k_norm;           // or null
+  float epsilon, query_scale;
+  const float *cosine, *sine;      // [positions][rope_size / 2]
+  int heads, kv_heads, head_size, rope_size;
+  bool pairs;
+  CacheView cache;                 // of kv head 0; the next is head_stride bytes on
+  size_t head_stride;
+};
+void place_keys(const Place& place, const StepInput& input, int most, Stream stream);
+
+// attention.cu
+struct Attention {
+  const float* queries;            // [columns][heads * head_size]
+  int heads, kv_heads;
+  CacheView cache;                 // of kv head 0; the next is head_stride bytes on
+  size_t head_stride;
+  int splits;                      // of 512 positions, that the grid is for
+  float* partial;                  // [columns][heads][splits][value_stride + 2]: a split's sums, its peak, its weight; null: no merge
+  float* out;                      // [columns][out_stride]
+  int out_stride;
+};
+// most_tokens: of an item, at most tokens_together()
+void attend(const Attention& attention, const StepInput& input, int most_tokens, int most_columns, Stream stream);
+// Queries that share a block's keys: heads of a group times tokens of a row.
+constexpr int queries_together(int head_size) { return head_size <= 128 ? 16 : head_size <= 256 ? 8 : 4; }
+constexpr int tokens_together(int head_size, int group) { return group >= queries_together(head_size) ? 1 : queries_together(head_size) / group; }
+constexpr int kMostHeadSize = 512;
+
+// gate.cu
+// x [columns][stride], times sigmoid(gates) where there are gates -> activations of `size` inputs
+void quantize(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, const Activations& out, int most, Stream stream);
+// silu(gate) * up, or gelu: [columns][stride] each -> activations of `size` inputs
+void gate(const float* gate, const float* up, int stride, int size, bool gelu, const int* count, const Activations& out, int most, Stream stream);
+
+// vocabulary.cu
+void soft_cap(float cap, float* logits, int stride, int size, const int* count, int most, Stream stream);
+// The largest of logits [count][stride], ties to the lower id -> tokens [count]. parts: room for kVocabularyParts pairs each.
+constexpr int kVocabularyParts = 32;
+struct Largest {
+  float value;
+  int id;
+};
+void choose_largest(const float* logits, int stride, int size, const int* count, Largest* parts, int* tokens, int most, Stream stream);
+
+}  // namespace paceline::cuda

@@ -1,0 +1,91 @@
+#include <cstring>
+
+#include "layout.h"
+
+namespace paceline::cuda {
+namespace {
+
+// Inputs 4j .. 4j + 3 of row r of a tile's plane, a byte each (tile.h).
+uint32_t plane_word(const uint8_t* plane, int bits, int j, int r) {
+  uint32_t word;
+  switch (bits) {
+    case 8: std::memcpy(&word, plane + 64 * j + 4 * r, 4); return word;
+    case 4: std::memcpy(&word, plane + 64 * (j % 4) + 4 * r, 4); return word >> 4 * (j / 4) & 0x0f0f0f0fu;
+    case 2: std::memcpy(&word, plane + 64 * (j / 4) + 4 * r, 4); return word >> 2 * (j % 4) & 0x03030303u;
+    default: {
+      const uint32_t four = plane[8 * j + r / 2] >> 4 * (r % 2) & 15u;
+      return (four & 1) | (four & 2) << 7 | (four & 4) << 14 | (four & 8) << 21;
+    }
+  }
+}
+
+// Tile k's plane into the unit's.
+void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane) {
+  const int together = 8 / bits;
+  for (int r = 0; r < kTileRows; ++r)
+    for (int j = 0; j < 8; ++j) {
+      const int lane = 4 * (r % 8) + j % 4, w = r / 8 + 2 * (j / 4);
+      uint8_t* at = out + (static_cast<size_t>(k / together) * 32 + lane) * 16 + 4 * w;
+      uint32_t word;
+      std::memcpy(&word, at, 4);
+      word |= plane_word(plane, bits, j, r) << bits * (k % together);
+      std::memcpy(at, &word, 4);
+    }
+}
+
+void put_scales(Format f, uint8_t* unit, int k, const uint8_t* tile) {
+  const Layout shape = layout(f);
+  const uint8_t* from = tile + scale_offset(f);
+  uint8_t* scales = unit + scales_begin(f);
+  uint8_t* minimums = unit + minimums_begin(f);
+  const int row_bytes = scale_bytes(f);
+  for (int r = 0; r < kTileRows; ++r) {
+    if (f == Format::IQ2_XXS) {
+      const int nibble = r < 8 ? from[r] & 15 : from[r - 8] >> 4;
+      scales[r * row_bytes + k / 2] |= static_cast<uint8_t>(nibble << 4 * (k % 2));
+    } else if (has_header(f) || is_float4(f)) {
+      for (int h = 0; h < shape.scales; ++h) scales[r * row_bytes + k * shape.scales + h] = from[kTileRows * h + r];
+      if (minimum_bytes(f)) minimums[r * minimum_bytes(f) + k] = from[kTileRows + r];
+    } else {
+      std::memcpy(scales + r * row_bytes + 2 * k, from + 2 * r, 2);
+      if (shape.minimum) std::memcpy(minimums + r * minimum_bytes(f) + 2 * k, from + 2 * kTileRows + 2 * r, 2);
+    }
+  }
+}
+
+void put_floats(Format f, const uint8_t* tile, uint8_t* out) {
+  const int size = layout(f).file_bytes, together = 16 / size;
+  for (int i = 0; i < kBlock; ++i)
+    for (int r = 0; r < kTileRows; ++r)
+      std::memcpy(out + ((static_cast<size_t>(i / together) * kTileRows + r) * together + i % together) * size, tile + (static_cast<size_t>(i) * kTileRows + r) * size, size);
+}
+
+}  // namespace
+
+void pack_row_tile(Format f, int blocks, const uint8_t* tiles, uint8_t* out) {
+  std::memset(out, 0, device_row_tile_bytes(f, blocks));
+  const Layout shape = layout(f);
+  for (int b = 0; b < blocks; ++b) {
+    const uint8_t* header = tiles + unit_offset(f, b);
+    const uint8_t* tile = header + tile_offset(f, b);
+    uint8_t* unit = out + b / unit_tiles(f) * device_unit_bytes(f);
+    const int k = b % unit_tiles(f);
+    if (is_float(f)) {
+      put_floats(f, tile, unit);
+      continue;
+    }
+    if (has_grid(f)) {
+      for (int r = 0; r < kTileRows; ++r) std::memcpy(unit + (r * unit_tiles(f) + k) * 4, tile + 4 * r, 4);
+    } else {
+      put_plane(unit, shape.low_bits, k, tile);
+    }
+    if (shape.high_bits) put_plane(unit + high_begin(f), shape.high_bits, k, tile + high_offset(f));
+    put_scales(f, unit, k, tile);
+    if (has_header(f) && k == 0)
+      for (int r = 0; r < kTileRows; ++r)
+        for (int part = 0; part < header_bytes(f) / 2; ++part)
+          std::memcpy(unit + header_begin(f) + r * header_bytes(f) + 2 * part, header + 2 * kTileRows * part + 2 * r, 2);
+  }
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,67 @@
+// Queries, keys and values of a token, head by head: bias, norm, rotation, and keys and values into their page. A warp takes a head.
+#include "cache_write.h"
+#include "operations.h"
+
+namespace paceline::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+
+PACELINE_KERNEL place_heads(Place p, StepInput input) {
+  const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
+  const int unit = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
+  if (column >= input.counts->columns || unit >= p.heads + 2 * p.kv_heads) return;
+  SharedMemory memory;
+  const int room = (p.head_size + kBlock - 1) / kBlock * kBlock;
+  float* const head = memory.take<float>(static_cast<size_t>(kWarps) * room) + warp_index() * room;
+  const bool is_query = unit < p.heads, is_key = !is_query && unit < p.heads + p.kv_heads;
+  const int index = is_query ? unit : is_key ? unit - p.heads : unit - p.heads - p.kv_heads;  // of its kind
+  const float* const from = p.mixed + static_cast<size_t>(column) * p.stride +
+                            (is_query ? (p.gates ? 2 * index : index) * p.head_size : (is_key ? p.key_offset : p.value_offset) + index * p.head_size);
+  const float* const bias = is_query ? p.q_bias : is_key ? p.k_bias : p.v_bias;
+  for (int i = lane; i < room; i += kWarp) {
+    float x = i < p.head_size ? from[i] : 0.0f;
+    if (bias && i < p.head_size) x = x + bias[index * p.head_size + i];
+    head[i] = x;
+  }
+  sync_warp();
+  const Column where = input.columns[column];
+  const float* const weight = is_query ? p.q_norm : is_key ? p.k_norm : nullptr;
+  if (weight) {
+    const float scale = inverse_rms(head, p.head_size, p.epsilon);
+    for (int i = lane; i < p.head_size; i += kWarp) head[i] = head[i] * scale * weight[i];
+    sync_warp();
+  }
+  if (is_query || is_key) {
+    const int half = p.rope_size / 2;
+    for (int i = lane; i < half; i += kWarp) {
+      float& first = head[p.pairs ? 2 * i : i];
+      float& second = head[p.pairs ? 2 * i + 1 : i + half];
+      const float a = first, b = second, cosine = p.cosine[static_cast<size_t>(where.position) * half + i], sine = p.sine[static_cast<size_t>(where.position) * half + i];
+      first = fma(a, cosine, -(b * sine));
+      second = fma(a, sine, b * cosine);
+    }
+    sync_warp();
+  }
+  if (is_query) {
+    const size_t to = (static_cast<size_t>(column) * p.heads + index) * p.head_size;
+    for (int i = lane; i < p.head_size; i += kWarp) {
+      p.queries[to + i] = head[i] * p.query_scale;
+      if (p.gates) p.gates[to + i] = from[p.head_size + i];
+    }
+    return;
+  }
+  uint8_t* const page = p.cache.pool + static_cast<size_t>(input.pages[where.table + where.position / kPage]) * p.cache.page_stride + index * p.head_stride;
+  if (is_key) write_key(p.cache.key_type, page + p.cache.key_offset, p.head_size, where.position % kPage, head);
+  else write_value(p.cache.value_type, page + p.cache.value_offset, p.cache.value_stride, p.head_size, where.position % kPage, head);
+}
+
+}  // namespace
+
+void place_keys(const Place& place, const StepInput& input, int most, Stream stream) {
+  const int units = place.heads + 2 * place.kv_heads, room = (place.head_size + kBlock - 1) / kBlock * kBlock;
+  launch("place_keys", place_heads, {static_cast<unsigned>((units + kWarps - 1) / kWarps), static_cast<unsigned>(most), 1}, kWarps * kWarp,
+         static_cast<size_t>(kWarps) * room * sizeof(float), stream, place, input);
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,40 @@
+// Kernels one at a time, for tests and benchmarks: the rest of a step left out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core.h"
+
+namespace paceline::cuda {
+
+// One matrix alone. Places are device memory.
+class ProductProbe {
+ public:
+  // data: the matrix's bytes as in a file.
+  ProductProbe(const std::string& type, int rows, int columns, const uint8_t* data, size_t size, float scale, int most_columns, Memory& memory);
+  ~ProductProbe();
+
+  // x [columns][inputs] floats -> activations
+  void quantize(const uint8_t* x, int columns, Stream stream);
+  // activations -> out [columns][out_stride()]
+  void multiply(int columns, uint8_t* out, Stream stream);
+  // rows of the matrix `ids` [columns] as an embedding reads them -> out [columns][out_stride of inputs]
+  void read_rows(const uint8_t* input, int columns, uint8_t* out, Stream stream);
+
+  int out_stride() const { return matrix_.tiles * kTileRows; }
+  int in_stride() const { return matrix_.blocks * kBlock; }
+  uint64_t bytes() const { return bytes_; }  // of the weights
+
+ private:
+  struct Room;
+
+  Matrix matrix_;
+  Memory& memory_;
+  std::vector<uint8_t*> places_;
+  uint64_t bytes_ = 0;
+  int most_;
+  std::unique_ptr<Room> room_;
+};
+
+}  // namespace paceline::cuda

@@ -1,0 +1,102 @@
+// Products: outputs of some matrices that share their inputs and their format, for any number of columns. Order of one output's sum,
+// the same as on the CPU (native/cpu/integer_product.h), whatever the number of columns, blocks and warps:
+//
+//   total = 0; for each segment of 512 inputs, ascending: total = total + (the segment's own sum from zero, blocks ascending)
+//
+// A block owns one row tile (16 outputs) of up to 8 * N columns. Its warps own segments, in turn; a warp reads its weights once,
+// straight into registers, keeps a unit in flight while it works on the one before, and leaves the sums of its segments in shared
+// memory, where they are added in ascending order. So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row.
+#pragma once
+
+#include "activations.h"
+
+namespace paceline::cuda {
+
+constexpr int kProductWarps = 8;
+constexpr int kMostItems = 4;
+
+struct ProductItem {
+  const uint8_t* weights = nullptr;  // [tiles] row tiles
+  float* out = nullptr;              // [columns][stride], this matrix's outputs from here
+  float scale = 1.0f;
+  int tiles = 0;
+};
+
+struct Product {
+  ProductItem items[kMostItems];
+  int count = 0;                 // of items; all have `blocks` blocks of 32 inputs
+  int blocks = 0;
+  Activations input;
+  const int* columns = nullptr;  // how many there are, on the device
+  int stride = 0;                // floats from one column's outputs to the next's
+  bool add = false;              // to what is there
+};
+
+// One file to a group of formats, so that they compile side by side. most_columns: the grid is for so many.
+void integer_product_32(Format format, const Product& product, int most_columns, Stream stream);
+void integer_product_256(Format format, const Product& product, int most_columns, Stream stream);
+void float_product(Format format, const Product& product, int most_columns, Stream stream);
+
+inline void run_product(Format format, const Product& product, int most_columns, Stream stream) {
+  if (is_float(format)) float_product(format, product, most_columns, stream);
+  else if (layout(format).header_bytes) integer_product_256(format, product, most_columns, stream);
+  else integer_product_32(format, product, most_columns, stream);
+}
+
+// As many segments' sums as free shared memory holds, but no more than there are.
+constexpr int segments_kept(int blocks, int columns) {
+  const int segments = (blocks + kSegmentBlocks - 1) / kSegmentBlocks, room = 48 * 1024 / (kTileRows * columns * static_cast<int>(sizeof(float)));
+  return segments < room ? segments : room;
+}
+
+// The row tile that is this block's, as one of an item. Returns false where there is none.
+struct OwnTile {
+  ProductItem item;
+  int tile;
+};
+PACELINE_DEVICE OwnTile own_tile(const Product& product) {
+  int tile = static_cast<int>(block_x()), i = 0;
+  while (tile >= product.items[i].tiles) tile -= product.items[i++].tiles;
+  return {product.items[i], tile};
+}
+
+// sum_segment(first block, end block, sums [columns * 16]) leaves a segment's sums, by all lanes of a warp. most: columns of this block.
+template <int most, class SumSegment>
+PACELINE_DEVICE void add_segments(const Product& product, const OwnTile& own, int first_column, int columns, int kept, SumSegment sum_segment) {
+  constexpr int kOutputs = kTileRows * most, kThreads = kProductWarps * kWarp, kOwn = (kOutputs + kThreads - 1) / kThreads;
+  SharedMemory memory;
+  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kOutputs);
+  const int segments = (product.blocks + kSegmentBlocks - 1) / kSegmentBlocks, thread = static_cast<int>(thread_index());
+  float total[kOwn];
+  PACELINE_UNROLL
+  for (int i = 0; i < kOwn; ++i) total[i] = 0.0f;
+  for (int round = 0; round < segments; round += kept) {
+    const int end = round + kept < segments ? round + kept : segments;
+    for (int s = round + static_cast<int>(warp_index()); s < end; s += kProductWarps) {
+      const int first = s * kSegmentBlocks, last = first + kSegmentBlocks;
+      sum_segment(first, last < product.blocks ? last : product.blocks, sums + (s - round) * kOutputs);
+    }
+    sync_block();
+    PACELINE_UNROLL
+    for (int i = 0; i < kOwn; ++i)
+      if (thread + i * kThreads < kOutputs)
+        for (int s = round; s < end; ++s) total[i] = total[i] + sums[(s - round) * kOutputs + thread + i * kThreads];
+    sync_block();
+  }
+  PACELINE_UNROLL
+  for (int i = 0; i < kOwn; ++i) {
+    const int output = thread + i * kThreads, column = first_column + output / kTileRows;
+    if (output >= kOutputs || column >= columns) continue;
+    float* const to = own.item.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + output % kTileRows;
+    const float sum = total[i] * own.item.scale;
+    *to = product.add ? *to + sum : sum;
+  }
+}
+
+inline Grid product_grid(const Product& product, int most_columns, int columns) {
+  unsigned tiles = 0;
+  for (int i = 0; i < product.count; ++i) tiles += static_cast<unsigned>(product.items[i].tiles);
+  return {tiles, static_cast<unsigned>((most_columns + columns - 1) / columns), 1};
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,81 @@
+// Products of float weights: acc = fma(w, a, acc) input by input, segments as everywhere, so that they too give the CPU's bits.
+// Lanes 0 .. 15 have the 16 rows of even columns, lanes 16 .. 31 those of odd ones: both halves read the same weights, 16 bytes a
+// lane. At 16 columns the arithmetic, not memory, is the bound of this form (docs/cuda.md).
+#include "product.h"
+#include "layout.h"
+
+namespace paceline::cuda {
+namespace {
+
+template <Format f>
+constexpr int kInputs = 16 / layout(f).file_bytes;  // of one row to a load
+
+template <Format f>
+PACELINE_DEVICE float weight_of(const Word4& words, int i) {
+  if constexpr (f == Format::F32) return bits_to_float(words.v[i]);
+  const uint16_t bits = static_cast<uint16_t>(words.v[i / 2] >> 16 * (i % 2));
+  return f == Format::F16 ? half_to_float(bits) : brain_to_float(bits);
+}
+
+// n: columns of each half of the warp.
+template <Format f, int n>
+PACELINE_KERNEL product_of_floats(Product product, int kept) {
+  const int first_column = static_cast<int>(block_y()) * 2 * n, columns = *product.columns;
+  if (first_column >= columns) return;
+  const OwnTile own = own_tile(product);
+  const int lane = static_cast<int>(lane_index()), row = lane % kTileRows, odd = lane / kTileRows;
+  const size_t inputs = static_cast<size_t>(product.input.blocks) * kBlock;
+  const uint8_t* const weights = own.item.weights + own.tile * device_row_tile_bytes(f, product.blocks) + row * 16;
+  const float* const wide = product.input.wide + (first_column + odd) * inputs;
+  const int mine = (columns - first_column - odd + 1) / 2;  // columns of this half, more where there are more than n
+  add_segments<2 * n>(product, own, first_column, columns, kept, [&](int first, int end, float* sums) {
+    float acc[n];
+    PACELINE_UNROLL
+    for (int c = 0; c < n; ++c) acc[c] = 0.0f;
+    const int last = end * kBlock;
+    Word4 words = load_once(weights + static_cast<size_t>(first) * kBlock / kInputs<f> * 256), next = words;
+    for (int k = first * kBlock; k < last; k += kInputs<f>) {
+      if (k + kInputs<f> < last) next = load_once(weights + static_cast<size_t>(k + kInputs<f>) / kInputs<f> * 256);
+      PACELINE_UNROLL
+      for (int i = 0; i < kInputs<f>; i += 4) {
+        PACELINE_UNROLL
+        for (int c = 0; c < n; ++c) {
+          if (c >= mine) continue;
+          const Word4 x = *reinterpret_cast<const Word4*>(wide + 2 * c * inputs + k + i);
+          PACELINE_UNROLL
+          for (int j = 0; j < 4; ++j) acc[c] = fma(weight_of<f>(words, i + j), bits_to_float(x.v[j]), acc[c]);
+        }
+      }
+      words = next;
+    }
+    PACELINE_UNROLL
+    for (int c = 0; c < n; ++c) sums[(2 * c + odd) * kTileRows + row] = acc[c];
+  });
+}
+
+template <Format f, int n>
+void launch_float_product(const Product& product, int most_columns, Stream stream) {
+  const int kept = segments_kept(product.blocks, 2 * n);
+  launch("product_of_floats", product_of_floats<f, n>, product_grid(product, most_columns, 2 * n), kProductWarps * kWarp,
+         static_cast<size_t>(kept) * kTileRows * 2 * n * sizeof(float), stream, product, kept);
+}
+
+template <Format f>
+void float_product_of(const Product& product, int most_columns, Stream stream) {
+  if (most_columns <= 2) launch_float_product<f, 1>(product, most_columns, stream);
+  else if (most_columns <= 8) launch_float_product<f, 4>(product, most_columns, stream);
+  else launch_float_product<f, 8>(product, most_columns, stream);
+}
+
+}  // namespace
+
+void float_product(Format format, const Product& product, int most_columns, Stream stream) {
+  switch (format) {
+    case Format::F32: return float_product_of<Format::F32>(product, most_columns, stream);
+    case Format::F16: return float_product_of<Format::F16>(product, most_columns, stream);
+    case Format::BF16: return float_product_of<Format::BF16>(product, most_columns, stream);
+    default: return;
+  }
+}
+
+}  // namespace paceline::cuda

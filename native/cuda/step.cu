@@ -1,0 +1,248 @@
+// The order of a step's kernels, and the room that they work in. Nothing here waits for the device.
+#include <algorithm>
+#include <stdexcept>
+
+#include "core.h"
+#include "layout.h"
+#include "operations.h"
+
+namespace paceline::cuda {
+namespace {
+
+size_t padded(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+constexpr int kApartBelow = 512;  // blocks: with fewer, attention's splits go to blocks of their own
+constexpr int kApartColumns = 64;
+
+}  // namespace
+
+// One piece of memory, for steps up to some sizes.
+struct DeviceCore::Work {
+  Sizes room;
+  uint8_t* place = nullptr;
+  size_t bytes = 0;
+  bool integer = false, floating = false;  // forms of activations that the weights ask for
+  int stride_x = 0, stride_mixed = 0, attention = 0;
+  float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
+  Activations width_input, attention_input, ffn_input, head_input;
+  Largest* parts = nullptr;
+  int* tokens = nullptr;
+
+  bool splits_apart(const Sizes& sizes, const Shape& s) const {
+    return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * s.kv_heads < kApartBelow;
+  }
+};
+
+DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory)
+    : options_(options), cache_((shape.check(), Core::cache_layout(shape, options.key_type, options.value_type))), memory_(memory), weights_(shape), work_(std::make_unique<Work>()) {
+  if (options.slots < 1 || options.pages < 1) throw std::invalid_argument("slots and pages must be at least 1");
+  if (shape.layers_of(true)) throw std::invalid_argument("a model with recurrent layers has no kernels on this device yet");
+  if (shape.experts) throw std::invalid_argument("a model with experts has no kernels on this device yet");
+  if (shape.head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(shape.head_size) + " is more than " + std::to_string(kMostHeadSize));
+  cosine_ = upload_table(rotation.cosine);
+  sine_ = upload_table(rotation.sine);
+  local_cosine_ = upload_table(local.cosine);
+  local_sine_ = upload_table(local.sine);
+  pool_ = allocate(cache_.page_bytes() * options.pages);
+  slots_.resize(options.slots);
+  for (Slot& slot : slots_) slot.ids.resize(shape.context);
+}
+
+DeviceCore::~DeviceCore() {
+  if (work_->place) memory_.release(work_->place);
+  if (input_place_) memory_.release(input_place_);
+  for (uint8_t* place : places_) memory_.release(place);
+}
+
+const uint8_t* DeviceCore::tokens_place() const { return reinterpret_cast<const uint8_t*>(work_->tokens); }
+const uint8_t* DeviceCore::logits_place() const { return reinterpret_cast<const uint8_t*>(work_->logits); }
+
+void DeviceCore::reserve(const Sizes& sizes) {
+  Work& work = *work_;
+  const Shape& s = shape();
+  Sizes room = {std::max(work.room.columns, sizes.columns), std::max({work.room.outputs, sizes.outputs, 1}), std::max(work.room.splits, sizes.splits), 0};
+  if (room == work.room) return;
+  const auto note = [&](const Matrix& m) { (is_float(m.format) ? work.floating : work.integer) = true; };
+  note(weights_.head());
+  size_t mixed = 0;
+  for (const Layer& layer : weights_.layers) {
+    layer.each_matrix(note);
+    mixed = std::max<size_t>({mixed, static_cast<size_t>(layer.q.tiles + layer.k.tiles + layer.v.tiles) * kTileRows, static_cast<size_t>(layer.ffn.gate.tiles + layer.ffn.up.tiles) * kTileRows});
+  }
+  work.stride_x = static_cast<int>(padded(s.width, kBlock));
+  work.stride_mixed = static_cast<int>(mixed);
+  work.attention = s.queries();
+
+  // Sizes first, with a base of null; then the same again with the memory.
+  uint8_t* base = nullptr;
+  size_t at = 0;
+  const auto take = [&]<class T>(T*& piece, size_t count) {
+    piece = reinterpret_cast<T*>(base + at);
+    at += padded(count * sizeof(T), 256);
+  };
+  const auto take_activations = [&](Activations& a, size_t columns, int size) {
+    a.blocks = (size + kBlock - 1) / kBlock;
+    const size_t places = padded(columns, kColumns) * a.blocks;
+    a.codes = nullptr;
+    a.wide = nullptr;
+    if (work.integer) {
+      take(a.codes, places * 8);
+      take(a.about, places);
+    }
+    if (work.floating) take(a.wide, places * kBlock);
+  };
+  const size_t columns = room.columns, outputs = room.outputs;
+  const auto lay_out = [&] {
+    at = 0;
+    take(work.x, columns * work.stride_x);
+    take(work.branch, s.post_norms ? columns * work.stride_x : 0);
+    take(work.mixed, columns * work.stride_mixed);
+    take(work.queries, columns * s.queries());
+    take(work.gates, s.gated_attention ? columns * s.queries() : 0);
+    take(work.attended, columns * s.queries());
+    take(work.partial, std::min<size_t>(columns, kApartColumns) * s.heads * room.splits * (cache_.value_stride() + 2));
+    take(work.logits, outputs * logits_stride());
+    take(work.parts, outputs * kVocabularyParts);
+    take(work.tokens, outputs);
+    take_activations(work.width_input, columns, s.width);
+    take_activations(work.attention_input, columns, s.queries());
+    take_activations(work.ffn_input, columns, s.ffn);
+    take_activations(work.head_input, outputs, s.width);
+  };
+  lay_out();
+  uint8_t* const place = memory_.allocate(at);
+  if (work.place) memory_.release(work.place);
+  base = work.place = place;
+  work.bytes = at;
+  lay_out();
+  const size_t input_bytes = InputLayout{room.columns}.page_begin() + static_cast<size_t>(options_.slots) * ((s.context + kPage - 1) / kPage) * sizeof(int);
+  uint8_t* const input = memory_.allocate(input_bytes);
+  if (input_place_) memory_.release(input_place_);
+  input_place_ = input;
+  work.room = room;
+  ++generation_;
+}
+
+namespace {
+
+ProductItem item_of(const Matrix& m, float* out) { return {m.data, out, m.scale, m.tiles}; }
+
+// Matrices of the same inputs, one after the other in a column's outputs; those of a format in one launch.
+void run_products(const Matrix* const* matrices, int count, const Activations& input, const int* columns, float* out, int stride, int most, Stream stream) {
+  bool done[kMostItems] = {};
+  for (int i = 0; i < count; ++i) {
+    if (done[i]) continue;
+    Product product;
+    product.blocks = matrices[i]->blocks;
+    product.input = input;
+    product.columns = columns;
+    product.stride = stride;
+    int offset = 0;
+    for (int j = 0; j < count; ++j) {
+      if (j >= i && !done[j] && matrices[j]->format == matrices[i]->format) {
+        product.items[product.count++] = item_of(*matrices[j], out + offset);
+        done[j] = true;
+      }
+      offset += matrices[j]->tiles * kTileRows;
+    }
+    run_product(matrices[i]->format, product, most, stream);
+  }
+}
+
+void run_one(const Matrix& m, const Activations& input, const int* columns, float* out, int stride, bool add, int most, Stream stream) {
+  Product product;
+  product.items[0] = item_of(m, out);
+  product.count = 1;
+  product.blocks = m.blocks;
+  product.input = input;
+  product.columns = columns;
+  product.stride = stride;
+  product.add = add;
+  run_product(m.format, product, most, stream);
+}
+
+}  // namespace
+
+void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
+  const Shape& s = shape();
+  Work& work = *work_;
+  const StepInput input = input_at(input_place_, {sizes.columns});
+  const Matrix& table = weights_.embedding;
+  embed(table.format, item_of(table, nullptr), table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
+  for (const Layer& layer : weights_.layers) run_layer(layer, sizes, stream);
+  if (!sizes.outputs) return;
+  const int* const outputs = &input.counts->outputs;
+  const int stride = static_cast<int>(logits_stride());
+  rms_norm({work.x, work.stride_x, s.width, weights_.final_norm, s.norm_epsilon, outputs, input.output_columns, work.head_input}, sizes.outputs, stream);
+  run_one(weights_.head(), work.head_input, outputs, work.logits, stride, false, sizes.outputs, stream);
+  if (s.final_softcap > 0.0f) soft_cap(s.final_softcap, work.logits, stride, s.vocab, outputs, sizes.outputs, stream);
+  choose_largest(work.logits, stride, s.vocab, outputs, work.parts, work.tokens, sizes.outputs, stream);
+}
+
+void DeviceCore::run_layer(const Layer& layer, const Sizes& sizes, Stream stream) {
+  const Shape& s = shape();
+  Work& work = *work_;
+  const StepInput input = input_at(input_place_, {sizes.columns});
+  const int* const columns = &input.counts->columns;
+  const int most = sizes.columns;
+  // x += weights * inputs, or the norm of it
+  const auto join = [&](const Matrix& weights, const Activations& inputs, const float* post_norm) {
+    run_one(weights, inputs, columns, post_norm ? work.branch : work.x, work.stride_x, !post_norm, most, stream);
+    if (post_norm) add_norm({work.branch, work.stride_x, s.width, post_norm, s.norm_epsilon, columns, nullptr, {}}, work.x, most, stream);
+  };
+
+  rms_norm({work.x, work.stride_x, s.width, layer.attention_norm, s.norm_epsilon, columns, nullptr, work.width_input}, most, stream);
+  const Matrix* const qkv[] = {&layer.q, &layer.k, &layer.v};
+  run_products(qkv, 3, work.width_input, columns, work.mixed, work.stride_mixed, most, stream);
+
+  CacheView view = cache_.view(pool_, layer.ordinal, 0);
+  view.window = layer.kind == LayerKind::Sliding ? s.window : 0;
+  view.softcap = s.attention_softcap;
+  const size_t head_stride = cache_.key_bytes() + cache_.value_bytes();
+  const bool local = layer.kind == LayerKind::Sliding && local_cosine_;
+  Place place{};
+  place.mixed = work.mixed;
+  place.stride = work.stride_mixed;
+  place.key_offset = layer.q.tiles * kTileRows;
+  place.value_offset = place.key_offset + layer.k.tiles * kTileRows;
+  place.queries = work.queries;
+  place.gates = s.gated_attention ? work.gates : nullptr;
+  if (s.qkv_bias) place.q_bias = layer.q_bias, place.k_bias = layer.k_bias, place.v_bias = layer.v_bias;
+  if (s.qk_norm) place.q_norm = layer.q_norm, place.k_norm = layer.k_norm;
+  place.epsilon = s.norm_epsilon;
+  place.query_scale = s.query_scale;
+  place.cosine = local ? local_cosine_ : cosine_;
+  place.sine = local ? local_sine_ : sine_;
+  place.heads = s.heads;
+  place.kv_heads = s.kv_heads;
+  place.head_size = s.head_size;
+  place.rope_size = s.rope_size;
+  place.pairs = s.rope_pairs;
+  place.cache = view;
+  place.head_stride = head_stride;
+  place_keys(place, input, most, stream);
+
+  Attention attention{work.queries, s.heads, s.kv_heads, view, head_stride, sizes.splits, nullptr, work.attended, s.queries()};
+  if (work.splits_apart(sizes, s)) attention.partial = work.partial;
+  attend(attention, input, sizes.tokens, most, stream);
+  quantize(work.attended, s.queries(), s.queries(), place.gates, s.queries(), columns, work.attention_input, most, stream);
+  join(layer.output, work.attention_input, layer.attention_post_norm);
+
+  rms_norm({work.x, work.stride_x, s.width, layer.ffn_norm, s.norm_epsilon, columns, nullptr, work.width_input}, most, stream);
+  const Matrix* const both[] = {&layer.ffn.gate, &layer.ffn.up};
+  run_products(both, 2, work.width_input, columns, work.mixed, work.stride_mixed, most, stream);
+  gate(work.mixed, work.mixed + layer.ffn.gate.tiles * kTileRows, work.stride_mixed, s.ffn, s.gelu, columns, work.ffn_input, most, stream);
+  join(layer.ffn.down, work.ffn_input, layer.ffn_post_norm);
+}
+
+uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
+  const auto bytes = [](const Matrix& m, int columns) {
+    const int together = columns <= 16 ? 16 : is_float(m.format) ? 16 : 64;  // columns for which a row tile is unpacked once
+    return static_cast<uint64_t>(m.tiles) * device_row_tile_bytes(m.format, m.blocks) * ((columns + together - 1) / together);
+  };
+  uint64_t sum = bytes(weights_.head(), sizes.outputs);
+  for (const Layer& layer : weights_.layers) layer.each_matrix([&](const Matrix& m) { sum += bytes(m, sizes.columns); });
+  return sum;
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,49 @@
+// What a step is told: one buffer that the host fills and that goes over in one copy. Kernels read counts and tables from it, so that
+// one captured graph serves every step of its sizes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline::cuda {
+
+struct Counts {
+  int columns, outputs, items, unused;
+};
+
+struct Column {  // a token of a row
+  int token, position;
+  int table;     // where the row's page table begins in `pages`
+  int row;
+};
+
+struct Item {    // tokens of one row that attend together
+  int first_column, count;
+  int table;
+  int position;  // of the first
+};
+
+// The buffer's parts, for at most so many columns, items and outputs. All offsets are multiples of 16 bytes.
+struct InputLayout {
+  int columns = 0;  // items and outputs are no more
+  size_t column_begin() const { return sizeof(Counts); }
+  size_t item_begin() const { return column_begin() + sizeof(Column) * columns; }
+  size_t output_begin() const { return item_begin() + sizeof(Item) * columns; }
+  size_t page_begin() const { return output_begin() + (sizeof(int) * columns + 15) / 16 * 16; }
+};
+
+// The same on the device.
+struct StepInput {
+  const Counts* counts;
+  const Column* columns;
+  const Item* items;
+  const int* output_columns;
+  const int* pages;
+};
+
+inline StepInput input_at(const uint8_t* buffer, const InputLayout& layout) {
+  return {reinterpret_cast<const Counts*>(buffer), reinterpret_cast<const Column*>(buffer + layout.column_begin()), reinterpret_cast<const Item*>(buffer + layout.item_begin()),
+          reinterpret_cast<const int*>(buffer + layout.output_begin()), reinterpret_cast<const int*>(buffer + layout.page_begin())};
+}
+
+}  // namespace paceline::cuda

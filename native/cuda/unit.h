@@ -1,0 +1,145 @@
+// A unit of integer weights in the registers of a warp: loaded once, unpacked tile by tile as the first operand of an mma, used for
+// all columns. Lane 4g + t has rows g and g + 8 (`upper`) of inputs 4t .. 4t + 3 of both halves of a block.
+#pragma once
+
+#include "arithmetic.h"
+#include "grid_codes.h"
+#include "layout.h"
+
+namespace paceline::cuda {
+
+// `bytes` bytes, a multiple of 2, from an address that is aligned to them up to 16.
+template <int bytes>
+struct Bytes {
+  uint32_t v[(bytes + 3) / 4];
+
+  PACELINE_DEVICE void load(const uint8_t* p) {
+    if constexpr (bytes % 16 == 0) {
+      for (int i = 0; i < bytes / 16; ++i) {
+        const Word4 w = load_once(p + 16 * i);
+        for (int j = 0; j < 4; ++j) v[4 * i + j] = w.v[j];
+      }
+    } else if constexpr (bytes == 8) {
+      const Word2 w = load_once_8(p);
+      v[0] = w.v[0];
+      v[1] = w.v[1];
+    } else if constexpr (bytes == 4) {
+      v[0] = load_once_4(p);
+    } else {
+      static_assert(bytes == 2);
+      v[0] = *reinterpret_cast<const uint16_t*>(p);
+    }
+  }
+  PACELINE_DEVICE uint32_t byte(int i) const { return v[i / 4] >> 8 * (i % 4) & 0xff; }
+  PACELINE_DEVICE int signed_byte(int i) const { return static_cast<int8_t>(byte(i)); }
+  PACELINE_DEVICE uint16_t two(int i) const { return static_cast<uint16_t>(v[i / 2] >> 16 * (i % 2)); }
+};
+template <>
+struct Bytes<0> {
+  PACELINE_DEVICE void load(const uint8_t*) {}
+};
+
+// A table of sixteen bytes, as constants of the code.
+template <Format f>
+struct Table {
+  static constexpr uint32_t four(int i) {
+    uint32_t word = 0;
+    for (int j = 0; j < 4; ++j) word |= static_cast<uint32_t>(is_nonlinear(f) ? kNonlinear[4 * i + j] : kFloat4[4 * i + j]) << 8 * j;
+    return word;
+  }
+  static constexpr uint32_t a = four(0), b = four(1), c = four(2), d = four(3);
+
+  // Of four codes of four bits, a byte each.
+  PACELINE_DEVICE static uint32_t look_up(uint32_t codes) {
+    const uint32_t selector = (codes & 7) | (codes >> 8 & 7) << 4 | (codes >> 16 & 7) << 8 | (codes >> 24 & 7) << 12;
+    const uint32_t high = (codes >> 3 & 0x01010101u) * 0xffu;
+    return (permute_bytes(a, b, selector) & ~high) | (permute_bytes(c, d, selector) & high);
+  }
+};
+
+template <Format f>
+struct Unit {
+  static constexpr int kTiles = unit_tiles(f);
+  static constexpr int kLow = layout(f).low_bits, kHigh = layout(f).high_bits;
+
+  Bytes<has_grid(f) ? 0 : 2 * kTiles * kLow> low;
+  Bytes<2 * kTiles * kHigh> high;
+  Bytes<has_grid(f) ? 4 * kTiles : 0> patterns[2];
+  Bytes<scale_bytes(f)> scales[2];
+  Bytes<minimum_bytes(f)> minimums[2];
+  Bytes<header_bytes(f)> header[2];
+
+  PACELINE_DEVICE void load(const uint8_t* unit) {
+    const int lane = static_cast<int>(lane_index()), g = lane / 4;
+    // A plane is [groups][32 lanes] of 16 bytes.
+    if constexpr (!has_grid(f))
+      for (int i = 0; i < 2 * kTiles * kLow / 16; ++i) load_plane(low, i, unit, lane);
+    if constexpr (kHigh > 0)
+      for (int i = 0; i < 2 * kTiles * kHigh / 16; ++i) load_plane(high, i, unit + high_begin(f), lane);
+    for (int upper = 0; upper < 2; ++upper) {
+      const int row = g + 8 * upper;
+      if constexpr (has_grid(f)) patterns[upper].load(unit + row * kTiles * 4);
+      scales[upper].load(unit + scales_begin(f) + row * scale_bytes(f));
+      minimums[upper].load(unit + minimums_begin(f) + row * minimum_bytes(f));
+      header[upper].load(unit + header_begin(f) + row * header_bytes(f));
+    }
+  }
+
+  // Tile k's codes, biased (layout().bias).
+  PACELINE_DEVICE void codes(int k, uint32_t a[4]) const {
+    for (int w = 0; w < 4; ++w) {
+      if constexpr (has_grid(f)) {
+        const int t = static_cast<int>(lane_index() % 4), place = 2 * (w / 2) + t / 2;
+        const uint32_t magnitudes = grid_codes(patterns[w % 2].v[k] >> 8 * place & 0xff, t % 2);
+        a[w] = grid_signed(magnitudes, high.v[w] >> k & 0x01010101u);
+      } else {
+        a[w] = field<kLow>(low, k, w);
+        if constexpr (kHigh > 0) a[w] |= field<kHigh>(high, k, w) << kLow;
+        if constexpr (is_nonlinear(f) || is_float4(f)) a[w] = Table<f>::look_up(a[w]);
+      }
+    }
+  }
+
+  // Of inputs 0 .. 15 or 16 .. 31 where a row has two scales.
+  PACELINE_DEVICE float scale(int k, int half, int upper) const {
+    const auto& s = scales[upper];
+    if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
+    else if constexpr (f == Format::NVFP4) return half_to_float(static_cast<uint16_t>(s.byte(2 * k + half) << 7)) * 128.0f;
+    else if constexpr (!has_header(f)) return half_to_float(s.two(k));
+    else {
+      const float d = half_to_float(header[upper].two(0));
+      if constexpr (f == Format::Q5_K || f == Format::Q4_K) return d * static_cast<float>(s.byte(k));
+      else if constexpr (f == Format::Q2_K) return d * static_cast<float>(s.byte(2 * k + half) & 15);
+      else if constexpr (f == Format::IQ2_XXS) return d * ((static_cast<float>(s.v[0] >> 4 * k & 15) + 0.5f) * 0.25f);
+      else if constexpr (f == Format::IQ4_XS) return d * static_cast<float>(s.signed_byte(k));
+      else return d * static_cast<float>(s.signed_byte(2 * k + half));
+    }
+  }
+  // What formats of 256 inputs take away from every weight.
+  PACELINE_DEVICE float below(int k, int half, int upper) const {
+    if constexpr (f == Format::Q2_K) return half_to_float(header[upper].two(1)) * static_cast<float>(scales[upper].byte(2 * k + half) >> 4);
+    else if constexpr (has_header(f) && minimum_bytes(f) > 0) return half_to_float(header[upper].two(1)) * static_cast<float>(minimums[upper].byte(k));
+    else return 0.0f;
+  }
+  PACELINE_DEVICE float minimum(int k, int half, int upper) const {
+    if constexpr (!layout(f).minimum) return 0.0f;
+    else if constexpr (has_header(f)) return 0.0f - below(k, half, upper);
+    else return half_to_float(minimums[upper].two(k));
+  }
+
+ private:
+  template <class Plane>
+  PACELINE_DEVICE static void load_plane(Plane& plane, int i, const uint8_t* from, int lane) {
+    const Word4 w = load_once(from + (static_cast<size_t>(i) * kWarp + lane) * 16);
+    for (int j = 0; j < 4; ++j) plane.v[4 * i + j] = w.v[j];
+  }
+  template <int bits, class Plane>
+  PACELINE_DEVICE static uint32_t field(const Plane& plane, int k, int w) {
+    if constexpr (bits == 8) return plane.v[4 * k + w];
+    else return plane.v[k / (8 / bits) * 4 + w] >> bits * (k % (8 / bits)) & ((1u << bits) - 1) * 0x01010101u;
+  }
+  // 2^(e - 128)
+  PACELINE_DEVICE static float power_of(uint32_t e) { return bits_to_float(e < 2 ? 0x200000u << e : (e - 1) << 23); }
+};
+
+}  // namespace paceline::cuda

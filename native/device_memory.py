@@ -1,0 +1,90 @@
+"""Memory of a device, as the CUDA core asks for it: places are addresses, as numbers."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class DeviceMemory(Protocol):
+    """Everything but `begin` and `run` waits until it is done. A lost device is DeviceLost, no room is MemoryError."""
+
+    @property
+    def name(self) -> str:
+        """Of the device, for people."""
+
+    @property
+    def free(self) -> int:
+        """Bytes that could still be taken."""
+
+    def allocate(self, bytes: int) -> int:
+        """A place aligned to 256; its contents are anything."""
+
+    def release(self, place: int) -> None: ...
+    def upload(self, place: int, data: Any) -> None:
+        """data: whatever has the buffer protocol, contiguous."""
+
+    def download(self, place: int, bytes: int) -> Bytes: ...
+    def copy(self, source: int, target: int, bytes: int) -> None: ...
+
+    def begin(self, place: int, data: Any) -> None:
+        """An upload that later work waits for, and the caller does not."""
+
+    def run(self, key: Hashable, enqueue: Callable[[int], None]) -> None:
+        """Calls enqueue(stream), or replays what a call with this key launched before."""
+
+    def forget(self) -> None:
+        """No key is known any more."""
+
+
+class EmulatedMemory:
+    """The emulated device's: this process's own memory, every piece between pages without access."""
+
+    name = "emulator"
+    free = 1 << 34
+
+    def __init__(self) -> None:
+        from . import _cpu, _emulator  # _cpu first: it registers the types that both know
+
+        assert _cpu
+        self._rooms: dict[int, Any] = {}
+        self._new = _emulator.Room
+
+    def allocate(self, bytes: int) -> int:
+        room = self._new(bytes)
+        place: int = room.place
+        self._rooms[place] = room
+        return place
+
+    def release(self, place: int) -> None:
+        del self._rooms[place]
+
+    def upload(self, place: int, data: Any) -> None:
+        flat = np.frombuffer(data, np.uint8)
+        _view(place, flat.size)[:] = flat
+
+    def download(self, place: int, bytes: int) -> Bytes:
+        return _view(place, bytes).copy()
+
+    def copy(self, source: int, target: int, bytes: int) -> None:
+        _view(target, bytes)[:] = _view(source, bytes)
+
+    begin = upload
+
+    def run(self, key: Hashable, enqueue: Callable[[int], None]) -> None:
+        enqueue(0)
+
+    def forget(self) -> None:
+        pass
+
+
+def _view(place: int, bytes: int) -> Bytes:
+    if bytes == 0:
+        return np.empty(0, np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * bytes).from_address(place))

@@ -1,0 +1,199 @@
+// The plain C++ meaning of everything in compat.h. Only compat.h includes this.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "../cpu/half.h"
+#include "grid.h"
+
+#define PACELINE_DEVICE inline
+#define PACELINE_KERNEL inline void
+#define PACELINE_TABLE inline constexpr
+#define PACELINE_UNROLL
+
+namespace paceline::cuda {
+
+using Stream = void*;
+
+inline unsigned thread_index() { return emulate::place().thread; }
+inline unsigned block_threads() { return emulate::place().threads; }
+inline unsigned block_x() { return emulate::place().block.x; }
+inline unsigned block_y() { return emulate::place().block.y; }
+inline unsigned block_z() { return emulate::place().block.z; }
+inline unsigned grid_x() { return emulate::place().grid.x; }
+
+inline void sync_block() { emulate::meet_block(); }
+inline void sync_warp() {
+  emulate::meet_warp("sync_warp", nullptr, nullptr, [](const void* const*, void* const*) {});
+}
+
+template <class T>
+T* take_shared(size_t count) {
+  return static_cast<T*>(emulate::take_shared(count * sizeof(T), 16));
+}
+class SharedMemory {
+ public:
+  template <class T>
+  T* take(size_t count) { return take_shared<T>(count); }
+};
+
+template <class T>
+T shuffle(T value, int source) {
+  struct In { T value; int source; };
+  const In in = {value, source};
+  T out;
+  emulate::meet_warp("shuffle", &in, &out, [](const void* const* ins, void* const* outs) {
+    for (int lane = 0; lane < 32; ++lane)
+      *static_cast<T*>(outs[lane]) = static_cast<const In*>(ins[static_cast<const In*>(ins[lane])->source & 31])->value;
+  });
+  return out;
+}
+
+struct alignas(16) Word4 { uint32_t v[4]; };
+struct alignas(8) Word2 { uint32_t v[2]; };
+
+template <class T>
+T aligned_load(const void* p) {
+  emulate::check_aligned(static_cast<const char*>(p), alignof(T));
+  T value;
+  std::memcpy(&value, p, sizeof value);
+  return value;
+}
+inline Word4 load_once(const void* p) { return aligned_load<Word4>(p); }
+inline Word2 load_once_8(const void* p) { return aligned_load<Word2>(p); }
+inline uint32_t load_once_4(const void* p) { return aligned_load<uint32_t>(p); }
+
+inline void copy_async_16(void* shared, const void* global) { emulate::copy_later(shared, global, 16); }
+inline void commit_copies() { emulate::commit_copies(); }
+template <int newest_left>
+void wait_copies() { emulate::wait_copies(newest_left); }
+
+inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline float square_root(float x) { return __builtin_sqrtf(x); }
+inline float magnitude(float x) { return __builtin_fabsf(x); }
+inline float bits_to_float(uint32_t bits) {
+  float f;
+  std::memcpy(&f, &bits, 4);
+  return f;
+}
+inline uint32_t float_to_bits(float f) {
+  uint32_t bits;
+  std::memcpy(&bits, &f, 4);
+  return bits;
+}
+inline float half_to_float(uint16_t h) { return paceline::half_to_float(h); }
+inline uint16_t float_to_half(float f) { return paceline::float_to_half(f); }
+inline float brain_to_float(uint16_t h) { return paceline::brain_to_float(h); }
+inline uint16_t float_to_brain(float f) { return paceline::float_to_brain(f); }
+
+// As prmt: byte i of the result is byte (selector >> 4i & 7) of {b, a}.
+inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) result |= static_cast<uint32_t>(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return result;
+}
+
+inline int dot_product(uint32_t a, uint32_t b, int c) {  // unsigned bytes of a times signed bytes of b
+  for (int i = 0; i < 4; ++i) c += static_cast<int>(a >> 8 * i & 0xff) * static_cast<int8_t>(b >> 8 * i & 0xff);
+  return c;
+}
+
+// Fragments are those of the PTX manual: lane = 4 * (row or column mod 8) + place.
+struct MmaBytes {
+  uint32_t a[4], b[2];
+  int32_t c[4];
+};
+
+// depth 32 or 16: c [16][8] += a [16][depth] unsigned bytes * b [depth][8] signed bytes
+template <int depth>
+void mma_lanes(const void* const* ins, void* const* outs) {
+  constexpr int words = depth / 4;
+  uint8_t a[16][depth];
+  int8_t b[8][depth];
+  for (int lane = 0; lane < 32; ++lane) {
+    const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
+    const int g = lane / 4, t = lane % 4;
+    for (int w = 0; w < words / 2; ++w) std::memcpy(&a[g + 8 * (w % 2)][16 * (w / 2) + 4 * t], &in.a[w], 4);
+    for (int w = 0; w < words / 4; ++w) std::memcpy(&b[g][16 * w + 4 * t], &in.b[w], 4);
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
+    int32_t* out = static_cast<int32_t*>(outs[lane]);
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
+      int32_t sum = 0;
+      for (int k = 0; k < depth; ++k) sum += a[row][k] * b[column][k];
+      out[i] = static_cast<int32_t>(static_cast<uint32_t>(in.c[i]) + static_cast<uint32_t>(sum));
+    }
+  }
+}
+
+inline void mma_bytes_32(int32_t c[4], const uint32_t a[4], const uint32_t b[2]) {
+  const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {c[0], c[1], c[2], c[3]}};
+  emulate::meet_warp("mma m16n8k32", &in, c, mma_lanes<32>);
+}
+inline void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b) {
+  const MmaBytes in = {{a[0], a[1], 0, 0}, {b, 0}, {c[0], c[1], c[2], c[3]}};
+  emulate::meet_warp("mma m16n8k16", &in, c, mma_lanes<16>);
+}
+
+// c [16][8] += a [16][16] * b [16][8], halves or bfloat16. Products are exact; here they are summed in ascending order in double and
+// rounded once, on a device in an order and with a rounding of its own.
+template <bool brain>
+void mma_float_lanes(const void* const* ins, void* const* outs) {
+  const auto value = [](uint32_t bits) { return brain ? paceline::brain_to_float(static_cast<uint16_t>(bits)) : paceline::half_to_float(static_cast<uint16_t>(bits)); };
+  float a[16][16], b[8][16];
+  for (int lane = 0; lane < 32; ++lane) {
+    const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
+    const int g = lane / 4, t = lane % 4;
+    for (int w = 0; w < 4; ++w)
+      for (int h = 0; h < 2; ++h) a[g + 8 * (w % 2)][8 * (w / 2) + 2 * t + h] = value(in.a[w] >> 16 * h & 0xffff);
+    for (int w = 0; w < 2; ++w)
+      for (int h = 0; h < 2; ++h) b[g][8 * w + 2 * t + h] = value(in.b[w] >> 16 * h & 0xffff);
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
+    float* out = static_cast<float*>(outs[lane]);
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
+      double sum = bits_to_float(static_cast<uint32_t>(in.c[i]));
+      for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[row][k]) * b[column][k];
+      out[i] = static_cast<float>(sum);
+    }
+  }
+}
+
+template <bool brain>
+inline void mma_floats(float c[4], const uint32_t a[4], const uint32_t b[2]) {
+  const auto bits = [&](int i) { return static_cast<int32_t>(float_to_bits(c[i])); };
+  const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {bits(0), bits(1), bits(2), bits(3)}};
+  emulate::meet_warp(brain ? "mma m16n8k16 bf16" : "mma m16n8k16 f16", &in, c, mma_float_lanes<brain>);
+}
+inline void mma_halves(float c[4], const uint32_t a[4], const uint32_t b[2]) { mma_floats<false>(c, a, b); }
+inline void mma_brains(float c[4], const uint32_t a[4], const uint32_t b[2]) { mma_floats<true>(c, a, b); }
+
+// ldmatrix.x4: lane l gives the address of row l % 8 (16 bytes) of matrix l / 8, and gets, of each of four matrices, the two halves
+// 2 * (lane % 4) and the next of row lane / 4.
+inline void load_matrices(uint32_t r[4], const void* shared_row) {
+  emulate::check_aligned(static_cast<const char*>(shared_row), 16);
+  emulate::meet_warp("ldmatrix", shared_row, r, [](const void* const* ins, void* const* outs) {
+    for (int lane = 0; lane < 32; ++lane)
+      for (int m = 0; m < 4; ++m)
+        std::memcpy(static_cast<uint32_t*>(outs[lane]) + m, static_cast<const uint8_t*>(ins[8 * m + lane / 4]) + 4 * (lane % 4), 4);
+  });
+}
+
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+// The stream is nothing here: the launch is over when this returns.
+template <class... Parameters, class... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned threads, size_t shared_bytes, Stream, Arguments... arguments) {
+  emulate::run_grid(name, {grid.x, grid.y, grid.z}, threads, shared_bytes, [=] { kernel(arguments...); });
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,65 @@
+// Runs a kernel's grid on the host: every thread is a fiber, a warp's lanes meet at warp operations, a block's threads at
+// barriers, blocks are spread over host threads. What a kernel may not do ends the launch with a Fault that says what and where:
+//
+//   - lanes of a warp that meet in different operations, or do not all meet (every warp operation is full-mask)
+//   - a barrier that some threads of the block never reach
+//   - more shared memory taken than the launch asked for, a write past its end, a pointer that is not aligned to its load
+//   - a read of shared memory that nobody wrote, or of a copy not waited for, shows: both are filled with 0xff, NaN as a float
+//   - a global buffer overrun by a byte or more meets a page without access (room.h)
+//
+// Lanes run forward, reversed or shuffled between two meetings, and so do warps: a kernel that forgets a barrier gives other
+// results. What cannot be seen here: memory ordering between threads, races between blocks, streams and graphs, how a float mma
+// rounds inside, bank conflicts, registers, speed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace paceline::emulate {
+
+struct Size {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+enum class Order { Forward, Reversed, Shuffled };
+
+struct Fault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Of all later launches. host_threads: 0 for as many as there are processors.
+void set_order(Order order, uint64_t seed);
+void set_host_threads(int threads);
+
+// Runs body() for every thread of every block; throws the first Fault.
+void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_bytes, const std::function<void()>& body);
+
+// What a running thread asks for.
+struct Place {
+  unsigned thread, threads;
+  Size block, grid;
+};
+const Place& place();
+[[noreturn]] void fault(const std::string& what);
+void meet_block();  // a barrier of the block
+
+// All lanes of the warp bring `in` and get `out`: the last to arrive calls work(ins, outs) with the pointers of 32 lanes.
+using WarpWork = void (*)(const void* const* ins, void* const* outs);
+void meet_warp(const char* operation, const void* in, void* out, WarpWork work);
+
+void* take_shared(size_t bytes, size_t alignment);  // the next piece of the block's shared memory, the same for all of its threads
+
+// cp.async: `target` is poisoned until the group that the copy is in has been waited for.
+void copy_later(void* target, const void* source, size_t bytes);
+void commit_copies();
+void wait_copies(int newest_left);
+
+template <class T>
+void check_aligned(const T* p, size_t alignment) {
+  if (reinterpret_cast<uintptr_t>(p) % alignment) fault("an address that is no multiple of " + std::to_string(alignment));
+}
+
+}  // namespace paceline::emulate

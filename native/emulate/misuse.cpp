@@ -1,0 +1,81 @@
+#include "misuse.h"
+
+#include <stdexcept>
+
+#include "../cuda/compat.h"
+
+namespace paceline::emulate {
+namespace {
+
+using cuda::launch;
+using cuda::load_once;
+using cuda::SharedMemory;
+using cuda::shuffle;
+using cuda::sync_block;
+using cuda::sync_warp;
+using cuda::thread_index;
+
+PACELINE_KERNEL half_a_warp() {
+  if (thread_index() < 16) shuffle(1, 0);
+}
+
+PACELINE_KERNEL two_operations() {
+  if (thread_index() < 16) shuffle(1, 0);
+  else sync_warp();
+}
+
+PACELINE_KERNEL half_a_barrier() {
+  if (thread_index() < 32) sync_block();
+}
+
+PACELINE_KERNEL too_much_shared() {
+  SharedMemory memory;
+  memory.take<float>(64);
+}
+
+PACELINE_KERNEL past_shared() {
+  SharedMemory memory;
+  float* const piece = memory.take<float>(16);
+  if (thread_index() == 0) piece[16] = 0.0f;
+}
+
+PACELINE_KERNEL misaligned(const uint8_t* data) { load_once(data + 4); }
+
+// The second warp reads what the first writes.
+PACELINE_KERNEL no_barrier(int* out) {
+  SharedMemory memory;
+  int* const piece = memory.take<int>(4);
+  if (thread_index() == 0) *piece = 7;
+  if (thread_index() == 32) *out = *piece;
+}
+
+PACELINE_KERNEL no_wait(const int* from, int* out) {
+  SharedMemory memory;
+  int* const piece = memory.take<int>(4);
+  if (thread_index() == 0) {
+    cuda::copy_async_16(piece, from);
+    cuda::commit_copies();
+    *out = *piece;
+    cuda::wait_copies<0>();
+    if (*piece != 5) fault("a copy that was waited for is not there");
+  }
+}
+
+}  // namespace
+
+int misuse(const std::string& name) {
+  alignas(16) int from[4] = {5, 5, 5, 5};
+  int out = 0;
+  if (name == "half a warp") launch("half_a_warp", half_a_warp, {}, 32, 0, nullptr);
+  else if (name == "two operations") launch("two_operations", two_operations, {}, 32, 0, nullptr);
+  else if (name == "half a barrier") launch("half_a_barrier", half_a_barrier, {}, 64, 0, nullptr);
+  else if (name == "too much shared memory") launch("too_much_shared", too_much_shared, {}, 32, 128, nullptr);
+  else if (name == "past shared memory") launch("past_shared", past_shared, {}, 32, 64, nullptr);
+  else if (name == "misaligned") launch("misaligned", misaligned, {}, 32, 0, nullptr, reinterpret_cast<const uint8_t*>(from));
+  else if (name == "no barrier") launch("no_barrier", no_barrier, {}, 64, 16, nullptr, &out);
+  else if (name == "no wait") launch("no_wait", no_wait, {}, 32, 16, nullptr, static_cast<const int*>(from), &out);
+  else throw std::invalid_argument("no misuse '" + name + "'");
+  return out;
+}
+
+}  // namespace paceline::emulate

@@ -1,0 +1,63 @@
+"""What the tests of the CUDA core share: the emulated device, where it was built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from paceline.native import _cpu
+from paceline.native.device_memory import EmulatedMemory
+
+WHY = "the emulated device is built with -C cmake.define.PACELINE_EMULATE=ON"
+assert _cpu  # it registers types that the emulator's module uses
+_emulator = pytest.importorskip("paceline.native._emulator", reason=WHY)
+
+ORDERS = ("forward", "reversed", "shuffled")
+Floats = npt.NDArray[np.float32]
+
+
+@contextmanager
+def lanes(order: str, seed: int = 1) -> Iterator[None]:
+    _emulator.set_order(order, seed)
+    try:
+        yield
+    finally:
+        _emulator.set_order("forward")
+
+
+def same_bits(found: Floats, expected: Floats) -> bool:
+    return found.shape == expected.shape and np.array_equal(found.view(np.uint32), expected.view(np.uint32))
+
+
+class Product:
+    """One matrix on the emulated device."""
+
+    def __init__(self, name: str, rows: int, columns: int, data: npt.NDArray[np.uint8], most: int = 80):
+        self.memory = EmulatedMemory()
+        self.rows = rows
+        self.probe = _emulator.ProductProbe(name, rows, columns, data, self.memory, most_columns=most)
+
+    def __call__(self, inputs: Floats) -> Floats:
+        """inputs [n, columns] -> [n, rows]"""
+        count, stride = len(inputs), self.probe.out_stride
+        x, out = self.memory.allocate(inputs.nbytes), self.memory.allocate(4 * count * stride)
+        self.memory.upload(x, inputs)
+        self.probe.quantize(x, count, 0)
+        self.probe.multiply(count, out, 0)
+        found = self.memory.download(out, 4 * count * stride).view(np.float32).reshape(count, stride)
+        self.memory.release(x)
+        self.memory.release(out)
+        return np.ascontiguousarray(found[:, : self.rows])
+
+    def read(self, ids: list[int]) -> Floats:
+        """Rows `ids` of the matrix, as an embedding reads them: [n, columns rounded up to whole blocks]."""
+        counts, columns = [len(ids), 0, 0, 0], [[token, 0, 0, 0] for token in ids]
+        data = np.array([*counts, *np.ravel(columns)], np.int32)
+        stride = self.probe.in_stride
+        given, out = self.memory.allocate(data.nbytes), self.memory.allocate(4 * len(ids) * stride)
+        self.memory.upload(given, data)
+        self.probe.read_rows(given, len(ids), out, 0)
+        return self.memory.download(out, 4 * len(ids) * stride).view(np.float32).reshape(len(ids), stride)

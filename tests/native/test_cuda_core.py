@@ -1,0 +1,182 @@
+"""Whole steps of the CUDA core on the emulated device: the bits of the CPU core, whatever the schedule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from paceline.native.core import Core, open_core
+
+from .core_models import MODELS, ids_of
+from .emulated import ORDERS, lanes, same_bits
+from .rows import Row, all_logits, table
+
+CONTEXT = 640
+NAMES = ("qwen2", "qwen3", "gemma3", "float", "float, wide", "Q8_0", "Q4_1")
+
+
+class Pair:
+    """One model on both cores."""
+
+    def __init__(self, path: Path, **options: object):
+        self.path = path
+        self.cpu = open_core(path, slots=6, context=CONTEXT, **options)  # type: ignore[arg-type]
+        self.device = open_core(path, slots=6, context=CONTEXT, kind="emulator", **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def pair(request: pytest.FixtureRequest, tiny_model) -> Pair:
+    return Pair(tiny_model(**MODELS[request.param]))
+
+
+@pytest.fixture(scope="module")
+def small(tiny_model) -> Pair:
+    return Pair(tiny_model(**MODELS["Q8_0"]))
+
+
+def test_a_step_has_the_bits_of_the_cpu(pair: Pair) -> None:
+    ids = ids_of(1, 75, pair.cpu.vocab)  # into a second page, and past gemma3's window
+    expected = all_logits(pair.cpu, 0, ids)
+    assert same_bits(all_logits(pair.device, 1, ids, cuts=(1, 2, 19, 66, 73)), expected)
+
+
+def company(core: Core, lengths: list[int], outputs: list[int]) -> list[Row]:
+    rows = []
+    for index, (length, wanted) in enumerate(zip(lengths, outputs, strict=True)):
+        core.commit(2 + index, 0)
+        own = table(2 + index, CONTEXT)
+        rows.append(Row(2 + index, ids_of(index, length, core.vocab), 0, min(wanted, length), own))
+    return rows
+
+
+@settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_chunks_slots_and_company_change_no_bit(small: Pair, data: st.DataObject) -> None:
+    count = data.draw(st.sampled_from([1, 15, 17, 63, 65, 90]))
+    ids = ids_of(count, count, small.cpu.vocab)
+    expected = all_logits(small.cpu, 0, ids)
+    cuts = data.draw(st.lists(st.integers(0, count), max_size=4))
+    lengths = data.draw(st.lists(st.integers(1, 9), max_size=4))
+    outputs = [data.draw(st.integers(0, length)) for length in lengths]
+    slot = data.draw(st.integers(0, 1))
+    with lanes(data.draw(st.sampled_from(ORDERS)), data.draw(st.integers(0, 99))):
+        found = all_logits(small.device, slot, ids, cuts, company(small.device, lengths, outputs))
+    assert same_bits(found, expected)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+def test_rows_that_decode_together_are_as_alone(pair: Pair, rows: int) -> None:
+    core = pair.device
+    for slot in range(rows):
+        core.commit(slot, 0)
+        ids = ids_of(slot, 9 + slot, core.vocab)
+        core.step([Row(slot, ids, 0, 0, table(slot, CONTEXT))])
+        core.commit(slot, len(ids))
+    together, _ = core.step([Row(slot, [slot + 3], 9 + slot, 1, table(slot, CONTEXT)) for slot in range(rows)])
+    for slot in range(rows):
+        alone, _ = core.step([Row(slot, [slot + 3], 9 + slot, 1, table(slot, CONTEXT))])
+        assert alone[0][0] == together[slot][0]
+        assert same_bits(alone[0][1], together[slot][1])
+
+
+def test_a_history_of_two_splits_reads_the_cpu_cores_pages(small: Pair) -> None:
+    """Pages lie alike on both: what one computed the other goes on from, splits side by side or one after the other."""
+    ids = ids_of(3, 600, small.cpu.vocab)
+    own = table(0, CONTEXT)
+    small.cpu.commit(0, 0)
+    small.cpu.step([Row(0, ids[:520], 0, 0, own)])
+    small.cpu.commit(0, 520)
+    for page in own[:9]:
+        small.device.write_page(page, small.cpu.read_page(page))
+    small.device.seat(0, ids[:520], None)
+    expected, _ = small.cpu.step([Row(0, ids[520:], 520, 80, own)])
+    whole, _ = small.device.step([Row(0, ids[520:], 520, 80, own)])  # each block takes all splits
+    assert same_bits(whole[0][1], expected[0][1])
+    few, _ = small.device.step([Row(0, ids[520:523], 520, 3, own)])  # each block takes one
+    assert same_bits(few[0][1], expected[0][1][:3])
+    full = own[8]  # positions 512 .. 575
+    assert small.device.read_page(full) == small.cpu.read_page(full)
+    small.device.copy_page(full, own[0])
+    assert small.device.read_page(own[0]) == small.device.read_page(full)
+
+
+@pytest.mark.parametrize("types", [("f32", "f32"), ("bf16", "q8_0"), ("q8_0", "q4_0"), ("q4_0", "f16")])
+def test_every_cache_type_has_the_bits_of_the_cpu(tiny_model, types: tuple[str, str]) -> None:
+    both = Pair(tiny_model(**MODELS["Q8_0"]), cache_type_k=types[0], cache_type_v=types[1])
+    ids = ids_of(4, 70, both.cpu.vocab)
+    assert same_bits(all_logits(both.device, 0, ids, cuts=(40, 67)), all_logits(both.cpu, 0, ids))
+
+
+SAMPLING = {
+    "temp": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "rep_penalty": 1.0, "freq_penalty": 0.0, "pres_penalty": 0.0,
+    "seed": 5, "logit_bias": (), "logprobs": 0,
+}  # fmt: skip
+
+
+def test_sampling_is_the_cpu_cores(small: Pair) -> None:
+    ids = ids_of(6, 20, small.cpu.vocab)
+    found = []
+    for core in (small.cpu, small.device):
+        rows = []
+        for slot, own in enumerate(
+            [
+                None,
+                {"temp": 0.8, "top_k": 20},
+                {"logprobs": 3},
+                {"rep_penalty": 1.3, "logit_bias": ((4, 3.0),), "logprobs": 1},
+            ]
+        ):
+            core.commit(slot, 0)
+            sampling = own and SimpleNamespace(**(SAMPLING | own))
+            rows.append(Row(slot, ids, 0, 2, table(slot, CONTEXT), len(ids), sampling, logits=slot == 3))
+        found.append(
+            [(tokens, logits is None or logits.tobytes(), told) for tokens, logits, told in core.step(rows)[0]]
+        )
+    assert found[0] == found[1]
+
+
+def test_bad_rows_change_nothing(small: Pair) -> None:
+    core, own = small.device, table(0, CONTEXT)
+    ids = ids_of(8, 30, core.vocab)
+    expected = all_logits(small.cpu, 0, ids)
+    core.commit(0, 0)
+    core.step([Row(0, ids[:20], 0, 0, own)])
+    core.commit(0, 20)
+    good = Row(0, ids[20:], 20, 10, own)
+    for bad, reason in [
+        (good._replace(slot=99), "no such slot"),
+        (good._replace(position=19), "stands at 20"),
+        (good._replace(tokens=[core.vocab] * 10), "outside the vocabulary"),
+        (good._replace(table=own[:0]), "too short"),
+    ]:
+        with pytest.raises(ValueError, match=reason):
+            core.step([bad])
+    with pytest.raises(ValueError, match="can't be committed"):
+        core.commit(0, 31)
+    with pytest.raises(ValueError, match="no recurrent layers"):
+        core.stepper.keep(0, 0)
+    with pytest.raises(ValueError, match="expected"):
+        core.write_page(0, b"1")
+    rest, _ = core.step([good])
+    assert same_bits(rest[0][1], expected[20:])
+
+
+def test_one_pass_over_the_weights(pair: Pair) -> None:
+    core = pair.device
+
+    def weight_bytes(rows: int) -> int:
+        for slot in range(rows):
+            core.commit(slot, 0)
+        return core.step([Row(slot, [slot], 0, 1, table(slot, CONTEXT), logits=False) for slot in range(rows)])[1]
+
+    assert weight_bytes(1) == weight_bytes(6) > 0
+
+
+def test_what_has_no_kernels_yet_is_refused(tiny_model) -> None:
+    with pytest.raises(ValueError, match="recurrent layers"):
+        open_core(tiny_model(architecture="qwen35"), slots=1, context=64, kind="emulator")
+    with pytest.raises(ValueError, match="experts"):
+        open_core(tiny_model(architecture="qwen3moe"), slots=1, context=64, kind="emulator")

@@ -1,0 +1,71 @@
+"""Products of the CUDA core on the emulated device: the bits of the CPU core, in any company and any order of lanes."""
+
+import numpy as np
+import pytest
+from paceline.native import _cpu
+from paceline.native.model_file import MATRIX_TYPES
+
+from .emulated import ORDERS, Product, lanes, same_bits
+from .test_formats import ROWS, columns_of, random_blocks
+
+COUNTS = (1, 2, 3, 5, 8, 16, 17, 70)  # 17 and 70: tiles of 64 columns, a whole one and a part
+
+
+def inputs_of(count: int, columns: int) -> np.ndarray:
+    rng = np.random.default_rng(count)
+    values = rng.normal(0, 1, (count, columns)) * rng.choice([1e-20, 1.0, 300.0], (count, 1), p=[0.1, 0.8, 0.1])
+    return np.ascontiguousarray(values, np.float32)
+
+
+@pytest.mark.parametrize("name", MATRIX_TYPES)
+def test_products_have_the_bits_of_the_cpu(name: str) -> None:
+    """19 blocks: a segment and a part of one, units that are not full."""
+    columns = columns_of(name, 19)
+    data = random_blocks(name, columns)
+    cpu, device = _cpu.ProductProbe(name, ROWS, columns, data), Product(name, ROWS, columns, data)
+    for count in COUNTS:
+        inputs = inputs_of(count, columns)
+        assert same_bits(device(inputs), cpu.product(inputs, "auto")), count
+
+
+@pytest.mark.parametrize("name", MATRIX_TYPES)
+def test_a_row_has_the_same_bits_in_any_company(name: str) -> None:
+    columns = columns_of(name, 9)
+    device = Product(name, ROWS, columns, random_blocks(name, columns))
+    inputs = inputs_of(70, columns)
+    alone = np.concatenate([device(inputs[i : i + 1]) for i in (0, 1, 7, 15, 69)])
+    for count in COUNTS:
+        together = device(inputs[:count])
+        for place, i in enumerate((0, 1, 7, 15, 69)):
+            if i < count:
+                assert same_bits(together[i], alone[place]), (count, i)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K", "IQ2_XXS", "BF16"])
+def test_lanes_in_any_order_give_the_same_bits(name: str, order: str) -> None:
+    columns = columns_of(name, 35)
+    data = random_blocks(name, columns)
+    cpu, device = _cpu.ProductProbe(name, ROWS, columns, data), Product(name, ROWS, columns, data)
+    for count in (1, 5, 11, 20):
+        inputs = inputs_of(count, columns)
+        with lanes(order, seed=count):
+            assert same_bits(device(inputs), cpu.product(inputs, "auto")), count
+
+
+def test_many_segments_are_added_in_rounds() -> None:
+    """More segments than shared memory keeps sums of: 97 of them for 8 columns."""
+    columns = 97 * 512
+    data = random_blocks("Q8_0", columns)[:16]
+    cpu, device = _cpu.ProductProbe("Q8_0", 16, columns, data), Product("Q8_0", 16, columns, data)
+    inputs = inputs_of(2, columns)
+    assert same_bits(device(inputs), cpu.product(inputs, "auto"))
+
+
+@pytest.mark.parametrize("name", MATRIX_TYPES)
+def test_rows_of_an_embedding_have_the_bits_of_the_cpu(name: str) -> None:
+    columns = columns_of(name, 9)
+    data = random_blocks(name, columns)
+    ids = [0, 36, 7, 8, 15, 16, 31]
+    found = Product(name, ROWS, columns, data).read(ids)
+    assert same_bits(np.ascontiguousarray(found[:, :columns]), _cpu.ProductProbe(name, ROWS, columns, data).rows()[ids])
