@@ -70,7 +70,9 @@ PACELINE_DEVICE void score_page(const Queries& queries, const CacheView& cache, 
       high[i] = fma(q, x.high, high[i]);
     }
   }
-  for (int i = 0; i < queries.count; ++i) {
+  PACELINE_UNROLL  // so that sums stay in registers
+  for (int i = 0; i < most; ++i) {
+    if (i >= queries.count) continue;
     const Seen seen = seen_of_page(queries.position(i), cache.window, first);
     float a = low[i], b = high[i];
     if (cache.softcap != 0.0f) {
