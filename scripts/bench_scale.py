@@ -7,8 +7,9 @@ has a process of its own, so that its peak memory is its own. The whole model de
 Longer contexts are for a file of the same shape with 4 of its 36 layers, since a prefill of 4096 tokens through all of
 them takes minutes, at two values of --max-ctx: a step's time follows what is used, not what is allowed.
 
-A step's time is the least of 8. Peak memory is VmHWM: the most that was ever resident, mapped files included. The cache
-counted is its pages in use. A file that the system doesn't hold in memory loads as fast as its disk reads.
+A step's time is the least of 16, the lengths in turns, so that a machine that slows down does so at each. Peak memory
+is VmHWM: the most that was ever resident, mapped files included. The cache counted is its pages in use. A file that the
+system doesn't hold in memory loads as fast as its disk reads.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from paceline.daemon.plan import Row
 from paceline.native.core import PAGE, Core, open_core
 from paceline.native.machine import describe_machine
 
-STEPS = 8
+ROUNDS = 16
 CHUNK = 256
 LAYERS = 4
 SHORT = (64, 512)
@@ -57,27 +58,25 @@ def advance(core: Core, ids: list[int], begin: int, end: int, table: "array[int]
 
 
 def measure(run: Run) -> dict[str, Any]:
-    """Opens the file and decodes; at each of the used contexts the last STEPS tokens before it, one by one."""
+    """Opens the file, fills the longest of the used contexts, and decodes one token at the end of each, in turns."""
     begun = time.perf_counter()
     core = open_core(run.file, slots=1, context=run.max_context, threads=run.threads, progress=True)
     seconds = time.perf_counter() - begun
-    ids = np.random.RandomState(1).randint(0, core.vocab, run.used[-1]).tolist()
+    longest = run.used[-1]
+    ids = np.random.RandomState(1).randint(0, core.vocab, longest).tolist()
     table = array("i", range(-(-run.max_context // PAGE)))
-    position, milliseconds = 0, {}
-    for used in run.used:
-        while position < used - STEPS:
-            end = min(position + CHUNK, used - STEPS)
-            advance(core, ids, position, end, table, 0)
-            position = end
-        times = []
-        for _ in range(STEPS):
+    for begin in range(0, longest, CHUNK):
+        advance(core, ids, begin, min(begin + CHUNK, longest), table, 0)
+    times: dict[int, list[float]] = {used: [] for used in run.used}
+    for _ in range(ROUNDS):
+        for used in run.used:
+            core.seat(0, ids[: used - 1], None)
             begun = time.perf_counter()
-            advance(core, ids, position, position + 1, table, 1)
-            times.append((time.perf_counter() - begun) * 1e3)
-            position += 1
-        milliseconds[used] = round(min(times), 2)
+            advance(core, ids, used - 1, used, table, 1)
+            times[used].append((time.perf_counter() - begun) * 1e3)
+    milliseconds = {used: round(min(taken), 2) for used, taken in times.items()}
     weights: int = core.stepper.loaded_bytes
-    cache = -(-position // PAGE) * core.page_bytes
+    cache = -(-longest // PAGE) * core.page_bytes
     peak = peak_bytes()
     return {
         "max_context": run.max_context,
