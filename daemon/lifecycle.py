@@ -95,6 +95,15 @@ class Lifecycle:
         self.sharing.withdraw(request)
         return self.grants.give(request, count)
 
+    def aim(self, taken: list[Request], skipped: list[Request]) -> None:
+        """A step by hand is a turn of one token. One that is parked yields after it, which no follower could tell from
+        the quantum alone."""
+        for request in taken:
+            if request.state is State.PARKED:
+                self.sharing.withdraw(request)
+        if any(request.pending is not None for request in skipped):
+            self.grants.rotate(taken)
+
     def receive(
         self, request: Request, row: Row, outcome: RowResult | RowFailure, company: int, now: float, items: list[Item]
     ) -> None:

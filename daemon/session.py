@@ -210,8 +210,8 @@ class Session:
         target = Target(kind, taken, line, req_id)
         if not taken:
             return target.nothing()
-        if kind is PlanKind.TARGET and any(request.pending is not None for request in skipped):
-            self.lifecycle.grants.rotate(taken)
+        if kind is PlanKind.TARGET:
+            self.lifecycle.aim(taken, skipped)
         self._target = target
         return None
 

@@ -155,6 +155,40 @@ def test_one_that_was_granted_by_hand_is_not_shared_any_more() -> None:
     assert one.reply(f"REQ 2 {START}")["slot"] == 1
 
 
+@pytest.mark.parametrize("command", ["SCHED_BATCH_TARGET_STEP", "SCHED_BATCH_TARGET_TAIL"])
+@pytest.mark.parametrize("total", [3, 8])
+def test_one_that_was_stepped_by_hand_is_not_shared_any_more(command: str, total: int) -> None:
+    """It has yielded off the grid of its quanta."""
+    one = driver()
+    start = f"START ids:1,2,3 {total} 2"
+    one.send(f"REQ 1 {start}")
+    one.send("SCHED_AUTO off")
+    one.run()
+    assert one.ask(command)["rows"] or total > 3
+    one.send("SCHED_AUTO on")
+    one.send(f"REQ 2 {start}")
+    one.run()
+    frames = {
+        req_id: [item.value for item in one.items if isinstance(item, Frame) and item.req_id == req_id]
+        for req_id in (1, 2)
+    }
+    yields = {1: frames[1].count(YIELD), 2: frames[2].count(YIELD)}
+    by_hand = total == 8 and command == "SCHED_BATCH_TARGET_STEP"
+    assert yields[1] - yields[2] == by_hand
+    assert [value for value in frames[1] if value >= 0] == [value for value in frames[2] if value >= 0]
+    assert (events_of(one.items, "end")[-1].get("with") == 1) == (total == 8 and not by_hand)
+
+
+def test_one_that_is_stepped_by_hand_in_its_grant_is_shared() -> None:
+    one = driver()
+    one.send(f"REQ 1 {START}")
+    one.step()
+    one.ask("SCHED_BATCH_TARGET_STEP")
+    assert one.reply(f"REQ 2 {START}")["with"] == 1
+    one.run()
+    assert signals_of(one.items, 1) == signals_of(one.items, 2) == [YIELD, YIELD, DONE]
+
+
 def test_a_failure_ends_them_all() -> None:
     one = driver()
     one.send(f"REQ 1 {START}")
