@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from driver import Driver
-from model import EOS, Course, Model, Row
+from model import Model
 from paceline.daemon.limits import Limits
 from paceline.daemon.null_engine import VOCABULARY, NullEngine
 from paceline.daemon.plan import PlanKind
 from paceline.protocol import Item, Message
+from rows import EOS, Course, Row
 
 Reply = dict[str, Any]
 
@@ -109,7 +110,8 @@ class Modelled:
         (reply,) = [item for item in items if isinstance(item, Message) and "re" in item.body]
         after = items[items.index(reply) + 1 :]
         assert reply.body["re"] == self.line and reply.req_id == self.tag_of(text)
-        assert all(isinstance(item, Message) and item.body["event"] in ("admitted", "drained") for item in after), items
+        follows = ("admitted", "snapshot", "drained")  # a snapshot of what was known, or restored
+        assert all(isinstance(item, Message) and item.body["event"] in follows for item in after), items
         items.remove(reply)
         moved = [model.live[body["req"]] for body in reply.body["rows"]]
         for row in moved:
