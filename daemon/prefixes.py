@@ -16,6 +16,7 @@ to is not the tree's to give.)
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -35,8 +36,28 @@ class Node:
     ids: Ids
     parent: Node | None
     children: dict[Ids, Node] = field(default_factory=dict)
+    order: list[Ids] = field(default_factory=list)  # the keys of `children`, sorted
     states: dict[int, int] = field(default_factory=dict)  # positions of this page that it comes after -> kept state
     known: bool = True
+
+    def add(self, child: Node) -> None:
+        self.children[child.ids] = child
+        insort(self.order, child.ids)
+
+    def remove(self, child: Node) -> None:
+        del self.children[child.ids]
+        del self.order[bisect_left(self.order, child.ids)]
+
+    def most_alike(self, part: Ids) -> tuple[Node | None, int]:
+        """The child whose ids begin with the most of `part`, and how many those are: in order of ids it is a neighbour
+        of where `part` would be."""
+        place = bisect_left(self.order, part)
+        best, most = None, 0
+        for ids in self.order[max(0, place - 1) : place + 1]:
+            alike = _common(ids, part)
+            if alike > most:
+                best, most = self.children[ids], alike
+        return best, most
 
 
 class Match(NamedTuple):
@@ -86,13 +107,11 @@ class PrefixTree:
             node = child
         begin = PAGE * len(nodes)
         rest = ids[begin : min(begin + PAGE, limit)]
-        tail, copied = _most_alike(node, rest)
+        tail, copied = node.most_alike(rest)
         seen = begin + copied
         if not self._recurrent:
             return Match([node.page for node in nodes], None if tail is None else tail.page, seen, None, seen)
-        if tail is not None:
-            nodes.append(tail)
-        return self._match_state(nodes, seen)
+        return self._match_state(nodes, rest[:copied], seen)
 
     def insert(self, near: Node, ids: Ids, table: Sequence[int], begin: int) -> Node:
         """Makes the pages of a text known from position `begin`, whose node is `near`, to its end; a part-filled one
@@ -113,7 +132,7 @@ class PrefixTree:
             part = ids[first : min(first + PAGE, position)]
             child = node.children.get(part)
             if child is None:
-                child, alike = _most_alike(node, part)
+                child, alike = node.most_alike(part)
                 if child is None or alike < len(part):
                     return None
             node = child
@@ -123,7 +142,10 @@ class PrefixTree:
         """A place for the state at `position`; None if there is none, or one is kept already."""
         node = self.node_at(ids, position)
         offset = (position - 1) % PAGE + 1
-        if node is None or offset in node.states:
+        if node is None or any(
+            kept == offset and at.parent is node.parent and at.ids[:offset] == node.ids[:offset]
+            for at, kept in self._kept.values()
+        ):
             return None
         state = self._states.allocate()
         if state is None:
@@ -146,19 +168,32 @@ class PrefixTree:
         for node in list(self.root.children.values()):
             self._drop(node)
 
-    def _match_state(self, nodes: list[Node], seen: int) -> Match:
+    def _match_state(self, nodes: list[Node], rest: Ids, seen: int) -> Match:
+        """The last state on the way: in a page after `nodes`, any that begins as `rest` does, or in theirs."""
+        node = nodes[-1] if nodes else self.root
+        begin, pages = PAGE * len(nodes), [node.page for node in nodes]
+        tails = [
+            (offset, state, tail.page)
+            for state, (tail, offset) in self._kept.items()
+            if tail.parent is node and offset <= len(rest) and tail.ids[:offset] == rest[:offset]
+        ]
+        if tails:
+            offset, state, page = max(tails)
+            self._use(state)
+            return Match(pages, page, begin + offset, state, seen)
         for index in range(len(nodes) - 1, -1, -1):
-            begin = PAGE * index
-            offsets = [offset for offset in nodes[index].states if begin + offset <= seen]
-            if not offsets:
+            if not nodes[index].states:
                 continue
-            offset = max(offsets)
+            offset = max(nodes[index].states)
             state = nodes[index].states[offset]
-            self._kept[state] = self._kept.pop(state)
+            self._use(state)
             whole = index + (offset == PAGE)
-            tail = None if offset == PAGE else nodes[index].page
-            return Match([node.page for node in nodes[:whole]], tail, begin + offset, state, seen)
+            tail_page = None if offset == PAGE else pages[index]
+            return Match(pages[:whole], tail_page, PAGE * index + offset, state, seen)
         return Match([], None, 0, None, seen)
+
+    def _use(self, state: int) -> None:
+        self._kept[state] = self._kept.pop(state)
 
     def _child(self, node: Node, part: Ids, page: int) -> Node:
         """The child of `node` that holds `part`: there already, or made of `page`, or a tail that has grown."""
@@ -168,12 +203,12 @@ class PrefixTree:
         own = self._nodes.get(page)
         if own is not None:  # the same page, longer than when it became known
             assert own.parent is node and own.ids == part[: len(own.ids)]
-            del node.children[own.ids]
+            node.remove(own)
             own.ids = part
-            node.children[part] = own
+            node.add(own)
             return own
         child = Node(page, part, node)
-        node.children[part] = child
+        node.add(child)
         self._nodes[page] = child
         self._pool.know(page)
         return child
@@ -181,7 +216,7 @@ class PrefixTree:
     def _drop(self, node: Node) -> None:
         """Forgets a node, and whatever comes after it: that can't be found any more."""
         assert node.parent is not None
-        del node.parent.children[node.ids]
+        node.parent.remove(node)
         pending = [node]
         while pending:
             gone = pending.pop()
@@ -192,17 +227,6 @@ class PrefixTree:
             for state in gone.states.values():
                 del self._kept[state]
                 self._states.release(state)
-
-
-def _most_alike(node: Node, part: Ids) -> tuple[Node | None, int]:
-    """The child whose ids begin with the most of `part`, and how many those are."""
-    best: Node | None = None
-    most = 0
-    for ids, child in node.children.items():
-        alike = _common(ids, part)
-        if alike > most:
-            best, most = child, alike
-    return best, most
 
 
 def _common(one: Ids, other: Ids) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paceline.daemon import prefixes
 from paceline.daemon.limits import pages_for
 from paceline.daemon.pages import OutOfPages, PagePool
 from paceline.daemon.plan import PAGE
-from paceline.daemon.prefixes import PrefixTree
+from paceline.daemon.prefixes import Node, PrefixTree
 from paceline.daemon.states import StatePool
 
 Ids = tuple[int, ...]
@@ -60,6 +64,10 @@ def text(*parts: tuple[int, int]) -> Ids:
     return tuple(token for token, count in parts for _ in range(count))
 
 
+def alike_in(one: Ids, other: Ids) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
 def test_the_same_text_again_needs_one_token() -> None:
     for length in (1, 2, 63, 64, 65, 128, 200):
         cache = Cache(8)
@@ -108,6 +116,41 @@ def test_nothing_is_known_after_clear() -> None:
     cache.tree.clear()
     assert (len(cache.tree), cache.pool.free, cache.states.free) == (0, 8, 2)
     assert cache.run(text((1, 192))) == 0
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple), unique=True), st.data())
+def test_the_most_alike_of_all_children(texts: list[Ids], data: st.DataObject) -> None:
+    node = Node(-1, (), None)
+    children = [Node(page, ids, node) for page, ids in enumerate(texts)]
+    for child in children:
+        node.add(child)
+    for child in data.draw(st.sets(st.sampled_from(children))) if children else ():
+        node.remove(child)
+    part = data.draw(st.lists(st.integers(0, 2), max_size=7).map(tuple))
+    most = max([alike_in(ids, part) for ids in node.children], default=0)
+    best, alike = node.most_alike(part)
+    assert alike == most == (0 if best is None else alike_in(best.ids, part))
+
+
+def test_a_thousand_texts_are_not_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(2000)
+    for number in range(1000):
+        cache.run((1, 2, 3, number + 10, 4))
+    compared: list[Ids] = []
+    whole = prefixes._common
+    monkeypatch.setattr(prefixes, "_common", lambda one, other: compared.append(one) or whole(one, other))  # type: ignore[func-returns-value]
+    assert cache.run((1, 2, 3, 500, 9)) == 3 + 1
+    assert len(compared) <= 4
+
+
+def test_a_state_is_found_beside_any_text_that_begins_alike() -> None:
+    cache = Cache(32, states=2)
+    begin = text((5, 40))
+    cache.run((*begin, 7))
+    assert cache.run((*begin, 8, 8), keep=40) == 0
+    for token in (9, 1, 8, 7, 6):
+        assert cache.run((*begin, token, token, token), keep=40) == 40
+    assert len(list(cache.tree.kept)) == 1, "and it is kept once"
 
 
 def test_recurrent_models_go_on_where_a_state_was_kept() -> None:
