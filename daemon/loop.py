@@ -153,5 +153,8 @@ class Loop:
     def _save(self, name: str, path: str) -> None:
         """The file is there before the reply is."""
         snapshot = self._session.lifecycle.cache.snapshots.find(name)
-        execute(self._engine, self._session.moves(), self._clock)
+        plan, begun = self._session.moves(), self._clock()
+        results = execute(self._engine, plan, self._clock)
+        if plan.moves and self._observers.on:
+            self._observers.stepped(plan, results, begun, self._clock())
         write_snapshot(path, take_out(snapshot, self._engine), self._session.info)

@@ -48,6 +48,7 @@ class Timeline:
         self._stays: dict[int, _Stay] = {}  # by slot
         self._slot_of: dict[int, int] = {}  # by request
         self._queued: dict[int, int] = {}  # request -> number of its wait
+        self._follows: dict[int, int] = {}  # request -> the one whose row it shares
         self._waits = 0
         self._last_step: float | None = None  # when it ended, if the counter still shows its rows
 
@@ -56,6 +57,7 @@ class Timeline:
         events = [_name("process_name", 0, f"paceline {self._model}")]
         events += [_name("thread_name", lane, name) for lane, name in lanes.items()]
         for request in live:
+            self._follows |= dict.fromkeys((follower.req_id for follower in request.followers), request.req_id)
             if request.slot is None:
                 events += self._queue(request.req_id, self._origin)
             else:
@@ -124,17 +126,31 @@ class Timeline:
     def _started(self, req_id: int, body: dict[str, Any], now: float) -> list[Event]:
         if body["slot"] is not None:
             return self._enter(req_id, body["slot"], now)
-        return [] if body.get("with") is not None else self._queue(req_id, now)
+        if body.get("with") is None:
+            return self._queue(req_id, now)
+        self._follows[req_id] = body["with"]
+        return []
 
     def _ended(self, body: dict[str, Any], now: float) -> list[Event]:
         req_id, reason = body["req"], body["reason"]
         facts = {name: value for name, value in body.items() if name not in ("event", "stop_token")}
         slot = self._slot_of.get(req_id)
         events = self._unqueue(req_id, now)
+        heir = self._succeed(req_id)
+        if events and heir is not None:
+            events += self._queue(heir, now)
         if slot is not None:
             events += self._leave(slot, facts, now)
         lane = COMMANDS if slot is None else FIRST_SLOT + slot
         return [*events, self._instant(lane, f"end: {reason}", {"req": req_id, "reason": reason}, now)]
+
+    def _succeed(self, req_id: int) -> int | None:
+        """Who has the row of a request that has ended, if anybody shared it."""
+        self._follows.pop(req_id, None)
+        heirs = [follower for follower, owner in self._follows.items() if owner == req_id]
+        for heir in heirs:
+            self._follows[heir] = heirs[0]
+        return self._follows.pop(heirs[0]) if heirs else None
 
     def _queue(self, req_id: int, now: float) -> list[Event]:
         self._waits += 1

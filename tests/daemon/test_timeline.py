@@ -3,65 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from driver import Driver, tokens_of
+from driver import tokens_of
 from hypothesis import given
 from hypothesis import strategies as st
-from paceline.daemon.engine import execute
 from paceline.daemon.faults import read_faults
 from paceline.daemon.faulty import Faulty
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import CopyPage, Plan, PlanKind
-from paceline.daemon.timeline import COMMANDS, FIRST_SLOT, Event, Timeline
-from paceline.protocol import Item, Message
+from paceline.daemon.timeline import COMMANDS, FIRST_SLOT, Timeline
 from traces import begun, check_nesting, check_rows, instants, rows, slices
-
-
-class Watched(Driver):
-    """Its timeline begins when `watch` is called."""
-
-    timeline: Timeline | None = None
-
-    def __init__(self, **named: Any) -> None:
-        super().__init__(**named)
-        self.events: list[Event] = []
-
-    def watch(self) -> None:
-        session = self.session
-        self.timeline = Timeline("null", session.limits.slots, session.counters.steps, self.clock())
-        self.events += self.timeline.opening(session.live.values())
-
-    def step(self) -> list[Item]:
-        start = self.clock()
-        plan = self.session.next_step(start)
-        if plan is None:
-            return []
-        self.plans.append(plan)
-        results = execute(self.engine, plan, self.clock)
-        end = self.clock()
-        if self.timeline is not None:
-            self.events += self.timeline.step(plan, results, start, end)
-        return self.take(self.session.finish(plan, results, end))
-
-    def take(self, items: list[Item]) -> list[Item]:
-        if self.timeline is not None:
-            self.events += self.timeline.saw(items, self.clock())
-        return super().take(items)
-
-    def closed(self) -> list[Event]:
-        assert self.timeline is not None
-        return self.events + self.timeline.closing(self.clock())
-
-
-def watched(*lines: str, **named: Any) -> Watched:
-    driver = Watched(**named)
-    driver.watch()
-    for line in lines:
-        driver.send(line)
-        if not driver.session.holding:
-            driver.run()
-    return driver
+from watched import Watched, watched
 
 
 def test_lanes_have_names() -> None:
@@ -219,14 +171,6 @@ def test_a_pause_shows_no_rows() -> None:
     assert counted == [1, 0, 1, 0]
 
 
-def test_who_shares_another_ones_row_is_not_drawn_as_waiting() -> None:
-    timeline = Timeline("null", 2, 0, 0.0)
-    reply = {"re": 1, "ok": True, "slot": None, "epoch": None, "state": "decode", "prompt_tokens": 2, "with": 4}
-    end = {"event": "end", "req": 5, "reason": "length", "tokens": 2}
-    assert timeline.saw([Message(5, reply), Message(0, {"event": "drained"})], 1.0) == []
-    assert [event["ph"] for event in timeline.saw([Message(5, end)], 2.0)] == ["i"]
-
-
 def test_a_clock_that_jumps_back_gives_no_negative_times() -> None:
     driver = Watched()
     driver.timeline = Timeline("null", 4, 0, 1e6)
@@ -279,22 +223,6 @@ def test_a_row_whose_request_nobody_announced_is_drawn_all_the_same() -> None:
     check_nesting(events)
     assert [event["name"] for event in begun(events, "request")] == ["req 1"]
     assert len(rows(events)) == 2
-
-
-def test_who_takes_over_a_row_is_drawn_from_then_on() -> None:
-    driver = Watched(slots=1, coalesce=True, auto=True)
-    driver.watch()
-    driver.send("REQ 1 START ids:1,2 9")
-    driver.step()
-    driver.send("REQ 2 START ids:1,2 9")
-    driver.step()
-    driver.send("CANCEL 1")
-    driver.run()
-    events = driver.closed()
-    check_nesting(events)
-    check_rows(events)
-    assert [event["name"] for event in begun(events, "request")] == ["req 1", "req 2"]
-    assert [row["args"]["req"] for row in rows(events)] == [1, 1, *[2] * 7]
 
 
 def test_moves_without_a_step_are_drawn() -> None:

@@ -145,3 +145,14 @@ def test_a_trace_is_drawn(tmp_path: Path) -> None:
             path.write_text(path.read_text()[:-40])
         subprocess.run([sys.executable, ROOT / "scripts" / "plot_trace.py", path, picture], check=True)
         assert "<svg" in picture.read_text()
+
+
+def test_moves_that_a_save_makes_are_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with Process() as daemon:
+        daemon.send(f"TRACE on {path}", "REQ 1 START ids:1,2,3 9 1", "WAIT", "SLOT 0 SNAPSHOT a")
+        assert daemon.reply(4)["ok"]
+        daemon.send("REQ 2 RESTORE a ids:1,2,3,4 2", f"SAVE a {tmp_path}/a", f"SAVE a {tmp_path}/b", "WAIT")
+        assert daemon.finish() == 0
+    (moves,) = [event for event in read_trace(path) if event.get("cat") == "moves"]
+    assert moves["args"] == {"moves": 2}, "a copy of the page, and the seat"
