@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..protocol import Refusal
 from .limits import Limits
-from .pages import OutOfPages, PagePool
+from .pages import PagePool
 from .plan import PAGE, Commit, CopyPage, EngineInfo, Keep, Move, Seat, WritePage, WriteState
 from .prefixes import Match, PrefixTree
 from .requests import Request
@@ -106,30 +106,21 @@ class Cache:
         self.pages.release(request.table)
 
     def snapshot(self, name: str, request: Request, first: int, end: int) -> None:
-        """Keeps positions `first` to `end` - 1 of a request under a name."""
+        """Keeps positions `first` to `end` - 1 of a request under a name. Raises Refusal, and has changed nothing."""
         state = None
         if self.recurrent and end:
-            state = self._state_for_snapshot()
+            self._make_room(name, 0, state=True)
+            state = self._take_state()
             self._keep(request, state)
         self.snapshots.take(name, request.ids(end), first, request.table, state)
 
     def load(self, name: str, ids: Sequence[int], first: int, pages: Sequence[bytes], state: bytes | None) -> None:
-        """A snapshot whose pages come from a file."""
-        try:
-            table = self.tree.allocate(len(pages))
-        except OutOfPages as short:
-            raise Refusal(
-                "kv_budget",
-                f"the cache lacks {short.missing * self._info.page_bytes} bytes for this snapshot: "
-                f"retry when a request has ended or a snapshot is freed",
-            ) from None
+        """A snapshot whose pages come from a file. Raises Refusal, and has changed nothing."""
+        self._make_room(name, len(pages), state is not None)
+        table = self.tree.allocate(len(pages))
         kept = None
         if state is not None:
-            try:
-                kept = self._state_for_snapshot()
-            except Refusal:
-                self.pages.release(table)
-                raise
+            kept = self._take_state()
             self.moves.append(WriteState(kept, state))
         self.moves += (WritePage(page, data) for page, data in zip(table, pages, strict=True))
         self.snapshots.put(name, Snapshot(tuple(ids), first, tuple(table), kept))
@@ -168,16 +159,36 @@ class Cache:
             self.moves.append(Commit(slot, self.commits.pop(slot)))
         self.moves.append(Keep(slot, state))
 
-    def _state_for_snapshot(self) -> int:
-        state = self.states.allocate()
-        if state is None:
-            state = self.tree.yield_state()
-        if state is None:
+    def _make_room(self, name: str, pages: int, state: bool) -> None:
+        """For a new snapshot. One of the same name goes first, if there is no room beside it."""
+        missing = pages - self.pages.available
+        full = state and not self.states.free and not self.tree.can_yield_state
+        if missing <= 0 and not full:
+            return
+        freed_pages, freed_state = self.snapshots.alone(name)
+        if missing > freed_pages:
+            retry = "retry when a request has ended or a snapshot is freed"
+            never = "a retry cannot help: the whole cache is smaller than that"
+            raise Refusal(
+                "kv_budget",
+                f"the cache lacks {(missing - freed_pages) * self._info.page_bytes} bytes for this snapshot: "
+                f"{never if pages > len(self.pages) else retry}",
+            )
+        if full and not freed_state:
+            retry = f"snapshots hold all {len(self.states)}; free one first"
             raise Refusal(
                 "kv_budget",
                 f"the cache lacks {self._info.state_bytes} bytes for a recurrent state: "
-                f"snapshots hold all {len(self.states)}; free one first",
+                f"{retry if len(self.states) else 'there is no place for any, expected --states of 1 at least'}",
             )
+        self.snapshots.free(name)
+
+    def _take_state(self) -> int:
+        """`_make_room` has said that there is one."""
+        state = self.states.allocate()
+        if state is None:
+            state = self.tree.yield_state()
+        assert state is not None
         return state
 
     def _choose(self, request: Request) -> Match | None:

@@ -207,6 +207,7 @@ class Lifecycle:
             items.append(replies.no_snapshot(request, name, refusal))
         else:
             items.append(replies.snapshot_taken(request, name, position))
+            self.admission.freed()  # what had this name before may have held pages
 
     def _spent(self, request: Request, now: float, items: list[Item]) -> None:
         items.append(Frame(request.req_id, YIELD))

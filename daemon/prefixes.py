@@ -155,6 +155,10 @@ class PrefixTree:
             self._kept[state] = (node, offset)
         return state
 
+    @property
+    def can_yield_state(self) -> bool:
+        return any(self._states.counts[state] == 1 for state in self._kept)
+
     def yield_state(self) -> int | None:
         """Takes the state that was not used for longest from the tree: it is the caller's now. None if none will do."""
         for state, (node, offset) in self._kept.items():

@@ -60,6 +60,14 @@ class Snapshots:
             raise Refusal("no_snapshot", f"there is no snapshot {name!r}: LIST_SLOTS shows those there are")
         return snapshot
 
+    def alone(self, name: str) -> tuple[int, bool]:
+        """How many pages nobody but the snapshot of that name holds, and whether so it does a state."""
+        snapshot = self._named.get(name)
+        if snapshot is None:
+            return 0, False
+        pages = sum(self._pool.counts[page] == 1 for page in snapshot.pages)
+        return pages, snapshot.state is not None and self._states.counts[snapshot.state] == 1
+
     def take(self, name: str, ids: Ids, first: int, table: Sequence[int], state: int | None) -> None:
         """Keeps the text `ids`, from position `first` on, of the slot that has this table."""
         pages = tuple(table[first // PAGE : pages_for(len(ids))])

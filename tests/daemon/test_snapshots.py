@@ -194,6 +194,72 @@ def test_no_place_for_a_state() -> None:
     assert tokens_of(one.items, 2) == tokens_of(one.items, 1), "the request goes on"
 
 
+def test_a_name_that_is_taken_needs_no_place_beside_it(tmp_path: Path) -> None:
+    one = driver(recurrent=True, states=1)
+    one.send("REQ 1 START ids:1,2,3 9 2 snap=2:a")
+    one.run()
+    assert one.reply("SLOT 0 SNAPSHOT a")["position"] == 4
+    one.send("REQ 1 CONTINUE 2")
+    one.run()
+    assert one.reply("SLOT 0 SNAPSHOT a")["position"] == 6
+    assert one.reply(f"SAVE a {tmp_path}/a")["ok"] and one.reply(f"LOAD a {tmp_path}/a")["position"] == 6
+    prompt = ids("1,2,3", tokens_of(one.items, 1))
+    for req_id, tail in ((2, 5), (3, 6)):
+        one.send(f"REQ {req_id} RESTORE a ids:{prompt},{tail} 3")
+        one.run()
+        assert tokens_of(one.items, req_id) == alone(f"REQ 1 START ids:{prompt},{tail} 3")
+    one.session.check()
+
+
+def test_a_name_that_is_taken_needs_no_pages_beside_it(tmp_path: Path) -> None:
+    one = driver(slots=1, pages=4)
+    one.send(f"REQ 1 START ids:{LONG} 2 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    one.send(f"SAVE a {tmp_path}/a")
+    assert one.reply(f"LOAD a {tmp_path}/a")["code"] == "kv_budget", "request 1 holds those pages too"
+    one.send("CANCEL 1")
+    for _ in range(3):
+        assert one.reply(f"LOAD a {tmp_path}/a")["position"] == 150
+    assert one.reply(f"LOAD b {tmp_path}/a")["error"] == (
+        "the cache lacks 1024 bytes for this snapshot: retry when a request has ended or a snapshot is freed"
+    )
+    one.send(f"REQ 2 RESTORE a ids:{LONG},5 3")
+    one.send(f"LOAD a {tmp_path}/a")
+    one.run()
+    assert tokens_of(one.items, 2) == alone(f"REQ 1 START ids:{LONG},5 3")
+    one.session.check()
+
+
+def test_what_waits_for_pages_gets_those_of_a_name_that_was_given_away() -> None:
+    one = driver(slots=3, pages=6)
+    one.send(f"REQ 1 START ids:{LONG} 1 snap=150:a")
+    one.run()
+    one.send("REQ 2 START ids:5 20 1")
+    one.run()
+    assert one.reply(f"REQ 3 START ids:6,{LONG} 100")["state"] == "queued"
+    one.send("REQ 4 START ids:5 20 1 snap=1:a")
+    one.run()
+    assert len(tokens_of(one.items, 3)) == 100
+
+
+def test_what_no_retry_helps(tmp_path: Path) -> None:
+    one, other = driver(), driver(slots=1, pages=2)
+    one.send(f"REQ 1 START ids:{LONG} 9 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    one.send(f"SAVE a {tmp_path}/a")
+    assert other.reply(f"LOAD a {tmp_path}/a")["error"] == (
+        "the cache lacks 512 bytes for this snapshot: a retry cannot help: the whole cache is smaller than that"
+    )
+    one = driver(recurrent=True, states=0)
+    one.send("REQ 1 START ids:1,2,3 9 1")
+    one.run()
+    assert one.reply("SLOT 0 SNAPSHOT a")["error"] == (
+        "the cache lacks 16 bytes for a recurrent state: there is no place for any, expected --states of 1 at least"
+    )
+
+
 def test_a_restore_that_waits_holds_what_it_starts_from() -> None:
     one = driver(slots=1, pages=8)
     one.send(f"REQ 1 START ids:{LONG} 60 1")
