@@ -55,16 +55,16 @@ class Lifecycle:
                 "duplicate_request", f"request {start.req_id} is live ({state}): its id is free after its end"
             )
         shares = self._limits.coalesce and self.grants.auto and find_origin is None
-        if shares and (row := self.sharing.find(start)) is not None:
-            row.priority = max(row.priority, start.options.priority)
+        row = self.sharing.find(start) if shares else None
+        if row is not None and len(self.sharing.followers) < self._limits.queue:
             self.counters.accepted += 1
             self.counters.coalesced += 1
-            effects += self.sharing.join(row, start.req_id, now)
+            effects += self.sharing.join(row, start, now)
             return replies.following(row)
         request = self.admission.start(start, now, find_origin)
         self.live[start.req_id] = request
         self.counters.accepted += 1
-        if shares:
+        if shares and row is None:
             self.sharing.offer(start, request)
         if request.slot is not None:
             self._enter(request, effects)
@@ -144,7 +144,7 @@ class Lifecycle:
         request.turn -= 1
         items.append(Frame(request.req_id, token))
         if request.followers:
-            items += (Frame(follower.req_id, token) for follower in request.followers)
+            items += [Frame(follower, token) for follower in request.followers]
         if request.last_token is None:
             request.first_token = now
             self.counters.ttft.add(now - request.arrived)
@@ -211,7 +211,7 @@ class Lifecycle:
 
     def _spent(self, request: Request, now: float, items: list[Item]) -> None:
         items.append(Frame(request.req_id, YIELD))
-        items += (Frame(follower.req_id, YIELD) for follower in request.followers)
+        items += [Frame(follower, YIELD) for follower in request.followers]
         if self.grants.anew(request):
             request.grant = 0
             self.grants.give(request, request.quantum)

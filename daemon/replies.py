@@ -141,7 +141,7 @@ def list_requests(requests: Iterable[Request]) -> Body:
         }
         rows.append(row)
         with_it: Body = {"slot": None, "epoch": None, "with": request.req_id}
-        rows += (row | {"req": follower.req_id} | with_it for follower in request.followers)
+        rows += [row | {"req": follower} | with_it for follower in request.followers]
     return {"requests": rows}
 
 

@@ -36,6 +36,7 @@ class Follower:
 
     req_id: int
     arrived: float
+    priority: int
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +66,7 @@ class Request:
     node: Node | None = None  # in the tree of prefixes, that of its first `filed` positions
     filed: int = 0
     passed: int = 0  # how often a later one was admitted before it
-    followers: list[Follower] = field(default_factory=list)
+    followers: dict[int, Follower] = field(default_factory=dict)  # by request id, in the order of coming
     key: Key | None = None  # under which equal requests find it
     grant: int = 0  # tokens that it may emit before it parks
     ended: str | None = None  # the reason, once it is no longer live
@@ -79,6 +80,11 @@ class Request:
     last_token: float | None = None
     steps: int = 0
     step_rows: int = 0  # rows of all those steps together
+
+    @property
+    def urgency(self) -> int:
+        """The highest priority of all that wait for it."""
+        return max([self.priority, *(follower.priority for follower in self.followers.values())])
 
     @property
     def emitted(self) -> int:

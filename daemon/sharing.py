@@ -38,9 +38,10 @@ class Sharing:
             del self._rows[request.key]
             request.key = None
 
-    def join(self, request: Request, req_id: int, now: float) -> list[Item]:
+    def join(self, request: Request, start: Start, now: float) -> list[Item]:
         """A new follower, and the tokens and yields that it has missed."""
-        request.followers.append(Follower(req_id, now))
+        req_id = start.req_id
+        request.followers[req_id] = Follower(req_id, now, start.options.priority)
         self.followers[req_id] = request
         items: list[Item] = []
         for count, token in enumerate(request.output, 1):
@@ -52,25 +53,21 @@ class Sharing:
     def part(self, req_id: int) -> tuple[Request, Follower]:
         """A follower that ends before the row does."""
         request = self.followers.pop(req_id)
-        follower = next(follower for follower in request.followers if follower.req_id == req_id)
-        request.followers.remove(follower)
-        return request, follower
+        return request, request.followers.pop(req_id)
 
-    def succeed(self, request: Request) -> int:
-        """The first follower takes the row over from its owner; returns the owner's id."""
-        left = request.req_id
-        follower = request.followers.pop(0)
+    def succeed(self, request: Request) -> None:
+        """The first follower takes the row over from its owner, who is forgotten."""
+        follower = request.followers.pop(next(iter(request.followers)))
         del self.followers[follower.req_id]
-        request.req_id, request.arrived = follower.req_id, follower.arrived
-        return left
+        request.req_id, request.arrived, request.priority = follower.req_id, follower.arrived, follower.priority
 
     def close(self, request: Request) -> Iterable[Follower]:
         """The row ends, and all that follow it."""
         self.withdraw(request)
-        followers, request.followers = request.followers, []
-        for follower in followers:
-            del self.followers[follower.req_id]
-        return followers
+        followers, request.followers = request.followers, {}
+        for req_id in followers:
+            del self.followers[req_id]
+        return followers.values()
 
 
 def _key(start: Start) -> Key | None:

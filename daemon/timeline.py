@@ -57,7 +57,7 @@ class Timeline:
         events = [_name("process_name", 0, f"paceline {self._model}")]
         events += [_name("thread_name", lane, name) for lane, name in lanes.items()]
         for request in live:
-            self._follows |= dict.fromkeys((follower.req_id for follower in request.followers), request.req_id)
+            self._follows |= dict.fromkeys(request.followers, request.req_id)
             if request.slot is None:
                 events += self._queue(request.req_id, self._origin)
             else:

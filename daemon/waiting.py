@@ -45,7 +45,7 @@ class Waiting:
         first = self.first(will_fit)
         if first is not None:
             return first if fits(first) else None
-        by_priority = sorted(self._requests, key=lambda request: -request.priority)
+        by_priority = sorted(self._requests, key=lambda request: -request.urgency)
         return next((request for request in by_priority if fits(request)), None)
 
     def pass_over(self, request: Request) -> None:

@@ -164,6 +164,8 @@ class Modelled:
         """START and its kind: refused, or admitted, or queued, or a listener of an equal row."""
         model = self.model
         equal = None if row.key is None else next((one for one in model.rows if one.key == row.key), None)
+        if equal is not None and len(model.live) - len(model.rows) >= self.bounds.queue:
+            equal = row.key = None  # as many follow as may
         free = model.free()
         if slot is not None and slot >= len(model.slots):
             codes = codes | {"no_such_slot"}

@@ -120,6 +120,39 @@ def test_one_that_waits_is_shared_too() -> None:
     assert tokens_of(one.items, 4) == alone("REQ 1 START ids:1,2,3 9")
 
 
+def test_no_more_follow_than_may_wait() -> None:
+    """Then an equal one is a request like any other: it has a slot, or waits, or is refused."""
+    one = driver(queue=2)
+    for req_id, state in ((1, "prefill"), (2, "prefill"), (3, "prefill"), (4, "prefill"), (5, "queued"), (6, "queued")):
+        assert one.reply(f"REQ {req_id} {START}")["state"] == state
+    assert one.reply(f"REQ 7 {START}")["code"] == "queue_full"
+    rows = one.reply("LIST_REQUESTS")["requests"]
+    assert {row["req"]: row.get("with") for row in rows} == {1: None, 2: 1, 3: 1, 4: None, 5: None, 6: None}
+    one.send("CANCEL 2")
+    assert one.reply(f"REQ 7 {START}")["with"] == 1
+    one.run()
+    assert {len(tokens_of(one.items, req_id)) for req_id in (1, 3, 4, 5, 6, 7)} == {9}
+    one.session.check()
+
+
+def test_a_priority_counts_as_long_as_somebody_has_it() -> None:
+    def admitted(*lines: str) -> list[int]:
+        one = driver()
+        for req_id in (1, 2):
+            one.send(f"REQ {req_id} START ids:{req_id} 200")
+        one.send("REQ 3 START ids:3 9 priority=3")
+        one.send("REQ 4 START ids:4 9")
+        one.send("REQ 5 START ids:4 9 priority=5")
+        for line in (*lines, "CANCEL 1"):
+            one.send(line)
+        one.run()
+        return [body["req"] for body in events_of(one.items, "admitted")]
+
+    assert admitted() == [4, 3]
+    assert admitted("CANCEL 5") == [3, 4]
+    assert admitted("CANCEL 4") == [5, 3]
+
+
 def test_what_a_follower_may_not_do() -> None:
     one = driver()
     one.send(f"REQ 1 {START}")
