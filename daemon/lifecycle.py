@@ -14,6 +14,7 @@ from .admission import Admission, FindOrigin
 from .cache import Cache
 from .endings import Endings
 from .grants import Grants
+from .invariants import check
 from .limits import Limits
 from .plan import EngineInfo, Row, RowFailure, RowResult
 from .requests import Request, State
@@ -186,6 +187,11 @@ class Lifecycle:
         if not self.live:
             items += self.grants.end_drains()
         return items
+
+    def check(self) -> None:
+        """What must be true between any two commands; raises RuntimeError if it is not."""
+        self.cache.check(self.live.values())
+        check(self.live, self.admission, self.scheduler, self.sharing)
 
     def _enter(self, request: Request, items: list[Item]) -> None:
         if request.cached and request.origin is None:

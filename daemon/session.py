@@ -122,7 +122,7 @@ class Session:
 
     def check(self) -> None:
         """What must be true between any two commands; raises RuntimeError if it is not."""
-        self.lifecycle.cache.check(self.live.values())
+        self.lifecycle.check()
 
     def finish(self, plan: Plan, results: list[StepResult], now: float) -> list[Item]:
         items = self._unsent = []

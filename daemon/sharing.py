@@ -18,24 +18,24 @@ from .requests import Follower, Key, Request
 
 class Sharing:
     def __init__(self) -> None:
-        self._rows: dict[Key, Request] = {}
+        self.rows: dict[Key, Request] = {}  # those that may be followed
         self.followers: dict[int, Request] = {}  # a follower's id -> the request it follows
 
     def find(self, start: Start) -> Request | None:
         """A live request that START is equal to."""
         key = _key(start)
-        return None if key is None else self._rows.get(key)
+        return None if key is None else self.rows.get(key)
 
     def offer(self, start: Start, request: Request) -> None:
         """Later equal ones may follow it."""
         request.key = _key(start)
         if request.key is not None:
-            self._rows[request.key] = request
+            self.rows[request.key] = request
 
     def withdraw(self, request: Request) -> None:
         """Nobody follows it from now on."""
         if request.key is not None:
-            del self._rows[request.key]
+            del self.rows[request.key]
             request.key = None
 
     def join(self, request: Request, start: Start, now: float) -> list[Item]:
