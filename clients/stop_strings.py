@@ -19,6 +19,8 @@ class StopStrings:
         nothing is."""
         if self.found is not None:
             return ""
+        if not self._stops:
+            return text
         text = self._held + text
         places = [(at + len(stop), at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
         if places:

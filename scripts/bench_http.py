@@ -36,7 +36,7 @@ from bench_arrivals import spread
 from bench_servers import LlamaServer, find_llama_server
 from bench_serving import write
 from http_load import Answer, closed_loop, healthy
-from paceline.clients.process import DaemonProcess
+from paceline.clients.process import daemon_command
 from paceline.native.machine import describe_machine
 from paceline.native.weights import find_model
 from paceline.protocol import TERMINALS, Frame, FrameReader, Message
@@ -109,24 +109,27 @@ def streamed(pace: float | None, tokens: int) -> dict[str, Any]:
 
 def asked_directly(pace: float | None, tokens: int) -> dict[str, Any]:
     """The same sixteen through the daemon's pipe."""
-    process = DaemonProcess([*null_flags(pace), "--auto", "--stream=tagged"])
+    command = daemon_command([*null_flags(pace), "--auto", "--stream=tagged"])
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin and process.stdout
     times: dict[int, list[float]] = {number: [] for number in range(1, STREAMS + 1)}
     lines = [f"REQ {number} START ids:67,111,117 {tokens} ignore_eos=1\n" for number in times]
     live, begun, wall, reader = len(times), 0.0, 0.0, FrameReader()
     while live:
-        items = reader.feed(process.frames.read1(1 << 16))
+        data = os.read(process.stdout.fileno(), 1 << 16)
         now = time.perf_counter()
-        for item in items:
+        for item in reader.feed(data):
             match item:
                 case Message(body={"event": "ready"}):
                     begun = time.perf_counter()
-                    process.commands.write("".join(lines).encode())
-                    process.commands.flush()
+                    process.stdin.write("".join(lines).encode())
+                    process.stdin.flush()
                 case Frame(number, value) if value >= 0:
                     times[number].append(now)
                 case Frame(_, value) if value in TERMINALS:
                     live, wall = live - 1, now - begun
-    process.stop(0.0)
+    process.stdin.close()
+    process.wait(PATIENCE)
     return {"tokens_per_second": round(STREAMS * tokens / wall, 1), "gap_ms": gaps(times.values())}
 
 

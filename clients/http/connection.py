@@ -1,5 +1,5 @@
-"""A connection with time limits that uvicorn does not have: for the head of a request to come, and for a reader to take
-what was written."""
+"""A connection with limits that uvicorn does not have: on the time for the head of a request to come, on the head's
+size, and on the time for a reader to take what was written."""
 
 import asyncio
 from typing import Any, Final
@@ -7,6 +7,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 HEAD_SECONDS: Final = 10.0
+HEAD_BYTES: Final = 1 << 16  # about
 SEND_SECONDS: Final = 60.0
 
 
@@ -15,13 +16,27 @@ class Connection(AutoHTTPProtocol):  # type: ignore[valid-type, misc]
         super().__init__(*given, **named)
         self._head_late: asyncio.TimerHandle | None = None
         self._send_late: asyncio.TimerHandle | None = None
+        self._in_head = False
+        self._head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._await_head()
 
+    # The parser httptools calls these two, and would take a head of any size; the other one, h11, has a limit itself.
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        self._head_bytes = self._head_bytes + len(data) if self._in_head else 0
+        if self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The head is too large.")
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel(self._head_late)
             self._head_late = None

@@ -1,6 +1,7 @@
 """Server-sent events."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -12,5 +13,4 @@ def event(body: dict[str, Any], named: bool = False) -> bytes:
     return f"{name}data: {dumped(body)}\n\n".encode()
 
 
-def dumped(body: Any) -> str:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+dumped: Final[Callable[[Any], str]] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

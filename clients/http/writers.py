@@ -10,7 +10,7 @@ from .asked import Asked
 from .openai_answers import Answer, ChatShape, CompletionShape, Counts, Envelope, usage
 from .refused import HttpRefused, anthropic_error, openai_error
 from .run import Ended, News
-from .sse import DONE, event
+from .sse import DONE, dumped, event
 from .texts import Texts
 
 
@@ -29,6 +29,9 @@ class OpenAIWriter:
         self._asked = asked
         self._more = {"usage": None} if asked.usage else {}  # like theirs: there in every chunk, but null
         self._answers = len(asked.prompts) * asked.n
+        # Every chunk says this around its one choice.
+        constant = dumped(self._envelope.around(self._shape.chunk, ["?"], **self._more))
+        self._before, self._after = constant.rsplit('"?"', 1)
 
     def begin(self, counts: Counts) -> bytes:
         choices = [choice for index in range(self._answers) for choice in self._shape.opening(index)]
@@ -52,7 +55,7 @@ class OpenAIWriter:
         return self._envelope.around(self._shape.name, choices, usage=usage(counts))
 
     def _chunk(self, choice: dict[str, Any]) -> bytes:
-        return event(self._envelope.around(self._shape.chunk, [choice], **self._more))
+        return f"data: {self._before}{dumped(choice)}{self._after}\n\n".encode()
 
 
 class AnthropicWriter:

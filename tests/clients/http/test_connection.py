@@ -62,6 +62,41 @@ def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.Monke
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("line", [b"x-%d: " + b"y" * 1000 + b"\r\n", b"%d" + b"y" * 1000])
+def test_a_head_without_end_is_refused_before_it_is_all_there(line: bytes) -> None:
+    async def run() -> None:
+        async with serving(hello) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD)
+            answer = asyncio.ensure_future(reader.read(12))
+            sent = 0
+            while not answer.done() and sent < 1000:
+                writer.write(line % sent)
+                sent += 1
+                await asyncio.sleep(0.001)
+            await asyncio.wait([answer])
+            told = b"" if isinstance(answer.exception(), ConnectionError) else answer.result()
+            assert sent < 1000 and told in (b"HTTP/1.1 400", b"")
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_body_behind_an_answer_is_no_head() -> None:
+    """It is as large as the client likes, and whoever sends it still reads what it was told."""
+
+    async def run() -> None:
+        async with serving(hello) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"content-length: 1000000\r\n\r\n")
+            assert (await reader.readuntil(b"Hi")).startswith(b"HTTP/1.1 200")
+            writer.write(b"x" * 1000000 + HEAD + b"\r\n")
+            assert (await asyncio.wait_for(reader.readuntil(b"Hi"), 5)).startswith(b"HTTP/1.1 200")
+            writer.close()
+
+    asyncio.run(run())
+
+
 def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "SEND_SECONDS", 0.3)
     told: list[str] = []
