@@ -30,8 +30,8 @@ class OpenAIWriter:
         self._more = {"usage": None} if asked.usage else {}  # like theirs: there in every chunk, but null
         self._answers = len(asked.prompts) * asked.n
         # Every chunk says this around its one choice.
-        constant = dumped(self._envelope.around(self._shape.chunk, ["?"], **self._more))
-        self._before, self._after = constant.rsplit('"?"', 1)
+        constant = dumped(self._envelope.around(self._shape.chunk, [{}], **self._more))
+        self._before, self._after = constant.rsplit("{}", 1)
 
     def begin(self, counts: Counts) -> bytes:
         choices = [choice for index in range(self._answers) for choice in self._shape.opening(index)]
