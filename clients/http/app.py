@@ -1,8 +1,8 @@
 """The routes. Each is a few lines between what is read (requests) and what is written (writers); there is no
 scheduling here: START, CANCEL and the daemon's turns are all there is."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -102,13 +102,15 @@ class Proxy:
         return OpenAIWriter(kind, asked, self.engine.info["model"], self.engine.texts)
 
     async def _answer(self, request: Request, asked: Any, writer: Callable[[], Any]) -> Any:
+        self.engine.check()
+        made = writer()
         self.live += 1
         try:
             run = await Run.start(self.engine, asked, self.limits.seconds)
         except BaseException:
             self._done()
             raise
-        return Answering(run, writer(), asked.stream, lambda refused: refusal(request, refused), self._done)
+        return Answering(run, made, asked.stream, lambda refused: refusal(request, refused), self._done)
 
     def _done(self) -> None:
         self.live -= 1
@@ -144,20 +146,16 @@ class Proxy:
         return answer({"content": self.engine.texts.decode(self.engine.texts.checked(tokens, "tokens"))})
 
     async def _slots(self, request: Request) -> Response:
-        self.engine.check()
-        ask = self.engine.client.command  # both at once: between the same two steps
-        told = await asyncio.gather(ask("LIST_TARGET_CACHE_SLOTS"), ask("LIST_REQUESTS"))
+        told = await self.engine.ask("LIST_TARGET_CACHE_SLOTS", "LIST_REQUESTS")
         slots, requests = told[0]["slots"], told[1]["requests"]
         by_slot = {one["slot"]: one for one in requests if one["slot"] is not None}
         queued = [one for one in requests if one["slot"] is None]
         return answer({"slots": [slot | {"request": by_slot.get(slot["slot"])} for slot in slots], "queued": queued})
 
     async def _metrics(self, request: Request) -> Response:
-        try:
-            self.engine.check()
-            stats = await self.engine.client.command("STATS")
-        except (HttpRefused, DaemonGone):
-            stats = None
+        stats = None
+        with suppress(HttpRefused, DaemonGone):
+            (stats,) = await self.engine.ask("STATS")
         return Response(exposition(self.engine.observed, stats), media_type="text/plain; version=0.0.4")
 
     async def _health(self, request: Request) -> Response:

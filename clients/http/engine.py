@@ -13,7 +13,7 @@ from .metrics import Observed
 from .refused import HttpRefused
 from .texts import Texts
 
-PING_SECONDS: Final = 5.0
+REPLY_SECONDS: Final = 30.0  # a step of a large model may take as long, and replies come between steps
 RESTART_SECONDS: Final = 1.0  # so that one that dies at once is not started all the time
 
 
@@ -76,11 +76,19 @@ class Engine:
         """Asks the daemon itself, and so its loop between two steps."""
         if self._state is Health.OK and not self.closing:
             try:
-                async with asyncio.timeout(PING_SECONDS):
-                    await self.client.command("PING")
-            except (DaemonGone, TimeoutError):
+                await self.ask("PING")
+            except (HttpRefused, DaemonGone):
                 return Health.FAILED
         return Health.CLOSING if self.closing else self._state
+
+    async def ask(self, *lines: str) -> list[dict[str, Any]]:
+        """The replies to lines that are applied between the same two steps; HttpRefused if none comes."""
+        self.check()
+        try:
+            async with asyncio.timeout(REPLY_SECONDS):
+                return await asyncio.gather(*map(self.client.command, lines))
+        except TimeoutError:
+            raise HttpRefused(503, "the engine does not answer", code="engine_gone") from None
 
     def _watch(self, item: object) -> None:
         if not isinstance(item, DaemonGone):

@@ -41,7 +41,8 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._proxy.engine.closing or self._loop is None:
-            super().handle_exit(sig, frame)
+            # not uvicorn's own way, which raises the signal again before the daemon has been ended
+            self.should_exit = self.force_exit = True
             return
         self._proxy.engine.closing = True
         self._loop.call_soon_threadsafe(self._begin_to_end, sig)

@@ -15,7 +15,7 @@ import pytest
 
 from .served import Served
 
-STEP = 0.05  # seconds
+STEP = 0.03  # seconds
 FLAGS = ("--engine", "null", "--fault", f"slow:{1e3 * STEP:g}", "--slots", "2", "--log", "json")
 NEIGHBOUR = {"prompt": "neighbour", "max_tokens": 60, "temperature": 0}
 ASKED = {"prompt": "Hi", "max_tokens": 2000, "temperature": 0}

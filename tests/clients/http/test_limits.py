@@ -1,5 +1,6 @@
 """What the proxy bears, and what it says when it has had enough."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,7 +13,10 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
+from paceline.clients.http import engine
+from paceline.clients.http.engine import Engine, Health
 from paceline.clients.http.flags import daemon_words
+from paceline.clients.http.refused import HttpRefused
 
 from .served import SECONDS, Served
 
@@ -151,13 +155,46 @@ def test_while_the_model_is_loaded() -> None:
         assert served.completion(prompt="Hi", max_tokens=2)
 
 
-def test_health_asks_the_engine() -> None:
-    """One that hangs is as red as one that died."""
-    with Served("--engine", "null") as served:
+def test_one_that_hangs_is_as_red_as_one_that_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "REPLY_SECONDS", 0.5)
+
+    async def run() -> None:
+        hangs = Engine(["--engine", "null"], lambda line: None)
+        await hangs.open()
+        assert await hangs.health() is Health.OK
+        assert hangs.client.process
+        os.kill(hangs.client.process.pid, signal.SIGSTOP)
+        assert await hangs.health() is Health.FAILED
+        with pytest.raises(HttpRefused, match="does not answer"):
+            await hangs.ask("STATS")
+        os.kill(hangs.client.process.pid, signal.SIGCONT)
+        assert await hangs.health() is Health.OK
+        await hangs.close()
+        assert await hangs.health() is Health.CLOSING
+
+    asyncio.run(run())
+
+
+def test_a_signal_while_the_model_is_loaded() -> None:
+    with Served("--engine", "null", ready=False) as served:
         os.kill(served.daemon, signal.SIGSTOP)
-        assert health(served, 500) == {"status": "failed"}
+        served.popen.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
         os.kill(served.daemon, signal.SIGCONT)
-        assert health(served, 200) == {"status": "ok"}
+        assert served.popen.wait(SECONDS) == 0
+
+
+def test_a_second_signal_does_not_wait_for_what_is_live() -> None:
+    with Served("--engine", "null", *SLOW) as served, ThreadPoolExecutor(1) as pool:
+        live = pool.submit(served.post, "/v1/completions", prompt="Hi", max_tokens=3000)
+        served.until(lambda states: states == ["decode"])
+        began = time.monotonic()
+        served.popen.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert served.popen.poll() is None
+        served.popen.send_signal(signal.SIGTERM)
+        assert served.popen.wait(SECONDS) == 0 and time.monotonic() - began < 20
+        assert isinstance(live.exception(), httpx.HTTPError) or live.result().status_code == 503
 
 
 def test_a_daemon_that_died_is_started_again_if_that_was_asked_for() -> None:

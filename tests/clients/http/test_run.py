@@ -1,0 +1,96 @@
+"""A request's answers in this process, with a real daemon behind: what goes wrong ends it, and leaves nothing live."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from paceline.clients.http import run as run_module
+from paceline.clients.http.asked import Asked, Ids
+from paceline.clients.http.cutter import Cutter
+from paceline.clients.http.engine import Engine
+from paceline.clients.http.refused import HttpRefused
+from paceline.clients.http.run import Ended, News, Run
+
+ASKED = Asked((Ids((1, 2, 3)),), most=40, n=3)
+
+
+def with_engine(test: Callable[[Engine], Awaitable[None]], *flags: str) -> None:
+    async def run() -> None:
+        engine = Engine(["--engine", "null", "--auto", *flags], lambda line: None)
+        await engine.open()
+        try:
+            await asyncio.wait_for(test(engine), 30)
+        finally:
+            await engine.close()
+
+    asyncio.run(run())
+
+
+async def all_news(run: Run) -> list[News]:
+    return [one async for some in run.news() for one in some]
+
+
+async def live(engine: Engine) -> list[Any]:
+    found: list[Any] = (await engine.ask("LIST_REQUESTS"))[0]["requests"]
+    return found
+
+
+def test_all_answers_come() -> None:
+    async def test(engine: Engine) -> None:
+        run = await Run.start(engine, ASKED, 60)
+        news = await all_news(run)
+        assert sorted(one.number for one in news if isinstance(one.what, Ended)) == [0, 1, 2]
+        assert (run.counts.prompt, run.counts.answer) == (3, 120)
+
+    with_engine(test)
+
+
+def test_a_fault_of_ours_ends_the_request_and_is_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("planted")
+
+    async def test(engine: Engine) -> None:
+        monkeypatch.setattr(Cutter, "push", broken)
+        with pytest.raises(HttpRefused) as refused:
+            await all_news(await Run.start(engine, ASKED, 60))
+        assert refused.value.status == 500 and "planted" not in refused.value.message
+        assert await live(engine) == []
+
+    with_engine(test, "--fault", "slow:20")
+    assert "planted" in caplog.text
+
+
+def test_what_nobody_takes_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "MOST_UNSENT", 10)
+
+    async def test(engine: Engine) -> None:
+        run = await Run.start(engine, ASKED, 60)
+        news = run.news()
+        with pytest.raises(HttpRefused) as refused:
+            async for _ in news:
+                await asyncio.sleep(0.5)
+        assert refused.value.code == "slow_reader" and await live(engine) == []
+
+    with_engine(test, "--fault", "slow:5")
+
+
+def test_a_refused_answer_takes_the_others_with_it() -> None:
+    async def test(engine: Engine) -> None:
+        with pytest.raises(HttpRefused) as refused:
+            await Run.start(engine, ASKED, 60)
+        assert refused.value.status == 429 and await live(engine) == []
+
+    with_engine(test, "--slots", "1", "--queue", "1", "--fault", "slow:20")
+
+
+def test_a_failed_step_is_the_engines_fault() -> None:
+    async def test(engine: Engine) -> None:
+        with pytest.raises(HttpRefused) as refused:
+            await all_news(await Run.start(engine, ASKED, 60))
+        assert (refused.value.status, refused.value.code) == (500, "step_failed")
+        assert await live(engine) == []
+
+    with_engine(test, "--fault", "row:1@5")
