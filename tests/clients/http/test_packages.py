@@ -1,12 +1,15 @@
 """The packages that people have, against the demo model over a real proxy."""
 
+import asyncio
+import json
 import math
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from paceline.clients.client import Client
 from paceline.clients.model_text import open_chat_template, open_tokenizer
@@ -20,6 +23,7 @@ HELLO: list[Any] = [{"role": "user", "content": "Name three rivers."}]
 @pytest.fixture(scope="module")
 def served(demo_model: Path) -> Iterator[Served]:
     with Served(str(demo_model), "--slots", "8", "--max-ctx", "512", env={"PACELINE_API_KEY": "geheim"}) as served:
+        served.http.headers["x-api-key"] = "geheim"
         yield served
 
 
@@ -68,21 +72,134 @@ def test_openai_refusals(served: Served) -> None:
         client.with_options(api_key="wrong").chat.completions.create(**asked)
 
 
-def test_sixteen_at_once(served: Served, direct: str) -> None:
+def openai_sync(served: Served, asked: dict[str, Any]) -> list[str]:
     import openai
 
     client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
 
     def ask(stream: bool) -> str:
-        asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 40, "temperature": 0}
         if not stream:
             return client.chat.completions.create(**asked).choices[0].message.content or ""
-        return "".join(
-            chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**asked, stream=True)
-        )
+        chunks = client.chat.completions.create(**asked, stream=True)
+        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
     with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(ask, [True, False] * 8)) == [direct] * 16
+        return list(pool.map(ask, [True, False] * 8))
+
+
+def openai_async(served: Served, asked: dict[str, Any]) -> list[str]:
+    import openai
+
+    async def ask(client: openai.AsyncOpenAI, stream: bool) -> str:
+        if not stream:
+            return (await client.chat.completions.create(**asked)).choices[0].message.content or ""
+        chunks = await client.chat.completions.create(**asked, stream=True)
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks])
+
+    async def run() -> list[str]:
+        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0) as client:
+            return await asyncio.gather(*(ask(client, stream) for stream in [True, False] * 8))
+
+    return asyncio.run(run())
+
+
+def anthropic_async(served: Served, asked: dict[str, Any]) -> list[str]:
+    import anthropic
+
+    body = {"model": "any", "messages": asked["messages"], "max_tokens": asked["max_tokens"]}
+    body["extra_body"] = {"temperature": asked["temperature"]}
+
+    async def ask(client: anthropic.AsyncAnthropic, stream: bool) -> str:
+        if stream:
+            async with client.messages.stream(**body) as events:
+                return "".join([text async for text in events.text_stream])
+        return "".join(block.text for block in (await client.messages.create(**body)).content if block.type == "text")
+
+    async def run() -> list[str]:
+        async with anthropic.AsyncAnthropic(base_url=served.url, api_key="geheim", max_retries=0) as client:
+            return await asyncio.gather(*(ask(client, stream) for stream in [True, False] * 8))
+
+    return asyncio.run(run())
+
+
+def litellm_async(served: Served, asked: dict[str, Any]) -> list[str]:
+    import litellm
+
+    body = asked | {"model": "openai/any", "api_base": f"{served.url}/v1", "api_key": "geheim"}
+
+    async def ask(stream: bool) -> str:
+        if not stream:
+            return (await litellm.acompletion(**body)).choices[0].message.content or ""
+        chunks = await litellm.acompletion(**body, stream=True)
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks])
+
+    async def run() -> list[str]:
+        return await asyncio.gather(*(ask(stream) for stream in [True, False] * 8))
+
+    return asyncio.run(run())
+
+
+def httpx_async(served: Served, asked: dict[str, Any]) -> list[str]:
+    async def ask(client: httpx.AsyncClient, stream: bool) -> str:
+        answer = await client.post("/v1/chat/completions", json=asked | {"stream": stream})
+        if not stream:
+            return str(answer.json()["choices"][0]["message"]["content"])
+        data = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line.startswith("data: {")]
+        return "".join(json.loads(line)["choices"][0]["delta"].get("content", "") for line in data)
+
+    async def run() -> list[str]:
+        headers = {"authorization": "Bearer geheim"}
+        async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
+            return await asyncio.gather(*(ask(client, stream) for stream in [True, False] * 8))
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("ask", [openai_sync, openai_async, anthropic_async, litellm_async, httpx_async])
+def test_sixteen_at_once(served: Served, direct: str, ask: Callable[[Served, dict[str, Any]], list[str]]) -> None:
+    asked = {"model": "any", "messages": HELLO, "max_tokens": 40, "temperature": 0}
+    assert ask(served, asked) == [direct] * 16
+
+
+def test_token_for_token(served: Served, demo_model: Path) -> None:
+    """Each answer's tokens, whole and streamed, are the daemon's for the same ids: greedy, and drawn with a seed."""
+    tokens = open_tokenizer(demo_model)
+    texts = ["Once upon a time", "def add(a, b):", "Žluťoučký kůň 🐎", "1, 2, 3,", "The capital of France is"]
+    drawn = {"temperature": 0.9, "top_p": 0.9, "top_k": 50, "min_p": 0.01, "frequency_penalty": 0.3, "seed": 11}
+    same = {"temp": 0.9, "top_p": 0.9, "top_k": 50, "min_p": 0.01, "freq_penalty": 0.3, "seed": 11}
+    with Client.spawn([str(demo_model), "--max-ctx", "512"]) as client:
+        for text in texts:
+            ids = tokens.encode(text)
+            assert served.post("/tokenize", content=text).json()["tokens"] == ids
+            for fields, options in (({"temperature": 0}, {}), (drawn, same)):
+                expected = list(client.start(ids, total=40, **options))
+                asked = {"prompt": ids, "max_tokens": 40, "logprobs": 0} | fields
+                told = served.post("/v1/completions", **asked).json()["choices"][0]["logprobs"]
+                assert told["tokens"] == [tokens.decode([token]) for token in expected]
+                lines = served.post("/v1/completions", **asked, stream=True).text.split("\n\n")
+                chunks = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines if line[6:7] == "{"]
+                assert [word for chunk in chunks if chunk["logprobs"] for word in chunk["logprobs"]["tokens"]] == told[
+                    "tokens"
+                ]
+                assert "".join(chunk["text"] for chunk in chunks) == tokens.decode(expected)
+
+
+def test_echo_through_openai(served: Served) -> None:
+    """What language-model harnesses do: the log probabilities of a text that they bring."""
+    import openai
+
+    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
+    last = {}
+    for word in (" France", " banana"):
+        prompt = f"Paris is the capital of{word}"
+        answer = client.completions.create(
+            model="any", prompt=prompt, max_tokens=1, echo=True, logprobs=1, temperature=0
+        )
+        told = answer.choices[0].logprobs
+        assert told and told.token_logprobs and told.tokens and told.token_logprobs[0] is None
+        assert "".join(told.tokens[:-1]) == prompt and all(value <= 0 for value in told.token_logprobs[1:])
+        last[word] = told.token_logprobs[-2]
+    assert last[" France"] > last[" banana"] + 3
 
 
 def test_anthropic(served: Served, direct: str) -> None:
