@@ -9,6 +9,7 @@ from typing import Any, Final
 from ...native.weights import ModelUnreadable
 from ..async_client import AsyncClient
 from ..errors import DaemonGone
+from ..process import DaemonProcess
 from .metrics import Observed
 from .refused import HttpRefused
 from .texts import Texts
@@ -26,7 +27,8 @@ class Health(Enum):
 
 class Engine:
     """`info` is the daemon's ready event; it and `texts` and `client` are there once the engine is open. With
-    `restart`, a daemon that dies once it was ready is followed by another one."""
+    `restart`, a daemon that dies once it was ready is followed by another one. The daemon's log and its progress bars
+    go straight to our stderr; `log` takes what is to be said of it."""
 
     client: AsyncClient
     texts: Texts
@@ -44,7 +46,9 @@ class Engine:
     async def open(self) -> None:
         """Until the weights and the tokenizer are loaded; DaemonGone, ModelUnreadable."""
         try:
-            self.client = await AsyncClient.spawn(self._args, self._log, self._watch)
+            process = await DaemonProcess.spawn(self._args, stderr=None)
+            self.client = AsyncClient(process.commands, process.frames, self._watch)
+            self.client.process = process
             self.info = await self.client.ready
             path, vocab = self.info["path"], self.info["vocab"]
             self.texts = await asyncio.to_thread(Texts.open, Path(path), vocab) if path else Texts.numbers(vocab)

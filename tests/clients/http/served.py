@@ -37,10 +37,12 @@ class Served:
 
     def __exit__(self, kind: type[BaseException] | None, problem: object, trace: TracebackType | None) -> None:
         self.http.close()
-        if self.popen.poll() is None:
+        self.popen.send_signal(signal.SIGINT)  # which ends the daemon too
+        try:
+            self.popen.wait(SECONDS)
+        finally:
             self.popen.kill()
-        self.popen.wait()
-        self._listener.join()
+            self._listener.join()
 
     def post(self, path: str, **body: Any) -> httpx.Response:
         return self.http.post(path, json=body)
