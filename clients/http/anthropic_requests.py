@@ -18,11 +18,13 @@ UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
 THOUGHTS: Final = ("thinking", "redacted_thinking")
 
 
-def read_message(body: object) -> Asked:
+def read_message(body: object, answered: bool = True) -> Asked:
+    """Without an answer, where just the prompt is counted, `max_tokens` need not be there."""
     fields = Fields(body)
     fields.refuse(UNSUPPORTED)
     fields.text("model")
-    fields.needed("max_tokens")
+    if answered:
+        fields.needed("max_tokens")
     given = fields.needed("messages")
     if not isinstance(given, list) or not given:
         raise wrong("messages", "expected a list of at least one message", "invalid_type")
@@ -32,7 +34,7 @@ def read_message(body: object) -> Asked:
     system = fields.value("system")
     if system is not None:
         messages.insert(0, {"role": "system", "content": text_of(system, "system")})
-    most = fields.integer("max_tokens", 1, WHOLE) or 1
+    most = fields.integer("max_tokens", 1, WHOLE) or WHOLE
     temp, top_p = fields.real("temperature", 0, 1), fields.real("top_p", 0, 1)
     options = {
         "temp": 1.0 if temp is None else temp,

@@ -1,6 +1,7 @@
 """The routes. Each is a few lines between what is read (requests) and what is written (writers); there is no
 scheduling here: START, CANCEL and the daemon's turns are all there is."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ class Proxy:
             Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
             Route("/v1/completions", self._guarded(self._completion), methods=["POST"]),
             Route("/v1/messages", self._guarded(self._message), methods=["POST"]),
+            Route("/v1/messages/count_tokens", self._guarded(self._count), methods=["POST"]),
             Route("/v1/models", self._guarded(self._models)),
             Route("/v1/models/{model:path}", self._guarded(self._model)),
             Route("/tokenize", self._guarded(self._tokenize), methods=["POST"]),
@@ -97,6 +99,12 @@ class Proxy:
     async def _message(self, request: Request) -> Any:
         asked = read_message(await self._body(request))
         return await self._answer(request, asked, lambda: AnthropicWriter(self.engine.info["model"]))
+
+    async def _count(self, request: Request) -> Response:
+        asked = read_message(await self._body(request), answered=False)
+        self.engine.check()
+        given = await asyncio.to_thread(self.engine.texts.read, asked.prompts[0])
+        return answer({"input_tokens": len(given.ids)})
 
     def _openai(self, kind: Any, asked: Any) -> OpenAIWriter:
         return OpenAIWriter(kind, asked, self.engine.info["model"], self.engine.texts)
@@ -171,7 +179,7 @@ def answer(body: Any, status: int = 200) -> Response:
 
 
 def refusal(request: Request, refused: HttpRefused) -> Response:
-    shape = anthropic_error if request.url.path == "/v1/messages" else openai_error
+    shape = anthropic_error if request.url.path.startswith("/v1/messages") else openai_error
     return Response(dumped(shape(refused)), refused.status, refused.headers, JSON)
 
 

@@ -99,9 +99,9 @@ class Engine:
             self.observed.take(item)
             return
         was_ready, self._state = self._state is Health.OK, Health.FAILED
-        if not self.closing:
-            self._log(f"paceline serve: {str(item).partition(chr(10))[0]}")
-            if self._restart and was_ready:
+        if was_ready and not self.closing:  # else `open` says it
+            self._log(f"paceline serve: {item}")
+            if self._restart:
                 self._revival = asyncio.create_task(self._revive())
 
     async def _revive(self) -> None:

@@ -216,6 +216,8 @@ def test_anthropic(served: Served, direct: str) -> None:
     assert (final.stop_reason, final.usage.output_tokens) == (whole.stop_reason, whole.usage.output_tokens)
     stopped = client.messages.create(**asked, stop_sequences=[direct[10:14]])
     assert (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", direct[10:14])
+    counted = client.messages.count_tokens(model="any", messages=HELLO).input_tokens
+    assert counted == whole.usage.input_tokens + (whole.usage.cache_read_input_tokens or 0)
     with pytest.raises(anthropic.BadRequestError, match="tools"):
         client.messages.create(**asked, tools=[{"name": "x", "input_schema": {"type": "object"}}])
 
@@ -228,6 +230,33 @@ def test_litellm(served: Served, direct: str) -> None:
     assert litellm.completion(**asked).choices[0].message.content == direct
     chunks = litellm.completion(**asked, stream=True)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == direct
+
+
+def test_a_full_queue_and_what_openai_makes_of_it() -> None:
+    """429 is RateLimitError; with its retries, which heed Retry-After, the same call comes through."""
+    import openai
+
+    asked: dict[str, Any] = {"model": "any", "prompt": "Hi", "max_tokens": 60}
+    with Served(
+        "--engine", "null", "--fault", "slow:20", "--slots", "1", "--queue", "0", "--max-body", "9999"
+    ) as served:
+        client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="any", max_retries=0)
+        with client.completions.create(**(asked | {"max_tokens": 3000}), stream=True) as stream:
+            next(iter(stream))
+            with pytest.raises(openai.RateLimitError) as full:
+                client.completions.create(**asked)
+            assert full.value.code == "queue_full"
+        assert served.line("finish_reason=cancelled")  # the stream was closed
+        served.until(lambda states: states == [])
+        with client.completions.create(**asked, stream=True) as stream:
+            next(iter(stream))
+            assert client.with_options(max_retries=5).completions.create(**asked).choices[0].finish_reason == "length"
+        with pytest.raises(openai.APIStatusError) as large:
+            client.completions.create(**(asked | {"prompt": "x" * 10000}))
+        assert large.value.status_code == 413
+        with pytest.raises(openai.BadRequestError) as long:
+            client.completions.create(**(asked | {"prompt": "x" * 5000}))
+        assert (long.value.code, long.value.param) == ("context_length_exceeded", "prompt")
 
 
 def test_the_line_of_the_readme(demo_model: Path) -> None:

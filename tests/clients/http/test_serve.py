@@ -90,6 +90,16 @@ def test_messages_stream_in_the_order_of_the_contract(served: Served) -> None:
     assert refused.status_code == 400 and refused.json()["error"]["message"].startswith("max_tokens")
 
 
+def test_the_tokens_of_a_prompt_are_counted(served: Served) -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}], "system": "Be brief."}
+    counted = served.post("/v1/messages/count_tokens", **body).json()
+    assert counted == {"input_tokens": len("Be brief.\nHi\n")}
+    usage = served.post("/v1/messages", max_tokens=1, **body).json()["usage"]
+    assert usage["input_tokens"] + usage["cache_read_input_tokens"] == counted["input_tokens"]
+    refused = served.post("/v1/messages/count_tokens", messages=[]).json()
+    assert (refused["type"], refused["error"]["type"]) == ("error", "invalid_request_error")
+
+
 def test_sixteen_at_once_get_what_each_gets_alone(served: Served) -> None:
     prompts = [f"prompt {number}" for number in range(16)]
 
