@@ -116,3 +116,33 @@ def test_thoughts_of_before_go_to_the_template() -> None:
         {"messages": [*HELLO, {"role": "assistant", "content": parts}, *HELLO], "max_tokens": 5}
     ).prompts
     assert chat.messages[1] == expected == message.messages[1]  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+def test_the_packages_find_the_thoughts(served: Served, options: dict[str, Any]) -> None:
+    import anthropic
+    import openai
+
+    asked = options | {"messages": HELLO, "seed": 1}
+    raw = served.post("/v1/chat/completions", **asked).json()["choices"][0]["message"]
+    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="any", max_retries=0)
+    ignores = {"extra_body": {"ignore_eos": asked.pop("ignore_eos")}}
+    whole = client.chat.completions.create(model="any", **asked, **ignores).choices[0].message
+    assert (whole.content, (whole.model_extra or {}).get("reasoning_content")) == (
+        raw["content"],
+        raw["reasoning_content"],
+    )
+    deltas = [
+        chunk.choices[0].delta for chunk in client.chat.completions.create(model="any", stream=True, **asked, **ignores)
+    ]
+    assert (
+        "".join((delta.model_extra or {}).get("reasoning_content", "") for delta in deltas) == raw["reasoning_content"]
+    )
+    other = anthropic.Anthropic(base_url=served.url, api_key="any", max_retries=0)
+    body: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 20, "extra_body": {"temperature": 0}}
+    for thinking, kinds in (({"type": "adaptive"}, ["thinking", "text"]), ({"type": "disabled"}, ["text"])):
+        message = other.messages.create(**body, thinking=thinking)
+        with other.messages.stream(**body, thinking=thinking) as stream:
+            final = stream.get_final_message()
+        assert [block.type for block in message.content] == kinds
+        assert [block.model_dump() for block in final.content] == [block.model_dump() for block in message.content]
