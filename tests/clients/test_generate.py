@@ -2,8 +2,6 @@
 
 import asyncio
 import inspect
-import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Iterator
@@ -161,14 +159,6 @@ def test_the_examples_of_the_modules_run(capsys: pytest.CaptureFixture[str]) -> 
     exec("async def main():\n" + textwrap.indent(example(async_client), "    "), names)
     asyncio.run(names["main"]())
     assert (len(first.split()), capsys.readouterr().out) == (16, first)
-
-
-def test_the_block_of_the_readme(client: Client) -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    block = text.partition("```python\n")[2].partition("```\n")[0]
-    done = subprocess.run([sys.executable, "-c", block], capture_output=True, encoding="utf-8", timeout=120)
-    expected = client.generate([{"role": "user", "content": "Name three rivers."}], max_tokens=24)
-    assert (done.returncode, done.stdout) == (0, "".join(piece.text for piece in expected)), done.stderr
 
 
 def example(function: object) -> str:

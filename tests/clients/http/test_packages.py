@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -257,15 +256,3 @@ def test_a_full_queue_and_what_openai_makes_of_it() -> None:
         with pytest.raises(openai.BadRequestError) as long:
             client.completions.create(**(asked | {"prompt": "x" * 5000}))
         assert (long.value.code, long.value.param) == ("context_length_exceeded", "prompt")
-
-
-def test_the_line_of_the_readme(demo_model: Path) -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-    (block,) = [part.partition("```")[0] for part in readme.split("```sh\n") if part.startswith("paceline serve")]
-    serve, _, curl = block.partition("\n")
-    assert serve == "paceline serve &"
-    with Served(str(demo_model)) as served:
-        line = curl.replace("http://127.0.0.1:8080", served.url)
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and done.stdout.endswith("data: [DONE]\n\n")
-    assert done.stdout.count('"delta":{"content":') > 5
