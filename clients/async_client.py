@@ -10,6 +10,7 @@ is always read. A client belongs to the event loop that it was made in.
 
 import asyncio
 from asyncio import Future, StreamReader, StreamWriter, WriteTransport
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
@@ -43,10 +44,18 @@ class AsyncClient:
         self._attach(commands, frames)
 
     @classmethod
-    async def spawn(cls, args: Sequence[str] = (), log: Log = None, watch: Watch = None, restart: bool = False) -> Self:
-        """Starts a daemon with these command-line arguments. Each line of its stderr goes to `log`. With `restart`, a
-        `start` that finds it dead starts another one; what was live is lost all the same."""
-        respawn = partial(DaemonProcess.spawn, args, log)
+    async def spawn(
+        cls,
+        args: Sequence[str] = (),
+        log: Log = None,
+        watch: Watch = None,
+        restart: bool = False,
+        stderr: int | None = PIPE,
+    ) -> Self:
+        """Starts a daemon with these command-line arguments. Each line of its stderr goes to `log`; if `stderr` is None
+        it has this process's own, for its progress bars. With `restart`, a `start` that finds it dead starts another
+        one; what was live is lost all the same."""
+        respawn = partial(DaemonProcess.spawn, args, log, stderr)
         process = await respawn()
         client = cls(process.commands, process.frames, watch)
         client.process = process

@@ -23,10 +23,13 @@ def run(arguments: Namespace) -> int:
     """The exit code."""
     import shtab
 
-    from .cli import make_parser
+    from .cli import COMMANDS, make_parser
 
     parser = make_parser(everything=True)
     for action in _actions(parser):
+        if isinstance(action, _SubParsersAction):
+            for name, below in action.choices.items():
+                below.description = COMMANDS[name]  # what a shell has room for
         if action.metavar in FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, arguments.shell))

@@ -8,8 +8,8 @@ from typing import Final
 from tqdm import tqdm
 
 from .async_client import AsyncClient
+from .chat import ChatRefused
 from .errors import DaemonGone, Refused, RequestFailed
-from .process import DaemonProcess
 from .stream import AsyncStream
 
 USAGE: Final = 2
@@ -24,22 +24,20 @@ def with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncClient],
 
 
 async def _with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncClient], Awaitable[None]]) -> int:
-    process = await DaemonProcess.spawn([*args, "--log", "none"], stderr=None)
-    client = AsyncClient(process.commands, process.frames)
-    client.process = process
+    client = await AsyncClient.spawn([*args, "--log", "none"], stderr=None)
     try:
         async with client:
             await work(client)
         return 0
-    except (Refused, ValueError) as problem:
+    except (Refused, ChatRefused, ValueError) as problem:
         print(f"paceline {command}: {problem}", file=sys.stderr)
         return USAGE
     except RequestFailed as problem:
         print(f"paceline {command}: {problem}", file=sys.stderr)
         return FAILED
     except DaemonGone:
-        code = await process.stop(0.0)
-        return code if code > 0 else FAILED
+        code = await client.close()
+        return code if code and code > 0 else FAILED
 
 
 async def show_prefill(client: AsyncClient, stream: AsyncStream) -> None:

@@ -77,6 +77,7 @@ def run(arguments: Namespace) -> int:
 
 
 async def _answer(client: "AsyncClient", arguments: Namespace, text: str) -> None:
+    from .errors import RequestFailed
     from .own_daemon import show_prefill
 
     names = ("temp", "top_k", "top_p", "min_p", "seed")
@@ -93,6 +94,8 @@ async def _answer(client: "AsyncClient", arguments: Namespace, text: str) -> Non
             ending = piece.text[-1:] or ending
     if ending != "\n":
         _write("\n")
+    if answer.finish_reason == "cancelled":
+        raise RequestFailed("cancelled", "the daemon was told to end")
     if sys.stderr.isatty():
         print(_figures(answer), file=sys.stderr)
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 from ...native.weights import ModelUnreadable
 from ..async_client import AsyncClient
 from ..errors import DaemonGone
-from ..process import DaemonProcess
 from .metrics import Observed
 from .refused import HttpRefused
 from .texts import Texts
@@ -46,9 +45,7 @@ class Engine:
     async def open(self) -> None:
         """Until the weights and the tokenizer are loaded; DaemonGone, ModelUnreadable."""
         try:
-            process = await DaemonProcess.spawn(self._args, stderr=None)
-            self.client = AsyncClient(process.commands, process.frames, self._watch)
-            self.client.process = process
+            self.client = await AsyncClient.spawn(self._args, watch=self._watch, stderr=None)
             self.info = await self.client.ready
             path, vocab = self.info["path"], self.info["vocab"]
             self.texts = await asyncio.to_thread(Texts.open, Path(path), vocab) if path else Texts.numbers(vocab)

@@ -91,6 +91,35 @@ def test_on_a_terminal_there_are_bars_and_figures() -> None:
     assert re.search(r"\d+ \+ 4 tokens · first token after \d+ ms · [\d.]+ tokens per second · length\r\n$", shown)
 
 
+def test_a_server_on_a_terminal_shows_how_it_loads() -> None:
+    pytest.importorskip("uvicorn")
+    ours, theirs = os.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    command = [*RUN[:-1], "serve", "--port", "0"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        text = b""
+        while b": ready: " not in text and (data := read(ours)):
+            text += data
+        process.send_signal(signal.SIGINT)
+        while read(ours):
+            pass
+    os.close(ours)
+    assert b"loading: " in text and b": ready: " in text
+
+
+def test_a_daemon_that_is_told_to_end_is_no_short_answer() -> None:
+    with subprocess.Popen(
+        [*RUN, "--raw", "1, 2, 3,"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout and process.stderr
+        assert process.stdout.read(1)
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGTERM)
+        assert process.wait(SECONDS) == 70
+        assert process.stderr.read() == b"paceline run: cancelled: the daemon was told to end\n"
+
+
 def read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)
