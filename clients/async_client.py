@@ -25,7 +25,7 @@ from .start_line import GenerateOptions, StartOptions, start_line
 from .stream import AsyncStream
 
 if TYPE_CHECKING:
-    from .model_text import ModelText
+    from .model_text import ModelText, Order
 
 Writer = StreamWriter | WriteTransport
 
@@ -107,11 +107,8 @@ class AsyncClient:
         """
         await self._revive()
         ready = await self.ready
-        from .model_text import ModelText  # with a tokenizer library, which only text needs
-
-        self._text = self._text or ModelText(ready["path"], ready["context"])
         # a thread, because a tokenizer takes a while to read
-        order = await asyncio.to_thread(self._text.order, prompt, max_tokens, stop)
+        order = await asyncio.to_thread(self._order, ready, prompt, max_tokens, stop)
         stream = await self.start(order.ids, order.total, stop=order.stop_tokens, **options)
         return AsyncGeneration(stream, order.decoder, order.stop_strings)
 
@@ -146,6 +143,12 @@ class AsyncClient:
 
     async def _loaded(self) -> Body:
         return await asyncio.shield(self._ready)
+
+    def _order(self, ready: Body, prompt: Prompt, max_tokens: int | None, stop: Stops) -> "Order":
+        from .model_text import ModelText  # with a tokenizer library, which only text needs
+
+        self._text = self._text or ModelText(ready["path"], ready["context"])
+        return self._text.order(prompt, max_tokens, stop)
 
     async def _event(self) -> Body | None:
         events = self._events

@@ -7,6 +7,7 @@ from threading import Lock, Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+LATE_SECONDS = 5.0
 
 
 class LoopThread:
@@ -43,5 +44,7 @@ class LoopThread:
     def _run(self) -> None:
         self._loop.run_forever()
         while tasks := asyncio.all_tasks(self._loop):
-            self._loop.run_until_complete(asyncio.wait(tasks))
+            _, late = self._loop.run_until_complete(asyncio.wait(tasks, timeout=LATE_SECONDS))
+            for task in late:
+                task.cancel()
         self._loop.close()
