@@ -6,6 +6,7 @@ import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from asyncio import gather
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -118,7 +119,7 @@ def _facts(ready: dict[str, Any], arguments: Namespace) -> dict[str, Any]:
 
 
 def _table(ready: dict[str, Any], arguments: Namespace, figures: list[Figure]) -> str:
-    lines = [f"{ready['model']} on {ready['device']}, prompts of {arguments.context} tokens"]
+    lines = [f"{Path(ready['path']).name} on {ready['device']}, prompts of {arguments.context} tokens"]
     lines += ["", f"{'tokens per second':<20}{'median':>9}{'slowest':>9}{'fastest':>9}{'per row':>9}"]
     for rows, speeds in figures:
         name = "prefill" if rows == 0 else "1 row" if rows == 1 else f"{rows} rows"

@@ -22,7 +22,9 @@ def test_bench(tiny_model: Callable[..., Path], capsys: pytest.CaptureFixture[st
     assert main(["bench", model, *SMALL]) == 0
     out, err = capsys.readouterr()
     title, _, head, *rows = out.splitlines()
-    assert "prompts of 70 tokens" in title and head.split() == HEADS and err == ""
+    assert (
+        title.startswith(Path(model).name) and "prompts of 70 tokens" in title and head.split() == HEADS and err == ""
+    )
     assert [row[:20].strip() for row in rows] == ["prefill", "1 row", "3 rows"]
     for row in rows:
         median, slowest, fastest, *_ = (float(word.replace(",", "")) for word in row[20:].split())
