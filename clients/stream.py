@@ -175,7 +175,9 @@ class Stream:
         self._thread = thread
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        if name in Stream.__annotations__:
+            return getattr(self._stream, name)
+        raise AttributeError(f"a Stream has no attribute {name!r}")
 
     def __iter__(self) -> Iterator[int]:
         return (frame.value for frame in self.frames() if frame.value >= 0)

@@ -205,6 +205,35 @@ print(next(answer).token >= 0, next(iter(stream)) >= 0, client.process.pid)
         time.sleep(0.02)
 
 
+def test_an_interrupt_ends_a_wait_and_the_daemon() -> None:
+    program = """
+from paceline.clients import Client
+with Client.spawn(["--engine", "null"]) as client:
+    stream = client.start([2], 4000, quantum=1)
+    print(len(stream.turn()), client.process.pid, flush=True)
+    stream.turn()  # which does not end
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout and process.stderr
+        _, pid = process.stdout.readline().split()
+        time.sleep(0.1)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == -signal.SIGINT
+        assert time.monotonic() - begin < 5 and not Path(f"/proc/{pid}").exists()
+        assert process.stderr.read().endswith("\nKeyboardInterrupt\n")
+
+
+def test_a_stream_shows_what_it_has_and_no_more() -> None:
+    with Client.spawn(NULL) as client:
+        stream = client.start([1], total=8, quantum=1)
+        assert (stream.req_id, stream.live, stream.end, stream.reply["prompt_tokens"]) == (1, True, None, 1)
+        for name in ("some", "deliver", "_post"):
+            with pytest.raises(AttributeError, match=name):
+                getattr(stream, name)
+
+
 def test_after_the_end_nothing_waits_for_ever() -> None:
     client = Client.spawn(NULL)
     parked, ready = client.start([1], total=8, quantum=2), client.ready
