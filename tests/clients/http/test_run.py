@@ -1,11 +1,13 @@
 """A request's answers in this process, with a real daemon behind: what goes wrong ends it, and leaves nothing live."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from paceline.clients.http import run as run_module
+from paceline.clients.http.app import Limits, Proxy
 from paceline.clients.http.asked import Asked, Ids
 from paceline.clients.http.cutter import Cutter
 from paceline.clients.http.engine import Engine
@@ -94,3 +96,41 @@ def test_a_failed_step_is_the_engines_fault() -> None:
         assert await live(engine) == []
 
     with_engine(test, "--fault", "row:1@5")
+
+
+@pytest.mark.parametrize("state", ["queued", "prefill", "decode"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reader_that_leaves_is_cancelled_before_the_next_step(state: str, stream: bool) -> None:
+    """What is asked a moment after it has gone is answered between the same two steps, and the request is not there."""
+
+    async def test(engine: Engine) -> None:
+        body = json.dumps({"prompt": [1] * 500, "max_tokens": 500, "stream": stream}).encode()
+        messages = [{"type": "http.request", "body": body}]
+        left = asyncio.Event()
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            pass
+
+        if state == "queued":
+            await engine.client.start([1], 1000)
+        app = Proxy(engine, Limits()).app()
+        scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": [], "query_string": b""}
+        answering = asyncio.create_task(app(scope, receive, send))
+        while not any(request["state"] == state for request in await live(engine)):
+            await asyncio.sleep(0.005)
+        steps = (await engine.ask("STATS"))[0]["steps"]
+        left.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        stats, requests = await engine.ask("STATS", "LIST_REQUESTS")
+        assert len(requests["requests"]) == (state == "queued")
+        assert stats["steps"] <= steps + 2  # the one that was running, and one more if that ended in between
+        await answering
+
+    with_engine(test, "--slots", "1", "--fault", "slow:50", "--prefill-tokens", "64")
