@@ -83,9 +83,6 @@ class PrefixTree:
         self._nodes: dict[int, Node] = {}  # page -> its node
         self._kept: dict[int, tuple[Node, int]] = {}  # state -> where it is kept, least recently used first
 
-    def __len__(self) -> int:
-        return len(self._nodes)
-
     @property
     def kept(self) -> Iterable[int]:
         """The states that are the tree's."""
@@ -167,10 +164,6 @@ class PrefixTree:
                 del node.states[offset]
                 return state
         return None
-
-    def clear(self) -> None:
-        for node in list(self.root.children.values()):
-            self._drop(node)
 
     def _match_state(self, nodes: list[Node], rest: Ids, seen: int) -> Match:
         """The last state on the way: in a page after `nodes`, any that begins as `rest` does, or in theirs."""

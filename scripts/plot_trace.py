@@ -190,7 +190,10 @@ def main() -> None:
     parser.add_argument("--to", dest="end", type=float, metavar="MS")
     parser.add_argument("--width", type=float, default=10.0, metavar="INCHES")
     arguments = parser.parse_args()
-    events = read(arguments.trace)
+    try:
+        events = read(arguments.trace)
+    except (OSError, UnicodeDecodeError) as error:
+        parser.error(f"cannot read the trace {arguments.trace}: {error}")
     last = max((event["ts"] + event.get("dur", 0) for event in events), default=0) / 1e3
     end = arguments.end if arguments.end is not None else last * 1.01
     if end <= arguments.begin:

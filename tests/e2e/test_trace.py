@@ -147,6 +147,20 @@ def test_a_trace_is_drawn(tmp_path: Path) -> None:
         assert "<svg" in picture.read_text()
 
 
+def test_what_is_no_trace_is_not_drawn(tmp_path: Path) -> None:
+    (tmp_path / "odd").write_bytes(b"\xff\xfe")
+    for name, reason in (("no", "No such file"), (".", "Is a directory"), ("odd", "can't decode")):
+        command = [
+            sys.executable,
+            str(ROOT / "scripts" / "plot_trace.py"),
+            str(tmp_path / name),
+            str(tmp_path / "p.svg"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert f"cannot read the trace {tmp_path / name}" in done.stderr and reason in done.stderr
+
+
 def test_moves_that_a_save_makes_are_drawn(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     with Process() as daemon:
