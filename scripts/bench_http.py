@@ -10,8 +10,8 @@ proxy: 16 streams of chat completions on the null engine, which computes next to
 second. At a given pace (an engine whose steps take so many milliseconds): the gaps between two tokens of a stream, over
 HTTP and from the daemon's pipe. Server, daemon and this process, which is the load, share the processors.
 
-peer: the same model, 8 clients, each with one question after the other about a passage of the contract, which is its
-prompt; answers of 256 tokens, greedy, not ended earlier; one token an event. The clients are the same for both.
+peer: the same model, 8 clients at once, each with a question about a passage of the contract, which is its prompt;
+answers of 256 tokens, greedy, not ended earlier; one token an event. The clients are the same for both.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from paceline.protocol import TERMINALS, Frame, FrameReader, Message
 
 STREAMS, TOKENS = 16, 2000
 PACES = (1.0, 5.0)  # milliseconds that a step takes, besides its own work
-CLIENTS, ANSWER, QUESTIONS = 8, 256, 2
+CLIENTS, ANSWER = 8, 256
 PASSAGE = (400, 1600)  # characters
 SLOTS, CONTEXT = 16, 2048
 PATIENCE = 120.0  # seconds until a server is ready
@@ -157,8 +157,8 @@ def proxy(rounds: int, tokens: int) -> dict[str, Any]:
     return found
 
 
-def conversations(seed: int, clients: int, questions: int) -> Chats:
-    """Each with a passage of its own."""
+def conversations(seed: int) -> Chats:
+    """Each client's, with a passage of its own."""
     chance, text = random.Random(seed), SPEC.read_text()
 
     def body() -> dict[str, Any]:
@@ -171,7 +171,7 @@ def conversations(seed: int, clients: int, questions: int) -> Chats:
         more = {"stream": True, "stream_options": {"include_usage": True}, "ignore_eos": True, "model": "demo"}
         return {"messages": messages, "max_tokens": ANSWER, "temperature": 0, **more}
 
-    return [[body() for _ in range(questions)] for _ in range(clients)]
+    return [[body()] for _ in range(CLIENTS)]
 
 
 def load(port: int, chats: Chats) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def first(answer: Answer) -> float:
     return answer.times[0] - answer.begun
 
 
-def peer(model: Path, threads: int, binary: Path | None, rounds: int, questions: int) -> dict[str, Any]:
+def peer(model: Path, threads: int, binary: Path | None, rounds: int) -> dict[str, Any]:
     """Rounds in turn, each with conversations that neither server has seen."""
     flags = [f"--slots={SLOTS}", f"--max-ctx={CONTEXT}", f"--threads={threads}", str(model)]
     servers: dict[str, Callable[[], Any]] = {"paceline": lambda: Server(*flags)}
@@ -201,11 +201,11 @@ def peer(model: Path, threads: int, binary: Path | None, rounds: int, questions:
     for number in range(rounds):
         for name, start in servers.items():
             with closing(start()) as server:
-                closed_loop(server.port, [[body[0] | {"max_tokens": 8}] for body in conversations(0, CLIENTS, 1)])
-                runs[name].append(load(server.port, conversations(number + 1, CLIENTS, questions)))
+                closed_loop(server.port, [[body | {"max_tokens": 8}] for (body,) in conversations(0)])
+                runs[name].append(load(server.port, conversations(number + 1)))
             print(name, json.dumps(runs[name][-1]), flush=True)
     facts = {"model": model.name, "threads": threads, "slots": SLOTS, "context": CONTEXT, "clients": CLIENTS}
-    facts |= {"questions": questions, "answer_tokens": ANSWER, "passage_characters": list(PASSAGE), "rounds": rounds}
+    facts |= {"answer_tokens": ANSWER, "passage_characters": list(PASSAGE), "rounds": rounds}
     found = facts | {"results": {name: median_of(each) for name, each in runs.items()}}
     if binary:
         ours, theirs = found["results"]["paceline"], found["results"]["llama.cpp"]
@@ -239,8 +239,7 @@ def main() -> None:
     if chosen.only != "peer":
         record["proxy"] = proxy(rounds, 200 if chosen.quick else TOKENS)
     if chosen.only != "proxy":
-        questions = 1 if chosen.quick else QUESTIONS
-        record["peer"] = peer(find_model(chosen.model), chosen.threads, binary, rounds, questions)
+        record["peer"] = peer(find_model(chosen.model), chosen.threads, binary, rounds)
     if chosen.json:
         write(record, chosen.json)
 

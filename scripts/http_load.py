@@ -77,7 +77,7 @@ def closed_loop(port: int, clients: Sequence[Sequence[dict[str, Any]]]) -> list[
 
 
 def _next(ready: selectors.BaseSelector, port: int, client: Iterator[dict[str, Any]]) -> None:
-    if body := next(client, None):
+    if (body := next(client, None)) is not None:
         answer = Answer(port, body)
         ready.register(answer.socket, selectors.EVENT_READ, (answer, client))
 
