@@ -76,9 +76,13 @@ struct Layer {
   std::vector<FeedForward> experts;
 
   template <class Function>
-  void each_matrix(Function f) const {
+  void each_dense_matrix(Function f) const {
     for (const Matrix* m : {&q, &k, &v, &output, &mixed, &gate, &alpha, &beta, &ffn.gate, &ffn.up, &ffn.down, &router, &shared_gate})
       if (m->data) f(*m);
+  }
+  template <class Function>
+  void each_matrix(Function f) const {
+    each_dense_matrix(f);
     for (const FeedForward& expert : experts)
       for (const Matrix* m : {&expert.gate, &expert.up, &expert.down})
         if (m->data) f(*m);

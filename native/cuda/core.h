@@ -26,6 +26,8 @@ class Memory {
   virtual void upload(uint8_t* to, const void* from, size_t bytes) = 0;
 };
 
+struct Activations;
+
 struct DeviceOptions {
   int slots = 1, pages = 1;
   CacheType key_type = CacheType::F16, value_type = CacheType::F16;
@@ -75,10 +77,17 @@ class DeviceCore {
 
  private:
   struct Work;
+  struct Pass;
   class PackStore;
 
   void reserve(const Sizes& sizes);
-  void run_layer(const Layer& layer, const Sizes& sizes, Stream stream);
+  // step*.cu
+  void attention(const Layer& layer, const Pass& pass);
+  void feed_forward(const Layer& layer, const Pass& pass);
+  void dense(const FeedForward& ffn, int size, const Pass& pass);
+  void run_experts(const Layer& layer, const Pass& pass);
+  void join(const Matrix& weights, const Activations& inputs, const float* post_norm, const Pass& pass);
+  void list_experts();
   float* upload_table(const std::vector<float>& table);
   uint8_t* allocate(size_t bytes);
 

@@ -18,17 +18,17 @@ PACELINE_KERNEL quantize_column(const float* x, int stride, int size, const floa
 // gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
 PACELINE_DEVICE float gelu_slope(float x) { return x * fma(x * x, 0.0713548163f, 1.59576912f); }
 
-PACELINE_KERNEL gate_column(const float* gates, const float* up, int stride, int size, bool gelu, const int* count, Activations out) {
-  const int column = static_cast<int>(block_y()), block = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
-  if (column >= *count || block >= out.blocks) return;
-  const int i = block * kBlock + static_cast<int>(lane_index());
+PACELINE_KERNEL gate_column(Gate g) {
+  const int index = static_cast<int>(block_x()), block = static_cast<int>(block_y()) * kWarps + static_cast<int>(warp_index());
+  if (index / g.used >= *g.count || block >= g.out.blocks) return;
+  const int column = g.choices ? g.choices[index].place : index, i = block * kBlock + static_cast<int>(lane_index());
   float y = 0.0f;
-  if (i < size) {
-    const size_t place = static_cast<size_t>(column) * stride + i;
-    const float g = gates[place];
-    y = g / (1.0f + exponential(0.0f - (gelu ? gelu_slope(g) : g))) * up[place];
+  if (i < g.size) {
+    const size_t place = static_cast<size_t>(column) * g.stride + i;
+    const float x = g.gate[place];
+    y = x / (1.0f + exponential(0.0f - (g.gelu ? gelu_slope(x) : x))) * g.up[place];
   }
-  store_block(out, column, block, y);
+  store_block(g.out, column, block, y);
 }
 
 Grid grid_of(int blocks, int most) { return {static_cast<unsigned>((blocks + kWarps - 1) / kWarps), static_cast<unsigned>(most), 1}; }
@@ -39,8 +39,9 @@ void quantize(const float* x, int stride, int size, const float* gates, int gate
   launch("quantize", quantize_column, grid_of(out.blocks, most), kThreads, 0, stream, x, stride, size, gates, gate_stride, count, out);
 }
 
-void gate(const float* gates, const float* up, int stride, int size, bool gelu, const int* count, const Activations& out, int most, Stream stream) {
-  launch("gate", gate_column, grid_of(out.blocks, most), kThreads, 0, stream, gates, up, stride, size, gelu, count, out);
+void gate(const Gate& g, int most, Stream stream) {
+  const Grid grid = {static_cast<unsigned>(most * g.used), static_cast<unsigned>((g.out.blocks + kWarps - 1) / kWarps), 1};
+  launch("gate", gate_column, grid, kThreads, 0, stream, g);
 }
 
 }  // namespace paceline::cuda

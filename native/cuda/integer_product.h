@@ -14,7 +14,8 @@ constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f; |isum| stays
 PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cast<uint32_t>(biased)) - 12582912.0f; }
 
 template <Format f, int n>
-PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes, const ColumnBlock* about, size_t group_stride, int block, int columns, float (&acc)[n][4]) {
+PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes, const ColumnBlock* about, size_t group_stride, int block, int columns,
+                              float (&acc)[n][4]) {
   const int lane = static_cast<int>(lane_index()), g = lane / 4, t = lane % 4;
   constexpr int kScales = layout(f).scales;
   uint32_t a[4];
@@ -59,14 +60,13 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes,
 
 template <Format f, int n>
 PACELINE_KERNEL integer_product(Product product, int kept) {
-  const int first_column = static_cast<int>(block_y()) * kColumns * n, columns = *product.columns;
-  if (first_column >= columns) return;
-  const OwnTile own = own_tile(product);
-  const uint8_t* const weights = own.item.weights + own.tile * device_row_tile_bytes(f, product.blocks);
-  const size_t group_stride = product.input.blocks, first_group = static_cast<size_t>(first_column / kColumns) * group_stride;
+  const OwnTile own = own_tile(product, kColumns * n);
+  if (!own.weights) return;
+  const uint8_t* const weights = own.weights + own.tile * device_row_tile_bytes(f, product.blocks);
+  const size_t group_stride = product.input.blocks, first_group = static_cast<size_t>(own.first_column / kColumns) * group_stride;
   const uint32_t* const codes = product.input.codes + first_group * kColumns * 8;
   const ColumnBlock* const about = product.input.about + first_group * kColumns;
-  add_segments<kColumns * n>(product, own, first_column, columns, kept, [&](int first, int end, float* sums) {
+  add_segments<kColumns * n>(product, own, kept, [&](int first, int end, float* sums) {
     float acc[n][4];
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
@@ -79,7 +79,7 @@ PACELINE_KERNEL integer_product(Product product, int kept) {
       if (b + unit_tiles(f) < end) next.load(place);
       PACELINE_UNROLL
       for (int k = 0; k < unit_tiles(f); ++k)
-        if (b + k < end) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, columns - first_column, acc);
+        if (b + k < end) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, own.columns - own.first_column, acc);
       unit = next;
     }
     const int g = static_cast<int>(lane_index()) / 4, t = static_cast<int>(lane_index()) % 4;
@@ -99,9 +99,11 @@ void launch_integer_product(const Product& product, int most_columns, Stream str
 // Eight columns, sixteen, or tiles of 64 for more: the weights of a row tile are unpacked once for all of a block's.
 template <Format f>
 void integer_product_of(const Product& product, int most_columns, Stream stream) {
-  if (most_columns <= 8) launch_integer_product<f, 1>(product, most_columns, stream);
-  else if (most_columns <= 16) launch_integer_product<f, 2>(product, most_columns, stream);
-  else launch_integer_product<f, 8>(product, most_columns, stream);
+  switch (columns_together(f, most_columns)) {
+    case 8: return launch_integer_product<f, 1>(product, most_columns, stream);
+    case 16: return launch_integer_product<f, 2>(product, most_columns, stream);
+    default: return launch_integer_product<f, 8>(product, most_columns, stream);
+  }
 }
 
 }  // namespace paceline::cuda

@@ -1,5 +1,5 @@
-// The operations of a step, each with its kernel in a file of its own. All are asynchronous, in the order of their stream; `most` is
-// how many columns or outputs the grid is for, `input.counts` on the device says how many there are.
+// The operations of a step, each with its kernel in a file of its own. All are asynchronous, in the order of their stream; `most` is how many columns or
+// outputs the grid is for, `input.counts` on the device says how many there are.
 #pragma once
 
 #include "../cpu/cache.h"
@@ -8,6 +8,18 @@
 #include "step_input.h"
 
 namespace paceline::cuda {
+
+struct Largest {
+  float value;
+  int id;
+};
+
+// The choice of a column: an expert, its weight, and where among the experts' columns it stands.
+struct Choice {
+  int expert;
+  float weight;
+  int place;
+};
 
 // embed.cu: rows of the embedding times `scale` -> x [columns][stride]
 void embed(Format format, const ProductItem& embedding, int blocks, int width, float scale, const StepInput& input, float* x, int stride, int most, Stream stream);
@@ -65,16 +77,47 @@ constexpr int kMostHeadSize = 512;
 // x [columns][stride], times sigmoid(gates) where there are gates -> activations of `size` inputs
 void quantize(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, const Activations& out, int most, Stream stream);
 // silu(gate) * up, or gelu: [columns][stride] each -> activations of `size` inputs
-void gate(const float* gate, const float* up, int stride, int size, bool gelu, const int* count, const Activations& out, int most, Stream stream);
+struct Gate {
+  const float *gate, *up;
+  int stride, size;
+  bool gelu;
+  const int* count;                // columns, on the device
+  const Choice* choices;           // of experts: the columns are the places of these, `used` to a column of the step
+  int used;
+  Activations out;
+};
+void gate(const Gate& gate, int most, Stream stream);
+
+// experts.cu
+struct Routing {
+  const float* logits;             // [columns][stride]
+  int stride, experts, used;
+  bool normalize;
+  Choice* choices;                 // [columns][used], each column's by ascending expert
+  ExpertColumns* lists;            // [most_groups(experts, choices, together)]
+  int* list_count;
+};
+// Of each column the experts, and of each expert the columns, in lists of at most `together`.
+void choose_experts(const Routing& routing, int together, const StepInput& input, int most, Stream stream);
+void gather_choices(const Routing& routing, const StepInput& input, const Activations& from, const Activations& to, int most, Stream stream);
+// An expert's columns begin at a group of kColumns: places and lists that there may be for so many choices.
+constexpr int most_groups(int experts, int choices, int together) { return choices / together + (experts < choices ? experts : choices); }
+// x [columns][stride] += the experts' answers times their weights, and the shared one's
+struct Combination {
+  const Choice* choices;
+  int used, size, stride;
+  const float* answers;            // [places][stride]
+  const float* shared;             // [columns][stride], or null
+  const float* shared_logits;      // [columns][shared_stride]
+  int shared_stride;
+  float* x;
+};
+void combine_experts(const Combination& combination, const StepInput& input, int most, Stream stream);
 
 // vocabulary.cu
 void soft_cap(float cap, float* logits, int stride, int size, const int* count, int most, Stream stream);
 // The largest of logits [count][stride], ties to the lower id -> tokens [count]. parts: room for kVocabularyParts pairs each.
 constexpr int kVocabularyParts = 32;
-struct Largest {
-  float value;
-  int id;
-};
 void choose_largest(const float* logits, int stride, int size, const int* count, Largest* parts, int* tokens, int most, Stream stream);
 
 }  // namespace paceline::cuda

@@ -1,11 +1,13 @@
-// Products: outputs of some matrices that share their inputs and their format, for any number of columns. Order of one output's sum,
-// the same as on the CPU (native/cpu/integer_product.h), whatever the number of columns, blocks and warps:
+// Products: outputs of some matrices that share their inputs and their format, for any number of columns. Order of one output's sum, the same as on the
+// CPU (native/cpu/integer_product.h), whatever the number of columns, blocks and warps:
 //
 //   total = 0; for each segment of 512 inputs, ascending: total = total + (the segment's own sum from zero, blocks ascending)
 //
-// A block owns one row tile (16 outputs) of up to 8 * N columns. Its warps own segments, in turn; a warp reads its weights once,
-// straight into registers, keeps a unit in flight while it works on the one before, and leaves the sums of its segments in shared
-// memory, where they are added in ascending order. So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row.
+// A block owns one row tile (16 outputs) of up to 8 * N columns. Its warps own segments, in turn; a warp reads its weights once, straight into registers,
+// keeps a unit in flight while it works on the one before, and leaves the sums of its segments in shared memory, where they are added in ascending order.
+// So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row.
+//
+// Of experts, a block's columns are those of one expert, from a list that the device made itself (experts.cu).
 #pragma once
 
 #include "activations.h"
@@ -15,11 +17,22 @@ namespace paceline::cuda {
 constexpr int kProductWarps = 8;
 constexpr int kMostItems = 4;
 
+struct ExpertWeights {
+  const uint8_t* weights;
+  float scale;
+};
+
+// Columns first .. end - 1 are an expert's; first is a multiple of kColumns.
+struct ExpertColumns {
+  int expert, first, end;
+};
+
 struct ProductItem {
   const uint8_t* weights = nullptr;  // [tiles] row tiles
   float* out = nullptr;              // [columns][stride], this matrix's outputs from here
   float scale = 1.0f;
   int tiles = 0;
+  const ExpertWeights* experts = nullptr;  // [experts] in place of weights and scale, on the device
 };
 
 struct Product {
@@ -27,7 +40,9 @@ struct Product {
   int count = 0;                 // of items; all have `blocks` blocks of 32 inputs
   int blocks = 0;
   Activations input;
-  const int* columns = nullptr;  // how many there are, on the device
+  const int* columns = nullptr;  // how many there are, on the device; of experts, how many lists
+  const ExpertColumns* lists = nullptr;  // of experts: what a block works for, at most columns_together() each
+  int most_lists = 0;
   int stride = 0;                // floats from one column's outputs to the next's
   bool add = false;              // to what is there
 };
@@ -49,20 +64,46 @@ constexpr int segments_kept(int blocks, int columns) {
   return segments < room ? segments : room;
 }
 
-// The row tile that is this block's, as one of an item. Returns false where there is none.
+// Columns to a block: those for which a row tile is unpacked once.
+constexpr int columns_together(Format format, int most_columns) {
+  if (is_float(format)) return most_columns <= 2 ? 2 : most_columns <= 8 ? 8 : 16;
+  return most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
+}
+
+// What is this block's: a row tile of an item, and columns.
 struct OwnTile {
-  ProductItem item;
-  int tile;
+  const uint8_t* weights = nullptr;  // the item's; null: nothing is this block's
+  float* out;
+  float scale;
+  int tile, first_column, columns;   // columns: the end of them
 };
-PACELINE_DEVICE OwnTile own_tile(const Product& product) {
+PACELINE_DEVICE OwnTile own_tile(const Product& product, int most) {
+  OwnTile own;
+  const int place = static_cast<int>(block_y());
+  if (product.lists ? place >= *product.columns : place * most >= *product.columns) return own;
   int tile = static_cast<int>(block_x()), i = 0;
   while (tile >= product.items[i].tiles) tile -= product.items[i++].tiles;
-  return {product.items[i], tile};
+  const ProductItem& item = product.items[i];
+  own.out = item.out;
+  own.tile = tile;
+  if (product.lists) {
+    const ExpertColumns list = product.lists[place];
+    own.weights = item.experts[list.expert].weights;
+    own.scale = item.experts[list.expert].scale;
+    own.first_column = list.first;
+    own.columns = list.end;
+  } else {
+    own.weights = item.weights;
+    own.scale = item.scale;
+    own.first_column = place * most;
+    own.columns = *product.columns;
+  }
+  return own;
 }
 
 // sum_segment(first block, end block, sums [columns * 16]) leaves a segment's sums, by all lanes of a warp. most: columns of this block.
 template <int most, class SumSegment>
-PACELINE_DEVICE void add_segments(const Product& product, const OwnTile& own, int first_column, int columns, int kept, SumSegment sum_segment) {
+PACELINE_DEVICE void add_segments(const Product& product, const OwnTile& own, int kept, SumSegment sum_segment) {
   constexpr int kOutputs = kTileRows * most, kThreads = kProductWarps * kWarp, kOwn = (kOutputs + kThreads - 1) / kThreads;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kOutputs);
@@ -85,10 +126,10 @@ PACELINE_DEVICE void add_segments(const Product& product, const OwnTile& own, in
   }
   PACELINE_UNROLL
   for (int i = 0; i < kOwn; ++i) {
-    const int output = thread + i * kThreads, column = first_column + output / kTileRows;
-    if (output >= kOutputs || column >= columns) continue;
-    float* const to = own.item.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + output % kTileRows;
-    const float sum = total[i] * own.item.scale;
+    const int output = thread + i * kThreads, column = own.first_column + output / kTileRows;
+    if (output >= kOutputs || column >= own.columns) continue;
+    float* const to = own.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + output % kTileRows;
+    const float sum = total[i] * own.scale;
     *to = product.add ? *to + sum : sum;
   }
 }
@@ -96,7 +137,7 @@ PACELINE_DEVICE void add_segments(const Product& product, const OwnTile& own, in
 inline Grid product_grid(const Product& product, int most_columns, int columns) {
   unsigned tiles = 0;
   for (int i = 0; i < product.count; ++i) tiles += static_cast<unsigned>(product.items[i].tiles);
-  return {tiles, static_cast<unsigned>((most_columns + columns - 1) / columns), 1};
+  return {tiles, static_cast<unsigned>(product.lists ? product.most_lists : (most_columns + columns - 1) / columns), 1};
 }
 
 }  // namespace paceline::cuda

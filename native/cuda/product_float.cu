@@ -20,15 +20,14 @@ PACELINE_DEVICE float weight_of(const Word4& words, int i) {
 // n: columns of each half of the warp.
 template <Format f, int n>
 PACELINE_KERNEL product_of_floats(Product product, int kept) {
-  const int first_column = static_cast<int>(block_y()) * 2 * n, columns = *product.columns;
-  if (first_column >= columns) return;
-  const OwnTile own = own_tile(product);
+  const OwnTile own = own_tile(product, 2 * n);
+  if (!own.weights) return;
   const int lane = static_cast<int>(lane_index()), row = lane % kTileRows, odd = lane / kTileRows;
   const size_t inputs = static_cast<size_t>(product.input.blocks) * kBlock;
-  const uint8_t* const weights = own.item.weights + own.tile * device_row_tile_bytes(f, product.blocks) + row * 16;
-  const float* const wide = product.input.wide + (first_column + odd) * inputs;
-  const int mine = (columns - first_column - odd + 1) / 2;  // columns of this half, more where there are more than n
-  add_segments<2 * n>(product, own, first_column, columns, kept, [&](int first, int end, float* sums) {
+  const uint8_t* const weights = own.weights + own.tile * device_row_tile_bytes(f, product.blocks) + row * 16;
+  const float* const wide = product.input.wide + (own.first_column + odd) * inputs;
+  const int mine = (own.columns - own.first_column - odd + 1) / 2;  // columns of this half, more where there are more than n
+  add_segments<2 * n>(product, own, kept, [&](int first, int end, float* sums) {
     float acc[n];
     PACELINE_UNROLL
     for (int c = 0; c < n; ++c) acc[c] = 0.0f;
@@ -62,9 +61,11 @@ void launch_float_product(const Product& product, int most_columns, Stream strea
 
 template <Format f>
 void float_product_of(const Product& product, int most_columns, Stream stream) {
-  if (most_columns <= 2) launch_float_product<f, 1>(product, most_columns, stream);
-  else if (most_columns <= 8) launch_float_product<f, 4>(product, most_columns, stream);
-  else launch_float_product<f, 8>(product, most_columns, stream);
+  switch (columns_together(f, most_columns)) {
+    case 2: return launch_float_product<f, 1>(product, most_columns, stream);
+    case 8: return launch_float_product<f, 4>(product, most_columns, stream);
+    default: return launch_float_product<f, 8>(product, most_columns, stream);
+  }
 }
 
 }  // namespace

@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core.h"
-#include "layout.h"
-#include "operations.h"
+#include "work.h"
 
 namespace paceline::cuda {
 namespace {
@@ -16,28 +14,14 @@ constexpr int kApartColumns = 64;
 
 }  // namespace
 
-// One piece of memory, for steps up to some sizes.
-struct DeviceCore::Work {
-  Sizes room;
-  uint8_t* place = nullptr;
-  size_t bytes = 0;
-  bool integer = false, floating = false;  // forms of activations that the weights ask for
-  int stride_x = 0, stride_mixed = 0, attention = 0;
-  float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
-  Activations width_input, attention_input, ffn_input, head_input;
-  Largest* parts = nullptr;
-  int* tokens = nullptr;
-
-  bool splits_apart(const Sizes& sizes, const Shape& s) const {
-    return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * s.kv_heads < kApartBelow;
-  }
-};
+bool DeviceCore::Work::splits_apart(const Sizes& sizes, const Shape& s) const {
+  return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * s.kv_heads < kApartBelow;
+}
 
 DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory)
     : options_(options), cache_((shape.check(), Core::cache_layout(shape, options.key_type, options.value_type))), memory_(memory), weights_(shape), work_(std::make_unique<Work>()) {
   if (options.slots < 1 || options.pages < 1) throw std::invalid_argument("slots and pages must be at least 1");
   if (shape.layers_of(true)) throw std::invalid_argument("a model with recurrent layers has no kernels on this device yet");
-  if (shape.experts) throw std::invalid_argument("a model with experts has no kernels on this device yet");
   if (shape.head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(shape.head_size) + " is more than " + std::to_string(kMostHeadSize));
   cosine_ = upload_table(rotation.cosine);
   sine_ = upload_table(rotation.sine);
@@ -62,15 +46,20 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const Shape& s = shape();
   Sizes room = {std::max(work.room.columns, sizes.columns), std::max({work.room.outputs, sizes.outputs, 1}), std::max(work.room.splits, sizes.splits), 0};
   if (room == work.room) return;
+  list_experts();
   const auto note = [&](const Matrix& m) { (is_float(m.format) ? work.floating : work.integer) = true; };
   note(weights_.head());
-  size_t mixed = 0;
+  int mixed = 0, router = 0, expert = 0;  // tiles
   for (const Layer& layer : weights_.layers) {
     layer.each_matrix(note);
-    mixed = std::max<size_t>({mixed, static_cast<size_t>(layer.q.tiles + layer.k.tiles + layer.v.tiles) * kTileRows, static_cast<size_t>(layer.ffn.gate.tiles + layer.ffn.up.tiles) * kTileRows});
+    mixed = std::max({mixed, layer.q.tiles + layer.k.tiles + layer.v.tiles, layer.ffn.gate.tiles + layer.ffn.up.tiles});
+    router = std::max(router, layer.router.tiles + layer.shared_gate.tiles);
+    if (s.experts) expert = std::max(expert, layer.experts[0].gate.tiles + layer.experts[0].up.tiles);
   }
   work.stride_x = static_cast<int>(padded(s.width, kBlock));
-  work.stride_mixed = static_cast<int>(mixed);
+  work.stride_mixed = mixed * kTileRows;
+  work.stride_router = router * kTileRows;
+  work.stride_expert = expert * kTileRows;
   work.attention = s.queries();
 
   // Sizes first, with a base of null; then the same again with the memory.
@@ -95,7 +84,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const auto lay_out = [&] {
     at = 0;
     take(work.x, columns * work.stride_x);
-    take(work.branch, s.post_norms ? columns * work.stride_x : 0);
+    take(work.branch, s.post_norms || s.shared_ffn ? columns * work.stride_x : 0);
     take(work.mixed, columns * work.stride_mixed);
     take(work.queries, columns * s.queries());
     take(work.gates, s.gated_attention ? columns * s.queries() : 0);
@@ -106,8 +95,20 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.tokens, outputs);
     take_activations(work.width_input, columns, s.width);
     take_activations(work.attention_input, columns, s.queries());
-    take_activations(work.ffn_input, columns, s.ffn);
+    take_activations(work.ffn_input, columns, s.experts ? s.shared_ffn : s.ffn);
     take_activations(work.head_input, outputs, s.width);
+    if (!s.experts) return;
+    // A step of fewer columns may have shorter lists, and so more of them for a column.
+    const int choices = room.columns * s.experts_used;
+    const size_t places = static_cast<size_t>(most_groups(s.experts, choices, kColumns)) * kColumns;
+    take(work.router, columns * work.stride_router);
+    take(work.choices, choices);
+    take(work.lists, most_groups(s.experts, choices, kColumns));
+    take(work.list_count, 1);
+    take(work.expert_mixed, places * work.stride_expert);
+    take(work.answers, places * work.stride_x);
+    take_activations(work.expert_input, places, s.width);
+    take_activations(work.expert_ffn, places, s.expert_ffn);
   };
   lay_out();
   uint8_t* const place = memory_.allocate(at);
@@ -123,24 +124,16 @@ void DeviceCore::reserve(const Sizes& sizes) {
   ++generation_;
 }
 
-namespace {
-
-ProductItem item_of(const Matrix& m, float* out) { return {m.data, out, m.scale, m.tiles}; }
-
-// Matrices of the same inputs, one after the other in a column's outputs; those of a format in one launch.
-void run_products(const Matrix* const* matrices, int count, const Activations& input, const int* columns, float* out, int stride, int most, Stream stream) {
+void run_products(Product product, const Matrix* const* matrices, const ExpertWeights* const* experts, int count, float* out, int most, Stream stream) {
   bool done[kMostItems] = {};
+  product.blocks = matrices[0]->blocks;
   for (int i = 0; i < count; ++i) {
     if (done[i]) continue;
-    Product product;
-    product.blocks = matrices[i]->blocks;
-    product.input = input;
-    product.columns = columns;
-    product.stride = stride;
+    product.count = 0;
     int offset = 0;
     for (int j = 0; j < count; ++j) {
       if (j >= i && !done[j] && matrices[j]->format == matrices[i]->format) {
-        product.items[product.count++] = item_of(*matrices[j], out + offset);
+        product.items[product.count++] = {matrices[j]->data, out + offset, matrices[j]->scale, matrices[j]->tiles, experts ? experts[j] : nullptr};
         done[j] = true;
       }
       offset += matrices[j]->tiles * kTileRows;
@@ -149,51 +142,48 @@ void run_products(const Matrix* const* matrices, int count, const Activations& i
   }
 }
 
-void run_one(const Matrix& m, const Activations& input, const int* columns, float* out, int stride, bool add, int most, Stream stream) {
-  Product product;
-  product.items[0] = item_of(m, out);
-  product.count = 1;
-  product.blocks = m.blocks;
-  product.input = input;
-  product.columns = columns;
-  product.stride = stride;
+void run_product_of(const Matrix& m, const Activations& input, const int* columns, float* out, int stride, bool add, int most, Stream stream) {
+  Product product = product_of(input, columns, stride);
   product.add = add;
-  run_product(m.format, product, most, stream);
+  const Matrix* const one[] = {&m};
+  run_products(product, one, nullptr, 1, out, most, stream);
 }
-
-}  // namespace
 
 void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   const Shape& s = shape();
   Work& work = *work_;
   const StepInput input = input_at(input_place_, {sizes.columns});
   const Matrix& table = weights_.embedding;
-  embed(table.format, item_of(table, nullptr), table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
-  for (const Layer& layer : weights_.layers) run_layer(layer, sizes, stream);
+  embed(table.format, {table.data, nullptr, table.scale, table.tiles}, table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
+  const Pass pass = {sizes, input, stream, sizes.columns, &input.counts->columns};
+  for (const Layer& layer : weights_.layers) {
+    attention(layer, pass);
+    feed_forward(layer, pass);
+  }
   if (!sizes.outputs) return;
   const int* const outputs = &input.counts->outputs;
   const int stride = static_cast<int>(logits_stride());
   rms_norm({work.x, work.stride_x, s.width, weights_.final_norm, s.norm_epsilon, outputs, input.output_columns, work.head_input}, sizes.outputs, stream);
-  run_one(weights_.head(), work.head_input, outputs, work.logits, stride, false, sizes.outputs, stream);
+  run_product_of(weights_.head(), work.head_input, outputs, work.logits, stride, false, sizes.outputs, stream);
   if (s.final_softcap > 0.0f) soft_cap(s.final_softcap, work.logits, stride, s.vocab, outputs, sizes.outputs, stream);
   choose_largest(work.logits, stride, s.vocab, outputs, work.parts, work.tokens, sizes.outputs, stream);
 }
 
-void DeviceCore::run_layer(const Layer& layer, const Sizes& sizes, Stream stream) {
+// x += weights * inputs, or the norm of it
+void DeviceCore::join(const Matrix& weights, const Activations& inputs, const float* post_norm, const Pass& pass) {
+  Work& work = *work_;
+  const Shape& s = shape();
+  run_product_of(weights, inputs, pass.columns, post_norm ? work.branch : work.x, work.stride_x, !post_norm, pass.most, pass.stream);
+  if (post_norm) add_norm({work.branch, work.stride_x, s.width, post_norm, s.norm_epsilon, pass.columns, nullptr, {}}, work.x, pass.most, pass.stream);
+}
+
+void DeviceCore::attention(const Layer& layer, const Pass& pass) {
+  const auto& [sizes, input, stream, most, columns] = pass;
   const Shape& s = shape();
   Work& work = *work_;
-  const StepInput input = input_at(input_place_, {sizes.columns});
-  const int* const columns = &input.counts->columns;
-  const int most = sizes.columns;
-  // x += weights * inputs, or the norm of it
-  const auto join = [&](const Matrix& weights, const Activations& inputs, const float* post_norm) {
-    run_one(weights, inputs, columns, post_norm ? work.branch : work.x, work.stride_x, !post_norm, most, stream);
-    if (post_norm) add_norm({work.branch, work.stride_x, s.width, post_norm, s.norm_epsilon, columns, nullptr, {}}, work.x, most, stream);
-  };
-
   rms_norm({work.x, work.stride_x, s.width, layer.attention_norm, s.norm_epsilon, columns, nullptr, work.width_input}, most, stream);
   const Matrix* const qkv[] = {&layer.q, &layer.k, &layer.v};
-  run_products(qkv, 3, work.width_input, columns, work.mixed, work.stride_mixed, most, stream);
+  run_products(product_of(work.width_input, columns, work.stride_mixed), qkv, nullptr, 3, work.mixed, most, stream);
 
   CacheView view = cache_.view(pool_, layer.ordinal, 0);
   view.window = layer.kind == LayerKind::Sliding ? s.window : 0;
@@ -226,22 +216,24 @@ void DeviceCore::run_layer(const Layer& layer, const Sizes& sizes, Stream stream
   if (work.splits_apart(sizes, s)) attention.partial = work.partial;
   attend(attention, input, sizes.tokens, most, stream);
   quantize(work.attended, s.queries(), s.queries(), place.gates, s.queries(), columns, work.attention_input, most, stream);
-  join(layer.output, work.attention_input, layer.attention_post_norm);
-
-  rms_norm({work.x, work.stride_x, s.width, layer.ffn_norm, s.norm_epsilon, columns, nullptr, work.width_input}, most, stream);
-  const Matrix* const both[] = {&layer.ffn.gate, &layer.ffn.up};
-  run_products(both, 2, work.width_input, columns, work.mixed, work.stride_mixed, most, stream);
-  gate(work.mixed, work.mixed + layer.ffn.gate.tiles * kTileRows, work.stride_mixed, s.ffn, s.gelu, columns, work.ffn_input, most, stream);
-  join(layer.ffn.down, work.ffn_input, layer.ffn_post_norm);
+  join(layer.output, work.attention_input, layer.attention_post_norm, pass);
 }
 
+// Of experts, as if the choices fell on as many as can be.
 uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
+  const Shape& s = shape();
   const auto bytes = [](const Matrix& m, int columns) {
-    const int together = columns <= 16 ? 16 : is_float(m.format) ? 16 : 64;  // columns for which a row tile is unpacked once
+    const int together = columns_together(m.format, columns);
     return static_cast<uint64_t>(m.tiles) * device_row_tile_bytes(m.format, m.blocks) * ((columns + together - 1) / together);
   };
   uint64_t sum = bytes(weights_.head(), sizes.outputs);
-  for (const Layer& layer : weights_.layers) layer.each_matrix([&](const Matrix& m) { sum += bytes(m, sizes.columns); });
+  for (const Layer& layer : weights_.layers) {
+    layer.each_dense_matrix([&](const Matrix& m) { sum += bytes(m, sizes.columns); });
+    if (!s.experts) continue;
+    const int lists = most_groups(s.experts, sizes.columns * s.experts_used, work_->experts_together(sizes.columns));
+    const FeedForward& any = layer.experts[0];
+    for (const Matrix* m : {&any.gate, &any.up, &any.down}) sum += bytes(*m, 1) * lists;
+  }
   return sum;
 }
 

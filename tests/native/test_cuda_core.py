@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paceline.native.core import Core, open_core
 
-from .core_models import MODELS, ids_of
+from .core_models import EXPERTS, MODELS, ids_of
 from .emulated import ORDERS, lanes, same_bits
 from .rows import Row, all_logits, table
 
 CONTEXT = 640
-NAMES = ("qwen2", "qwen3", "gemma3", "float", "float, wide", "Q8_0", "Q4_1")
+NAMES = ("qwen2", "qwen3", "qwen3moe", "qwen3moe, Q8_0", "gemma3", "float", "float, wide", "Q8_0", "Q4_1")
 
 
 class Pair:
@@ -172,11 +172,11 @@ def test_one_pass_over_the_weights(pair: Pair) -> None:
             core.commit(slot, 0)
         return core.step([Row(slot, [slot], 0, 1, table(slot, CONTEXT), logits=False) for slot in range(rows)])[1]
 
-    assert weight_bytes(1) == weight_bytes(6) > 0
+    assert weight_bytes(1) > 0
+    if not core.architecture.startswith(EXPERTS):
+        assert weight_bytes(1) == weight_bytes(6)
 
 
 def test_what_has_no_kernels_yet_is_refused(tiny_model) -> None:
     with pytest.raises(ValueError, match="recurrent layers"):
         open_core(tiny_model(architecture="qwen35"), slots=1, context=64, kind="emulator")
-    with pytest.raises(ValueError, match="experts"):
-        open_core(tiny_model(architecture="qwen3moe"), slots=1, context=64, kind="emulator")

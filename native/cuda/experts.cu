@@ -1,0 +1,169 @@
+// Experts: which a column chooses, which columns an expert gets, and the sum of what they answer. Nothing comes back to the host: lists
+// and their length stay on the device, and a grid is for as many as there could be.
+#include "operations.h"
+
+namespace paceline::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kGroupThreads = 512, kGroupWarps = kGroupThreads / kWarp;
+constexpr int kThreads = 256;
+
+// Softmax over all experts' logits; the `used` largest, ties to the lower id. A warp takes a column.
+PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
+  const int column = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
+  if (column >= input.counts->columns) return;
+  SharedMemory memory;
+  float* const weights = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp_index() * r.experts;
+  int* const chosen = memory.take<int>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
+  float* const chosen_weights = memory.take<float>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
+  const float* const logits = r.logits + static_cast<size_t>(column) * r.stride;
+  float peak = -__builtin_huge_valf();
+  for (int e = lane; e < r.experts; e += kWarp) peak = larger(logits[e], peak);
+  for (int width = kWarp / 2; width > 0; width /= 2) peak = larger(peak, shuffle(peak, lane ^ width));
+  for (int e = lane; e < r.experts; e += kWarp) weights[e] = exponential(logits[e] - peak);
+  sync_warp();
+  float all = 0.0f;
+  for (int e = 0; e < r.experts; ++e) all = all + weights[e];
+  sync_warp();
+  for (int e = lane; e < r.experts; e += kWarp) weights[e] = weights[e] / all;  // from here on, a lane reads only its own
+  float sum = 0.0f;
+  for (int k = 0; k < r.used; ++k) {
+    Largest best = {-2.0f, r.experts};
+    for (int e = lane; e < r.experts; e += kWarp)
+      if (weights[e] > best.value) best = {weights[e], e};
+    for (int width = kWarp / 2; width > 0; width /= 2) {
+      const Largest other = {shuffle(best.value, lane ^ width), shuffle(best.id, lane ^ width)};
+      if (other.value > best.value || (other.value == best.value && other.id < best.id)) best = other;
+    }
+    if (lane == best.id % kWarp) weights[best.id] = -1.0f;
+    if (lane == 0) {
+      chosen[k] = best.id;
+      chosen_weights[k] = best.value;
+    }
+    sum = sum + best.value;
+  }
+  sync_warp();
+  for (int k = lane; k < r.used; k += kWarp) {
+    int before = 0;  // how many of the chosen have a lower id
+    for (int j = 0; j < r.used; ++j) before += chosen[j] < chosen[k];
+    r.choices[static_cast<size_t>(column) * r.used + before] = {chosen[k], r.normalize ? chosen_weights[k] / sum : chosen_weights[k], 0};
+  }
+}
+
+// Places by counting, in the order of the choices: each warp counts those of a part of them, lane l the experts l, l + 32, ...; then
+// the parts' counts are added up. One block.
+PACELINE_KERNEL group_choices(Routing r, StepInput input, int together) {
+  SharedMemory memory;
+  int* const counts = memory.take<int>(static_cast<size_t>(kGroupWarps) * r.experts);  // of a part; then places taken by those before it
+  int* const first_group = memory.take<int>(r.experts);
+  int* const first_list = memory.take<int>(r.experts);
+  int* const totals = memory.take<int>(r.experts);
+  const int thread = static_cast<int>(thread_index()), warp = static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
+  const int choices = input.counts->columns * r.used, part = (choices + kGroupWarps - 1) / kGroupWarps;
+  const int begin = warp * part, end = begin + part < choices ? begin + part : choices;
+  int* const own = counts + warp * r.experts;
+  for (int e = lane; e < r.experts; e += kWarp) own[e] = 0;
+  for (int c = begin; c < end; ++c) {
+    const int e = r.choices[c].expert;
+    if (e % kWarp == lane) r.choices[c].place = own[e]++;
+  }
+  sync_block();
+  for (int e = thread; e < r.experts; e += kGroupThreads) {
+    int total = 0;
+    for (int w = 0; w < kGroupWarps; ++w) {
+      const int count = counts[w * r.experts + e];
+      counts[w * r.experts + e] = total;
+      total += count;
+    }
+    totals[e] = total;
+  }
+  sync_block();
+  if (warp == 0) {
+    const int each = (r.experts + kWarp - 1) / kWarp, first = lane * each, last = first + each < r.experts ? first + each : r.experts;
+    int groups = 0, lists = 0;
+    for (int e = first; e < last; ++e) {
+      groups += (totals[e] + kColumns - 1) / kColumns;
+      lists += (totals[e] + together - 1) / together;
+    }
+    int groups_before = 0, lists_before = 0, all = 0;
+    for (int l = 0; l < kWarp; ++l) {
+      const int g = shuffle(groups, l), n = shuffle(lists, l);
+      if (l < lane) {
+        groups_before += g;
+        lists_before += n;
+      }
+      all += n;
+    }
+    for (int e = first; e < last; ++e) {
+      first_group[e] = groups_before;
+      first_list[e] = lists_before;
+      groups_before += (totals[e] + kColumns - 1) / kColumns;
+      lists_before += (totals[e] + together - 1) / together;
+    }
+    if (lane == 0) *r.list_count = all;
+  }
+  sync_block();
+  for (int c = begin + lane; c < end; c += kWarp) {
+    const int e = r.choices[c].expert;
+    r.choices[c].place += own[e] + first_group[e] * kColumns;
+  }
+  for (int e = thread; e < r.experts; e += kGroupThreads) {
+    const int place = first_group[e] * kColumns;
+    for (int i = 0; i * together < totals[e]; ++i) {
+      const int rest = totals[e] - i * together;
+      r.lists[first_list[e] + i] = {e, place + i * together, place + i * together + (rest < together ? rest : together)};
+    }
+  }
+}
+
+// A column's inputs to the place of each choice. A block takes a choice.
+PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Activations to) {
+  const int choice = static_cast<int>(block_x()), column = choice / r.used;
+  if (column >= input.counts->columns) return;
+  const int place = r.choices[choice].place;
+  const int begin = static_cast<int>(thread_index());
+  if (from.codes) {
+    const size_t source = static_cast<size_t>(column / kColumns) * from.blocks * kColumns + column % kColumns;
+    const size_t target = static_cast<size_t>(place / kColumns) * to.blocks * kColumns + place % kColumns;
+    for (int i = begin; i < from.blocks * 8; i += kThreads)
+      to.codes[(target + static_cast<size_t>(i / 8) * kColumns) * 8 + i % 8] = from.codes[(source + static_cast<size_t>(i / 8) * kColumns) * 8 + i % 8];
+    for (int b = begin; b < from.blocks; b += kThreads) to.about[target + static_cast<size_t>(b) * kColumns] = from.about[source + static_cast<size_t>(b) * kColumns];
+  }
+  if (from.wide) {
+    const int inputs = from.blocks * kBlock;
+    for (int i = begin; i < inputs; i += kThreads) to.wide[static_cast<size_t>(place) * inputs + i] = from.wide[static_cast<size_t>(column) * inputs + i];
+  }
+}
+
+// Experts by ascending id, the shared one last.
+PACELINE_KERNEL combine_column(Combination c, StepInput input) {
+  const int column = static_cast<int>(block_y()), i = static_cast<int>(block_x()) * kThreads + static_cast<int>(thread_index());
+  if (column >= input.counts->columns || i >= c.size) return;
+  const Choice* const choices = c.choices + static_cast<size_t>(column) * c.used;
+  float sum = 0.0f;
+  for (int k = 0; k < c.used; ++k) sum = fma(choices[k].weight, c.answers[static_cast<size_t>(choices[k].place) * c.stride + i], sum);
+  const size_t place = static_cast<size_t>(column) * c.stride + i;
+  if (c.shared) sum = fma(sigmoid(c.shared_logits[static_cast<size_t>(column) * c.shared_stride]), c.shared[place], sum);
+  c.x[place] = c.x[place] + sum;
+}
+
+}  // namespace
+
+void choose_experts(const Routing& r, int together, const StepInput& input, int most, Stream stream) {
+  const size_t chosen = ((static_cast<size_t>(kWarps) * r.used * 4 + 15) / 16 * 16) * 2;
+  launch("choose_experts", choose_of_column, {static_cast<unsigned>((most + kWarps - 1) / kWarps), 1, 1}, kWarps * kWarp, static_cast<size_t>(kWarps) * r.experts * 4 + chosen,
+         stream, r, input);
+  const size_t row = (static_cast<size_t>(r.experts) * 4 + 15) / 16 * 16;
+  launch("group_choices", group_choices, {}, kGroupThreads, static_cast<size_t>(kGroupWarps) * r.experts * 4 + 3 * row, stream, r, input, together);
+}
+
+void gather_choices(const Routing& r, const StepInput& input, const Activations& from, const Activations& to, int most, Stream stream) {
+  launch("gather_choices", gather_choice, {static_cast<unsigned>(most * r.used), 1, 1}, kThreads, 0, stream, r, input, from, to);
+}
+
+void combine_experts(const Combination& c, const StepInput& input, int most, Stream stream) {
+  launch("combine_experts", combine_column, {static_cast<unsigned>((c.size + kThreads - 1) / kThreads), static_cast<unsigned>(most), 1}, kThreads, 0, stream, c, input);
+}
+
+}  // namespace paceline::cuda

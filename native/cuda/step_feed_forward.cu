@@ -1,0 +1,76 @@
+// The feed-forward of a layer: dense, or experts (experts.cu).
+#include "work.h"
+
+namespace paceline::cuda {
+
+void DeviceCore::feed_forward(const Layer& layer, const Pass& pass) {
+  const Shape& s = shape();
+  Work& work = *work_;
+  rms_norm({work.x, work.stride_x, s.width, layer.ffn_norm, s.norm_epsilon, pass.columns, nullptr, work.width_input}, pass.most, pass.stream);
+  if (s.experts) return run_experts(layer, pass);
+  dense(layer.ffn, s.ffn, pass);
+  join(layer.ffn.down, work.ffn_input, layer.ffn_post_norm, pass);
+}
+
+void DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass) {
+  Work& work = *work_;
+  const Matrix* const both[] = {&ffn.gate, &ffn.up};
+  run_products(product_of(work.width_input, pass.columns, work.stride_mixed), both, nullptr, 2, work.mixed, pass.most, pass.stream);
+  gate({work.mixed, work.mixed + ffn.gate.tiles * kTileRows, work.stride_mixed, size, shape().gelu, pass.columns, nullptr, 1, work.ffn_input}, pass.most, pass.stream);
+}
+
+// Experts in the places of the columns that chose them: an expert's weights are read once for all of its columns.
+void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
+  const Shape& s = shape();
+  Work& work = *work_;
+  const int together = work.experts_together(pass.most), choices = pass.most * s.experts_used;
+  const Matrix* const routers[] = {&layer.router, &layer.shared_gate};
+  run_products(product_of(work.width_input, pass.columns, work.stride_router), routers, nullptr, s.shared_ffn ? 2 : 1, work.router, pass.most, pass.stream);
+  const Routing routing = {work.router, work.stride_router, s.experts, s.experts_used, s.normalize_experts, work.choices, work.lists, work.list_count};
+  choose_experts(routing, together, pass.input, pass.most, pass.stream);
+  gather_choices(routing, pass.input, work.width_input, work.expert_input, pass.most, pass.stream);
+
+  const ExpertTables& tables = work.experts[&layer - weights_.layers.data()];
+  const FeedForward& any = layer.experts[0];
+  const auto grouped = [&](const Activations& input, int stride) {
+    Product product = product_of(input, work.list_count, stride);
+    product.lists = work.lists;
+    product.most_lists = most_groups(s.experts, choices, together);
+    return product;
+  };
+  const Matrix* const both[] = {&any.gate, &any.up};
+  const ExpertWeights* const both_experts[] = {tables.gate, tables.up};
+  run_products(grouped(work.expert_input, work.stride_expert), both, both_experts, 2, work.expert_mixed, pass.most, pass.stream);
+  gate({work.expert_mixed, work.expert_mixed + any.gate.tiles * kTileRows, work.stride_expert, s.expert_ffn, s.gelu, pass.columns, work.choices, s.experts_used, work.expert_ffn},
+       pass.most, pass.stream);
+  const Matrix* const down[] = {&any.down};
+  run_products(grouped(work.expert_ffn, work.stride_x), down, &tables.down, 1, work.answers, pass.most, pass.stream);
+
+  Combination sum{work.choices, s.experts_used, s.width, work.stride_x, work.answers, nullptr, nullptr, work.stride_router, work.x};
+  if (s.shared_ffn) {
+    dense(layer.ffn, s.shared_ffn, pass);
+    run_product_of(layer.ffn.down, work.ffn_input, pass.columns, work.branch, work.stride_x, false, pass.most, pass.stream);
+    sum.shared = work.branch;
+    sum.shared_logits = work.router + layer.router.tiles * kTileRows;
+  }
+  combine_experts(sum, pass.input, pass.most, pass.stream);
+}
+
+// Pointers to the experts of every layer, once all weights are there.
+void DeviceCore::list_experts() {
+  Work& work = *work_;
+  if (!shape().experts || !work.experts.empty()) return;
+  for (const Layer& layer : weights_.layers) {
+    const auto table = [&](Matrix FeedForward::*part) {
+      std::vector<ExpertWeights> all;
+      for (const FeedForward& expert : layer.experts) all.push_back({(expert.*part).data, (expert.*part).scale});
+      work.float_experts = work.float_experts || is_float((layer.experts[0].*part).format);
+      uint8_t* const place = allocate(all.size() * sizeof(ExpertWeights));
+      memory_.upload(place, all.data(), all.size() * sizeof(ExpertWeights));
+      return reinterpret_cast<const ExpertWeights*>(place);
+    };
+    work.experts.push_back({table(&FeedForward::gate), table(&FeedForward::up), table(&FeedForward::down)});
+  }
+}
+
+}  // namespace paceline::cuda

@@ -1,0 +1,61 @@
+// What a step works in, and the steps' parts have in common. For step*.cu.
+#pragma once
+
+#include "core.h"
+#include "layout.h"
+#include "operations.h"
+
+namespace paceline::cuda {
+
+// The experts of a layer, as their products find them.
+struct ExpertTables {
+  const ExpertWeights *gate = nullptr, *up = nullptr, *down = nullptr;
+};
+
+// One piece of memory, for steps up to some sizes.
+struct DeviceCore::Work {
+  Sizes room;
+  uint8_t* place = nullptr;
+  size_t bytes = 0;
+  bool integer = false, floating = false;  // forms of activations that the weights ask for
+  int stride_x = 0, stride_mixed = 0, stride_router = 0, stride_expert = 0, attention = 0;
+  float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
+  Activations width_input, attention_input, ffn_input, head_input;
+  Largest* parts = nullptr;
+  int* tokens = nullptr;
+
+  bool float_experts = false;
+  std::vector<ExpertTables> experts;       // [layers]
+  float *router = nullptr, *expert_mixed = nullptr, *answers = nullptr;
+  Choice* choices = nullptr;
+  ExpertColumns* lists = nullptr;
+  int* list_count = nullptr;
+  Activations expert_input, expert_ffn;
+
+  bool splits_apart(const Sizes& sizes, const Shape& s) const;
+  int experts_together(int columns) const { return columns_together(float_experts ? Format::F32 : Format::Q8_0, columns < kColumns ? kColumns : columns); }
+};
+
+// A step on its way.
+struct DeviceCore::Pass {
+  const Sizes& sizes;
+  StepInput input;
+  Stream stream;
+  int most;            // columns
+  const int* columns;  // how many there are, on the device
+};
+
+// Matrices of the same inputs, one after the other in a column's outputs; those of a format in one launch. product: all but the items.
+// experts: in place of the matrices' data, which then are those of any one expert.
+void run_products(Product product, const Matrix* const* matrices, const ExpertWeights* const* experts, int count, float* out, int most, Stream stream);
+void run_product_of(const Matrix& m, const Activations& input, const int* columns, float* out, int stride, bool add, int most, Stream stream);
+
+inline Product product_of(const Activations& input, const int* columns, int stride) {
+  Product product;
+  product.input = input;
+  product.columns = columns;
+  product.stride = stride;
+  return product;
+}
+
+}  // namespace paceline::cuda
