@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driver import Driver, alone, events_of, limits, tokens_of
+from driver import Driver, alone, events_of, limits, terminal_of, tokens_of
 from paceline.daemon.waiting import PASSES
+from paceline.protocol import DONE
 
 LONG = ",".join(map(str, range(1, 101)))
 
@@ -96,3 +97,53 @@ def test_one_that_names_its_slot_is_told_what_it_can_wait_for(cancel: bool, when
         "kv_budget",
         f"the cache lacks 1024 bytes for this request: retry when {when}",
     )
+
+
+def test_the_queue_is_first_in_first_out_and_admits_at_an_end() -> None:
+    driver = Driver(slots=1, queue=2)
+    driver.send("REQ 1 START ids:1 3")
+    for req_id in (2, 3):
+        reply = driver.reply(f"REQ {req_id} START ids:1 3")
+        assert (reply["slot"], reply["epoch"], reply["state"]) == (None, None, "queued")
+    assert driver.reply("REQ 4 START ids:1 3")["code"] == "queue_full"
+    assert driver.reply("REQ 2 SLOT 0 CONTINUE 1")["code"] == "stale"
+    assert driver.reply("REQ 2 CONTINUE 1 epoch=1")["error"].endswith("waits in the queue and holds no slot")
+    driver.run()
+    admitted = [(body["req"], body["slot"], body["epoch"]) for body in events_of(driver.items, "admitted")]
+    assert admitted == [(2, 0, 3), (3, 0, 5)]
+    assert [terminal_of(driver.items, req_id) for req_id in (1, 2, 3)] == [DONE] * 3
+    assert driver.session.lifecycle.admission.slots.epochs == [6]
+
+
+def test_a_small_start_passes_a_big_one_that_waits_for_pages() -> None:
+    driver = Driver(slots=2, context=128, pages=3)
+    driver.send("REQ 1 START ids:1 60")
+    driver.send("REQ 2 SLOT 1 START ids:1 60")
+    driver.send("REQ 3 START ids:1 100")
+    driver.send("CANCEL 2")
+    assert driver.reply("LIST_REQUESTS")["requests"][-1]["slot"] == 1  # 3 was admitted: two pages are free
+    driver.send("REQ 4 START ids:1 100")
+    driver.send("CANCEL 1")
+    assert driver.reply("REQ 5 START ids:1 5")["state"] == "prefill"  # there is a page for 5, not for 4
+    driver.run()
+    assert [body["req"] for body in events_of(driver.items, "admitted")] == [3, 4]
+
+
+def test_too_few_pages() -> None:
+    driver = Driver(slots=2, context=256, pages=3)
+    never = driver.reply("REQ 1 START ids:1 200")
+    assert never["code"] == "kv_budget"
+    assert "512 bytes" in never["error"] and "a retry cannot help" in never["error"]
+    driver.send("REQ 2 START ids:1 100")
+    later = driver.reply("REQ 3 SLOT 1 START ids:1 100")
+    assert later["code"] == "kv_budget"
+    assert "retry when a request has ended" in later["error"]
+    assert driver.reply("REQ 3 START ids:1 100")["state"] == "queued"
+    assert driver.session.lifecycle.cache.pages.used == 2
+
+
+def test_the_last_token_needs_no_page() -> None:
+    driver = Driver(slots=1, context=256, pages=1)
+    assert driver.reply("REQ 1 START ids:1 64")["ok"]
+    driver.run()
+    assert len(tokens_of(driver.items, 1)) == 64
