@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def take_out(snapshot: Snapshot, engine: Engine) -> Saved:
 
 def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
     """Raises Refusal, and then what was there before is there still."""
-    partial = Path(path).parent / f".paceline-{os.getpid()}"  # short: the name itself may be as long as names can be
+    partial = Path(path).parent / f".paceline-{secrets.token_hex(8)}"  # short: a name may be as long as names can be
     shown = shorten(path)
     try:
         if os.path.lexists(path) and not stat.S_ISREG(Path(path).stat().st_mode):
