@@ -123,17 +123,17 @@ class Admission:
 
     def _next_of_waiting(self) -> Request | None:
         """Pages that requests hold while they wait can leave too few for any of them. Where nobody runs who could give
-        some back, they let go, the last that came first, and will compute what they would have shared: the same
-        tokens, later."""
+        some back, they let go, the last that came first, if that helps any: they will compute what they would have
+        shared, the same tokens later."""
         request = self._next()
-        if not self.slots.used:
+        if request is None and not self.slots.used and any(self._cache.will_fit(one) for one in self.waiting):
             for holder in reversed([holder for holder in self.waiting if holder.origin is not None]):
-                if request is not None:
-                    break
                 assert holder.origin is not None
                 self._cache.snapshots.let_go(holder.origin)
                 holder.origin = None
                 request = self._next()
+                if request is not None:
+                    break
         return request
 
     def _check_snap(self, position: int, name: str, origin: Origin) -> None:

@@ -192,6 +192,8 @@ class Model:
             )
         self.take_slot(row, body["slot"], body["epoch"])
         self.queue.remove(row)
+        if not self.ample:
+            row.cached = 0  # what it held while it waited it may have let go of
 
     def _snapshot(self, req_id: int, body: dict[str, Any]) -> None:
         row = self.live[req_id]

@@ -162,3 +162,18 @@ def test_restores_that_wait_do_not_keep_each_other_from_running(recurrent: bool)
     for req_id, prompt in prompts.items():
         assert tokens_of(one.items, req_id) == alone(f"REQ 1 START ids:{prompt} 3")
     one.session.check()
+
+
+def test_a_restore_that_waits_keeps_what_it_has_where_letting_go_helps_nobody() -> None:
+    """Only a snapshot keeps it out; when that is freed it goes on where the other one ended."""
+    one = driver(slots=2, pages=5)
+    one.send(f"REQ 1 START ids:{LONG} 1 snap=150:big")
+    one.send("REQ 2 START ids:1,2 1 snap=2:small")
+    one.run()
+    prompt = f"1,2,{LONG}"
+    assert one.reply(f"REQ 3 RESTORE small ids:{prompt} 3")["state"] == "queued"
+    one.send("FREE_SNAPSHOT small")
+    one.send("FREE_SNAPSHOT big")
+    one.run()
+    assert tokens_of(one.items, 3) == alone(f"REQ 1 START ids:{prompt} 3")
+    assert events_of(one.items, "end")[-1]["cached_tokens"] == 2
