@@ -11,6 +11,7 @@ from ..native.weights import ModelUnreadable, read_metadata, read_object
 from .chat import ChatTemplate
 from .detokenizer import Detokenizer, byte_pieces, decode
 from .sentence_pieces import blank_pieces
+from .tokenizer import COMPOSES
 
 TOKENIZER: Final = "tokenizer.json"
 SETTINGS: Final = "tokenizer_config.json"
@@ -32,6 +33,7 @@ class FolderTokenizer:
         except ValueError as problem:
             raise ModelUnreadable(f"cannot turn text into tokens with {path}: {problem}") from None
         self.vocab = max(len(self._pieces), read_metadata(path).vocab)
+        self.longest = COMPOSES * max(map(len, self._pieces), default=1)
         self._pieces += [b""] * (self.vocab - len(self._pieces))
         self.bos, self.eos = _spelling(settings, "bos_token"), _spelling(settings, "eos_token")
         self._begin = _begin(self._with_control)

@@ -18,13 +18,15 @@ CONTROL: Final = 3
 USER_DEFINED: Final = 4
 LLAMA_3: Final = "llama-bpe"  # takes a word that is itself a token whole, and begins a prompt with its begin token
 
+COMPOSES: Final = 3  # a syllable of Korean is three bytes, and its parts are nine
+
 Encode = Callable[[str], list[int]]
 Marked = Mapping[int, str]  # tokens that are taken whole
 
 
 class Tokenizer:
     """One model's vocabulary of `vocab` tokens; `bos` and `eos` are its begin and end tokens as text, empty if it has
-    none."""
+    none. No token stands for more than `longest` bytes of a text."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """`values` are a model file's key/values; raises ValueError, in one sentence, for what is not supported."""
@@ -47,6 +49,9 @@ class Tokenizer:
             case model:
                 raise ValueError(f"its tokenizer model is {model!r}, supported are 'gpt2' and 'llama'")
         self.vocab = len(tokens)
+        self.longest = max(map(len, self._pieces), default=1)
+        if values.get("tokenizer.ggml.pre") in COMPOSED:
+            self.longest *= COMPOSES
         self.bos = _spelling(tokens, values.get("tokenizer.ggml.bos_token_id"))
         self.eos = _spelling(tokens, values.get("tokenizer.ggml.eos_token_id"))
         begins = self.bos != "" and values.get("tokenizer.ggml.add_bos_token", begins)

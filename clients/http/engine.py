@@ -47,8 +47,8 @@ class Engine:
         try:
             self.client = await AsyncClient.spawn(self._args, watch=self._watch, stderr=None)
             self.info = await self.client.ready
-            path, vocab = self.info["path"], self.info["vocab"]
-            self.texts = await asyncio.to_thread(Texts.open, Path(path), vocab) if path else Texts.numbers(vocab)
+            path, sizes = self.info["path"], (self.info["vocab"], self.info["context"])
+            self.texts = await asyncio.to_thread(Texts.open, Path(path), *sizes) if path else Texts.numbers(*sizes)
         except BaseException:
             self._state = Health.FAILED
             raise

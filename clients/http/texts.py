@@ -14,6 +14,8 @@ from .thinking import Marks, Splitter, marks_of
 
 
 class Tokens(Protocol):
+    longest: int  # bytes of a text that one token can stand for
+
     def encode(self, text: str, special: bool = True) -> list[int]: ...
     def detokenizer(self) -> Detokenizer: ...
 
@@ -21,6 +23,8 @@ class Tokens(Protocol):
 class NumberTokens:
     """For an engine without a vocabulary of words: a text's UTF-8 bytes are its ids, and an id's text is its number
     and a blank."""
+
+    longest = 1
 
     def __init__(self, vocab: int) -> None:
         self._pieces = [b"%d " % token for token in range(vocab)]
@@ -47,30 +51,31 @@ class Given(NamedTuple):
 
 
 class Texts:
-    """`vocab` is the number of ids that the engine knows."""
+    """`vocab` is the number of ids that the engine knows, `context` the number of positions."""
 
-    def __init__(self, tokens: Tokens, template: ChatTemplate | None, vocab: int) -> None:
+    def __init__(self, tokens: Tokens, template: ChatTemplate | None, vocab: int, context: int) -> None:
         self.detokenizer = tokens.detokenizer
         self._tokens = tokens
         self._template = template
         self._marks = marks_of(template.source) if template else None
         self._vocab = vocab
+        self._context = context
         self.spell = tokens.detokenizer().piece
 
     @classmethod
-    def open(cls, path: Path, vocab: int) -> "Texts":
+    def open(cls, path: Path, vocab: int, context: int) -> "Texts":
         """Raises ModelUnreadable for a model without a tokenizer of ours; one without a template has no chat."""
         tokens = open_tokenizer(path)
         try:
             template = open_chat_template(path)
         except Exception:  # it is missing or broken; completions do not need it
             template = None
-        return cls(tokens, template, vocab)
+        return cls(tokens, template, vocab, context)
 
     @classmethod
-    def numbers(cls, vocab: int) -> "Texts":
+    def numbers(cls, vocab: int, context: int) -> "Texts":
         lines = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
-        return cls(NumberTokens(vocab), ChatTemplate(lines), vocab)
+        return cls(NumberTokens(vocab), ChatTemplate(lines), vocab, context)
 
     def read(self, prompt: Text | Ids | Chat) -> Given:
         """Raises HttpRefused."""
@@ -78,7 +83,7 @@ class Texts:
             case Ids(tokens):
                 return Given(self.checked(tokens, prompt.param), prompt.param)
             case Text(text):
-                return Given(self.encode(text, prompt.param), prompt.param)
+                return Given(self._prompt(text, prompt.param), prompt.param)
             case Chat(messages, names):
                 if self._template is None:
                     raise HttpRefused(400, "this model has no chat template, use /v1/completions", code="no_template")
@@ -86,7 +91,7 @@ class Texts:
                     rendered = self._template.render(messages, **names)
                 except ChatRefused as problem:
                     raise wrong(prompt.param, str(problem)) from None
-                return Given(self.encode(rendered, prompt.param), prompt.param, rendered, self._marks)
+                return Given(self._prompt(rendered, prompt.param), prompt.param, rendered, self._marks)
 
     def cutter(self, stops: Sequence[str]) -> Cutter:
         return Cutter(self.detokenizer(), stops)
@@ -98,6 +103,12 @@ class Texts:
         except UnicodeEncodeError:
             raise wrong(field, "holds half of a surrogate pair, which is no character") from None
         return self._tokens.encode(text, special)
+
+    def _prompt(self, text: str, field: str) -> list[int]:
+        """One that can't fit is not even cut into tokens: that takes seconds for some megabytes."""
+        if len(text) > self._context * self._tokens.longest:
+            raise wrong(field, f"is longer than {self._context} tokens, the context, can be", "context_length_exceeded")
+        return self.encode(text, field)
 
     def decode(self, tokens: Sequence[int]) -> str:
         return b"".join(map(self.spell, tokens)).decode("utf-8", "replace")

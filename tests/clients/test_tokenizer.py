@@ -78,6 +78,14 @@ def test_text_survives_both_ways(text: str) -> None:
     assert ("".join(map(detokenizer.push, ids)), detokenizer.flush()) == (text, "")
 
 
+@settings(deadline=None)
+@given(text=st.text(st.sampled_from("a\u0301\u0323\u1100\u1161\u11a8é🙂<s>")))
+def test_no_token_stands_for_more_than_the_longest(text: str) -> None:
+    for pre in ("gpt-2", "qwen2"):
+        tokenizer = Tokenizer(values(pre, ("Ì Ģ", "á »")))
+        assert len(text.encode()) <= tokenizer.longest * len(tokenizer.encode(text, special=False))
+
+
 def test_a_character_comes_with_its_last_byte() -> None:
     tokenizer = Tokenizer(values())
     ids = tokenizer.encode("é🙂")

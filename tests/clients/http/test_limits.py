@@ -13,10 +13,14 @@ from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
+from paceline.clients.chat import ChatTemplate
+from paceline.clients.detokenizer import Detokenizer
 from paceline.clients.http import engine
+from paceline.clients.http.asked import Chat, Text
 from paceline.clients.http.engine import Engine, Health
 from paceline.clients.http.flags import daemon_words
 from paceline.clients.http.refused import HttpRefused
+from paceline.clients.http.texts import Texts
 
 from .served import SECONDS, Served
 
@@ -120,6 +124,25 @@ def test_a_prompt_that_is_too_long_is_refused_by_the_name_of_its_field(served: S
     assert (empty["param"], empty["code"]) == ("prompt", "invalid_value")
     assert served.post("/v1/completions", prompt=[1] * 4095, max_tokens=1).status_code == 200
     assert served.states() == []
+
+
+def test_a_prompt_that_cannot_fit_is_not_cut_into_tokens() -> None:
+    class Untouched:
+        longest = 8
+
+        def encode(self, text: str, special: bool = True) -> list[int]:
+            assert len(text) <= 80
+            return [1]
+
+        def detokenizer(self) -> Detokenizer:
+            return Detokenizer([b"", b"x"])
+
+    texts = Texts(Untouched(), ChatTemplate("{{ messages[0].content }}"), 2, 10)
+    assert texts.read(Text("x" * 80)).ids == [1]
+    for prompt in (Text("x" * 81), Chat(({"role": "user", "content": "x" * 81},))):
+        with pytest.raises(HttpRefused, match="is longer than 10 tokens, the context, can be") as caught:
+            texts.read(prompt)
+        assert (caught.value.param, caught.value.code) == (prompt.param, "context_length_exceeded")
 
 
 def test_an_answer_that_takes_too_long() -> None:
