@@ -30,8 +30,7 @@ class Tokenizer:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """`values` are a model file's key/values; raises ValueError, in one sentence, for what is not supported."""
-        tokens: list[str] = values.get("tokenizer.ggml.tokens", [])
-        types: list[int] = values.get("tokenizer.ggml.token_type", [])
+        tokens, types = _listed(values, "tokens", str), _listed(values, "token_type", int)
         kinds = list(zip(tokens, types, strict=False))  # types may be missing
         control = {number: token for number, (token, type_) in enumerate(kinds) if type_ == CONTROL}
         defined = {number: token for number, (token, type_) in enumerate(kinds) if type_ == USER_DEFINED}
@@ -87,13 +86,14 @@ def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: M
     """What encodes a text with control tokens in it, and what takes it as plain text."""
     if kind not in SUPPORTED:
         raise ValueError(f"its pre-tokenizer is {kind!r}, supported are {', '.join(SUPPORTED)}")
-    ids = {token: number for number, token in enumerate(values.get("tokenizer.ggml.tokens", []))}
-    merges = [tuple(merge.split(" ", 1)) for merge in values.get("tokenizer.ggml.merges", [])]
+    ids = {token: number for number, token in enumerate(_listed(values, "tokens", str))}
+    merges = [tuple(merge.split(" ", 1)) for merge in _listed(values, "merges", str)]
     try:
         words = BPE(ids, merges, ignore_merges=kind == LLAMA_3)
         return _encode(words, kind, {**control, **defined}), _encode(words, kind, defined)
     except Exception as problem:  # the library raises no narrower type
-        raise ValueError(f"its vocabulary and merges do not fit together: {problem}") from None
+        reason = " ".join(str(problem).split())
+        raise ValueError(f"its vocabulary and merges do not fit together: {reason}") from None
 
 
 def _encode(words: BPE, kind: str, marks: Marked) -> Encode:
@@ -107,10 +107,19 @@ def _encode(words: BPE, kind: str, marks: Marked) -> Encode:
 
 def sentence_pieces(values: Mapping[str, Any], control: Marked, defined: Marked) -> tuple[Encode, Encode]:
     """The same for a vocabulary with scores."""
-    tokens, types, scores = (values.get(f"tokenizer.ggml.{name}", []) for name in ("tokens", "token_type", "scores"))
+    tokens, types, scores = (
+        _listed(values, name, kind) for name, kind in (("tokens", str), ("token_type", int), ("scores", float))
+    )
     words = SentencePieces(tokens, types, scores, values.get("tokenizer.ggml.add_space_prefix", True))
     return partial(words.encode, marks=Marks({**control, **defined})), partial(words.encode, marks=Marks(defined))
 
 
+def _listed(values: Mapping[str, Any], name: str, kind: type) -> list[Any]:
+    found = values.get(f"tokenizer.ggml.{name}", [])
+    if not isinstance(found, list) or not all(isinstance(one, kind) for one in found):
+        raise ValueError(f"its tokenizer.ggml.{name} is no list of {kind.__name__}")
+    return found
+
+
 def _spelling(tokens: Sequence[str], number: int | None) -> str:
-    return tokens[number] if number is not None and 0 <= number < len(tokens) else ""
+    return tokens[number] if isinstance(number, int) and 0 <= number < len(tokens) else ""

@@ -233,7 +233,7 @@ def main() -> None:
     binary = None if chosen.no_peer else find_llama_server(chosen.llama_server)
     if not binary and chosen.only != "proxy":
         print("no llama-server: the peer is left out (scripts/build_llama_server builds it)")
-    names = ["uvicorn", *(["llama-cpp-python"] if binary else [])]
+    names = ["uvicorn", "httptools", *(["llama-cpp-python"] if binary else [])]
     machine = describe_machine() | {name: version(name) for name in names}
     record |= {"benchmark": "bench_http", "date": time.strftime("%Y-%m-%d"), "machine": machine}
     if chosen.only != "peer":

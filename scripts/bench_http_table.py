@@ -55,7 +55,7 @@ def peer_rows(peer: dict[str, Any], version: str) -> list[str]:
 def table(record: dict[str, Any]) -> str:
     machine = record["machine"]
     where = f"{machine['processor']} (family {machine['family']}, {', '.join(machine['flags'])})"
-    rows = [f"On 2 threads of an {where}, {record['date']}.\n", *proxy_rows(record["proxy"])]
+    rows = [f"On {machine['cores']} cores of an {where}, {record['date']}.\n", *proxy_rows(record["proxy"])]
     return "\n".join([*rows, *peer_rows(record["peer"], machine.get("llama-cpp-python", "(not measured)"))]) + "\n"
 
 

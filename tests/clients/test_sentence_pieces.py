@@ -88,5 +88,7 @@ def test_a_long_word_is_quick_and_the_same() -> None:
 
 
 def test_scores_that_are_missing_are_named() -> None:
+    with pytest.raises(ValueError, match=r"^its tokenizer.ggml.scores is no list of float$"):
+        Tokenizer(values(scores=["high"]))
     with pytest.raises(ValueError, match=r"^276 tokens, 276 types and 3 scores, expected as many of each$"):
         Tokenizer(values(scores=[0.0, 0.0, 0.0]))

@@ -159,6 +159,9 @@ def test_an_id_outside_the_vocabulary_is_named(wrong: int) -> None:
         ),
         ("merges", ["a nowhere"], "its vocabulary and merges do not fit together: "),
         ("merges", ["ab"], "its vocabulary and merges do not fit together: "),
+        ("tokens", ["a", 1], "its tokenizer.ggml.tokens is no list of str"),
+        ("token_type", [1, 1.5], "its tokenizer.ggml.token_type is no list of int"),
+        ("tokens", 3, "its tokenizer.ggml.tokens is no list of str"),
     ],
 )
 def test_what_is_not_supported_is_named(key: str, value: Any, sentence: str) -> None:
