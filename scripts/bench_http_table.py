@@ -5,13 +5,12 @@ python scripts/bench_http_table.py [--check]      # --check: exit 1 if the table
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from page_table import ROOT, write
+
 RESULTS = ROOT / "benchmarks" / "http.json"
 PAGE = ROOT / "docs" / "http.md"
-BEGIN, END = "<!-- http: scripts/bench_http_table.py -->\n", "<!-- end of http -->"
 NAMES = {"paceline": "`paceline serve`", "llama.cpp": "llama.cpp's server"}
 
 
@@ -62,14 +61,7 @@ def table(record: dict[str, Any]) -> str:
 def main() -> int:
     if not RESULTS.exists():
         sys.exit(f"no {RESULTS}: run scripts/bench_http.py --json {RESULTS.relative_to(ROOT)} first")
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    updated = f"{before}{BEGIN}{table(json.loads(RESULTS.read_text()))}{END}{after}"
-    if "--check" in sys.argv[1:]:
-        return int(updated != text)
-    PAGE.write_text(updated)
-    return 0
+    return write("http", table(json.loads(RESULTS.read_text())), sys.argv[1:], PAGE)
 
 
 if __name__ == "__main__":

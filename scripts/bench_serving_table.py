@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from readme_table import ROOT, write
+from page_table import ROOT, write
 
 RESULTS = ROOT / "benchmarks" / "serving.json"
 NAMES = {"continuous": "Paceline", "static": "static batches", "llama.cpp": "llama.cpp's server"}

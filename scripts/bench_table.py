@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_limits import LIMITS
-from readme_table import ROOT, write
+from page_table import ROOT, write
 
 RESULTS = ROOT / "benchmarks" / "llama_cpp"
 COUNTS = (1, 4, 16)
