@@ -127,13 +127,14 @@ class Admission:
         shared, the same tokens later."""
         request = self._next()
         if request is None and not self.slots.used and any(self._cache.will_fit(one) for one in self.waiting):
-            for holder in reversed([holder for holder in self.waiting if holder.origin is not None]):
+            snapshots = self._cache.snapshots
+            holders = [one for one in self.waiting if one.origin is not None and snapshots.lack(one.origin)]
+            while request is None and holders:
+                holder = holders.pop()
                 assert holder.origin is not None
-                self._cache.snapshots.let_go(holder.origin)
+                snapshots.let_go(holder.origin)
                 holder.origin = None
                 request = self._next()
-                if request is not None:
-                    break
         return request
 
     def _check_snap(self, position: int, name: str, origin: Origin) -> None:

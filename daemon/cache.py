@@ -53,10 +53,7 @@ class Cache:
 
     def will_fit(self, request: Request) -> bool:
         """Whether there will be room for it when those who run have ended: beside the snapshots, which stay."""
-        held = array("i", bytes(4 * len(self.pages)))
-        for _, snapshot in self.snapshots:
-            for page in snapshot.pages:
-                held[page] = 1
+        held = self.snapshots.held()
         available = held.count(0)
         ways = [*self._ways(request, request.origin), *self._ways(request, None)]
         return any(_fits_beside(request, match, held, available) for match in ways)

@@ -7,6 +7,7 @@ begins in is kept whole, and holds what belongs before the range as well, since 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -67,6 +68,19 @@ class Snapshots:
             return 0, False
         pages = sum(self._pool.counts[page] == 1 for page in snapshot.pages)
         return pages, snapshot.state is not None and self._states.counts[snapshot.state] == 1
+
+    def held(self) -> array[int]:
+        """For every page of the cache 1 where a snapshot holds it, 0 elsewhere."""
+        held = array("i", bytes(4 * len(self._pool)))
+        for snapshot in self._named.values():
+            for page in snapshot.pages:
+                held[page] = 1
+        return held
+
+    def lack(self, origin: Origin) -> bool:
+        """Whether there are pages in it that no snapshot holds: to let go of it gives them back."""
+        held = self.held()
+        return any(not held[page] for page in origin.pages)
 
     def take(self, name: str, ids: Ids, first: int, table: Sequence[int], state: int | None) -> None:
         """Keeps the text `ids`, from position `first` on, of the slot that has this table."""

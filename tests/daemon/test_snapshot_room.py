@@ -177,3 +177,22 @@ def test_a_restore_that_waits_keeps_what_it_has_where_letting_go_helps_nobody() 
     one.run()
     assert tokens_of(one.items, 3) == alone(f"REQ 1 START ids:{prompt} 3")
     assert events_of(one.items, "end")[-1]["cached_tokens"] == 2
+
+
+def test_who_lets_go_is_one_that_holds_what_no_snapshot_does() -> None:
+    """Request 3 would not fit without what it shares with a snapshot, and would give nothing back."""
+    one = driver(slots=3, pages=8, context=600)
+    one.send(f"REQ 1 START ids:{LONG} 1 snap=150:big")
+    one.run()
+    one.send(f"REQ 2 START ids:9,{LONG} 1 snap=100:small")
+    one.run()
+    one.send("REQ 5 START ids:8 190 1")
+    one.run()
+    assert one.reply(f"REQ 2 RESTORE small ids:9,{LONG} 360")["state"] == "queued"
+    assert one.reply(f"REQ 3 RESTORE big ids:{LONG},5 200")["state"] == "queued"
+    one.send("FREE_SNAPSHOT small")
+    one.send("CANCEL 5")
+    one.run()
+    assert tokens_of(one.items, 3) == alone(f"REQ 1 START ids:{LONG},5 200", context=600)
+    assert events_of(one.items, "end")[-1]["cached_tokens"] == 150
+    one.session.check()
