@@ -134,6 +134,7 @@ def open_core(
             rotations(shape, context),
             slots=slots,
             pages=pages,
+            states=states,
             cache_type_k=cache_type_k,
             cache_type_v=cache_type_v,
         )

@@ -16,11 +16,11 @@ from .device_memory import DeviceMemory
 from .rope import Table
 from .stepper import Output
 
+POSITION_BYTES = 8  # of a state in a file, before the state itself
+
 
 class DeviceStepper:
     """What `native` (paceline.native._cuda or ._emulator) computes in `memory`."""
-
-    state_bytes = 0
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class DeviceStepper:
         *,
         slots: int,
         pages: int,
+        states: int = 0,
         cache_type_k: str = "f16",
         cache_type_v: str = "f16",
     ):
@@ -41,12 +42,13 @@ class DeviceStepper:
             memory,
             slots=slots,
             pages=pages,
+            states=states,
             cache_type_k=cache_type_k,
             cache_type_v=cache_type_v,
         )
         self._generation = 0
         self.load = self._core.load
-        self.commit = self._core.commit
+        self.state_bytes: int = self._core.state_bytes
         self.page_bytes: int = self._core.page_bytes
 
     def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
@@ -65,13 +67,24 @@ class DeviceStepper:
         results: tuple[list[Output], int] = core.finish(prepared, tokens, logits)
         return results
 
+    def commit(self, slot: int, position: int) -> None:
+        updates = self._core.commit(slot, position)
+        if updates:  # of recurrent layers, made again for a part of a row
+            most = 1 << (updates - 1).bit_length()
+            self._memory.begin(self._core.replay_place, self._core.replay_input)
+            self._memory.run(("replay", most), lambda stream: self._core.replay(most, stream))
+
     def seat(self, slot: int, ids: Sequence[int], state: int | None) -> None:
-        if state is not None:
-            raise ValueError("the model has no recurrent layers, and so no states")
-        self._core.seat(slot, ids)
+        self._copy_state(*self._core.seat(slot, ids, state))
 
     def keep(self, slot: int, state: int) -> None:
-        raise ValueError("the model has no recurrent layers, and so no states")
+        self._copy_state(*self._core.keep(slot, state))
+
+    def _copy_state(self, source: int, target: int) -> None:
+        if source and target:
+            self._memory.copy(source, target, self.state_bytes)
+        elif target:
+            self._memory.upload(target, bytes(self.state_bytes))
 
     def copy_page(self, source: int, target: int) -> None:
         begin, end = self._core.page(source), self._core.page(target)
@@ -90,7 +103,13 @@ class DeviceStepper:
         self._memory.upload(place, data)
 
     def read_state(self, state: int) -> bytes:
-        raise ValueError("the model has no recurrent layers, and so no states")
+        place = self._core.filled_state(state)
+        position: int = self._core.kept_position(state)
+        return position.to_bytes(POSITION_BYTES, "little") + self._memory.download(place, self.state_bytes).tobytes()
 
     def write_state(self, state: int, data: bytes) -> None:
-        raise ValueError("the model has no recurrent layers, and so no states")
+        place, size = self._core.kept_place(state), POSITION_BYTES + self.state_bytes
+        if len(data) != size:
+            raise ValueError(f"{len(data)} bytes are no state of this model and its position, expected {size}")
+        self._core.fill_state(state, int.from_bytes(data[:POSITION_BYTES], "little", signed=True))
+        self._memory.upload(place, data[POSITION_BYTES:])

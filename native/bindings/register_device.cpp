@@ -38,6 +38,8 @@ class PythonMemory final : public cuda::Memory {
   py::object memory_;
 };
 
+std::pair<uintptr_t, uintptr_t> places_of(const cuda::Copy& copy) { return {number_of(copy.from), number_of(copy.to)}; }
+
 using SizeTuple = std::tuple<int, int, int, int>;
 cuda::Sizes sizes_of(const SizeTuple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t)}; }
 
@@ -52,10 +54,10 @@ struct Prepared {
 class DeviceCore {
  public:
   DeviceCore(const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, py::object memory,
-             int slots, int pages, const std::string& cache_type_k, const std::string& cache_type_v)
+             int slots, int pages, int states, const std::string& cache_type_k, const std::string& cache_type_v)
       : memory_(std::move(memory)) {
     const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
-    core_ = std::make_unique<cuda::DeviceCore>(shape, cuda::DeviceOptions{slots, pages, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
+    core_ = std::make_unique<cuda::DeviceCore>(shape, cuda::DeviceOptions{slots, pages, states, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
                                                paceline_bindings::rotation(cosine, sine, size),
                                                local_cosine.size() ? paceline_bindings::rotation(local_cosine, local_sine, size) : paceline::Rotation{}, memory_);
   }
@@ -106,9 +108,9 @@ void register_device(py::module_& m) {
       .def_readonly("outputs", &Prepared::outputs);
 
   py::class_<DeviceCore>(m, "Core")
-      .def(py::init<const paceline::Shape&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, py::object, int, int, const std::string&, const std::string&>(),
+      .def(py::init<const paceline::Shape&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, py::object, int, int, int, const std::string&, const std::string&>(),
            py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::arg("memory"), py::kw_only(), py::arg("slots"), py::arg("pages"),
-           py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
+           py::arg("states") = 0, py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
       .def("load",
            [](DeviceCore& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales, bool mapped) {
              const py::buffer_info info = data.request();
@@ -136,8 +138,24 @@ void register_device(py::module_& m) {
           },
           py::arg("sizes"), py::arg("stream"))
       .def("finish", &DeviceCore::finish, py::arg("prepared"), py::arg("tokens"), py::arg("logits"))
-      .def("commit", [](DeviceCore& core, int slot, int position) { core.core().commit(slot, position); }, py::arg("slot"), py::arg("position"))
-      .def("seat", [](DeviceCore& core, int slot, const std::vector<int32_t>& ids) { core.core().seat(slot, ids); }, py::arg("slot"), py::arg("ids"))
+      .def("commit", [](DeviceCore& core, int slot, int position) { return core.core().commit(slot, position); }, py::arg("slot"), py::arg("position"))
+      .def("seat", [](DeviceCore& core, int slot, const std::vector<int32_t>& ids, std::optional<int> state) { return places_of(core.core().seat(slot, ids, state)); },
+           py::arg("slot"), py::arg("ids"), py::arg("state"))
+      .def("keep", [](DeviceCore& core, int slot, int state) { return places_of(core.core().keep(slot, state)); }, py::arg("slot"), py::arg("state"))
+      .def("filled_state", [](DeviceCore& core, int state) { return number_of(core.core().filled_state(state)); }, py::arg("state"))
+      .def("kept_place", [](DeviceCore& core, int state) { return number_of(core.core().kept_place(state)); }, py::arg("state"))
+      .def("kept_position", [](DeviceCore& core, int state) { return core.core().kept_position(state); }, py::arg("state"))
+      .def("fill_state", [](DeviceCore& core, int state, int64_t position) { core.core().fill_state(state, position); }, py::arg("state"), py::arg("position"))
+      .def_property_readonly("state_bytes", [](DeviceCore& core) { return core.core().state_bytes(); })
+      .def_property_readonly("replay_input", [](DeviceCore& core) { return py::bytes(reinterpret_cast<const char*>(&core.core().replay_input()), sizeof(cuda::ReplayInput)); })
+      .def_property_readonly("replay_place", [](DeviceCore& core) { return number_of(core.core().replay_place()); })
+      .def(
+          "replay",
+          [](DeviceCore& core, int most, uintptr_t stream) {
+            py::gil_scoped_release release;
+            core.core().replay(most, place_of(stream));
+          },
+          py::arg("most"), py::arg("stream"))
       .def("page", [](DeviceCore& core, int page) { return number_of(core.core().page(page)); }, py::arg("page"))
       .def_property_readonly("page_bytes", [](DeviceCore& core) { return core.core().page_bytes(); })
       .def_property_readonly("loaded_bytes", [](DeviceCore& core) { return core.core().loaded_bytes(); });

@@ -95,6 +95,7 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
     most_tokens = std::max(most_tokens, count);
     pages += (row.position + count + kPage - 1) / kPage;
   }
+  counts.rows = static_cast<int>(rows.size());
   if (counts.columns == 0) throw std::invalid_argument("a step without rows");
   sizes.columns = power_of_two(counts.columns);
   sizes.outputs = power_of_two(counts.outputs);
@@ -105,12 +106,14 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   Column* column = reinterpret_cast<Column*>(input_.data() + layout.column_begin());
   Item* item = reinterpret_cast<Item*>(input_.data() + layout.item_begin());
   int* output = reinterpret_cast<int*>(input_.data() + layout.output_begin());
+  RowInput* row_input = reinterpret_cast<RowInput*>(input_.data() + layout.row_begin());
   int* page = reinterpret_cast<int*>(input_.data() + layout.page_begin());
   int first_column = 0, table = 0;
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row& row = rows[r];
     const int count = static_cast<int>(row.tokens.size()), own_pages = (row.position + count + kPage - 1) / kPage;
     for (int i = 0; i < count; ++i) *column++ = {row.tokens[i], row.position + i, table, static_cast<int>(r)};
+    *row_input++ = {row.slot, slots_[row.slot].state, first_column, count, row.position};
     for (int i = 0; i < count; i += sizes.tokens, ++counts.items) *item++ = {first_column + i, std::min(sizes.tokens, count - i), table, row.position + i};
     for (int i = count - row.outputs; i < count; ++i) *output++ = first_column + i;
     std::copy(row.table, row.table + own_pages, page + table);
@@ -158,18 +161,6 @@ StepResult DeviceCore::finish(const std::vector<Row>& rows, const int32_t* token
   result.logits = logits;
   result.likeliest = likeliest_.data();
   return result;
-}
-
-void DeviceCore::commit(int slot, int position) {
-  check_commit(slots_, slot, position);
-  slots_[slot].position = slots_[slot].reached = position;
-}
-
-void DeviceCore::seat(int slot, const std::vector<int32_t>& ids) {
-  check_slot(slots_, slot);
-  check_ids(shape(), ids);
-  std::copy(ids.begin(), ids.end(), slots_[slot].ids.begin());
-  slots_[slot].position = slots_[slot].reached = static_cast<int>(ids.size());
 }
 
 uint8_t* DeviceCore::page(int index) const {

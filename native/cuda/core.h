@@ -1,12 +1,13 @@
-// The CUDA core: the ragged step of native/cpu/core.h on a device. Weights, slots and rows are those of the CPU core; this adds where
-// things lie on the device and in which order kernels run. Host code: no kernel is seen from here.
+// The CUDA core: the ragged step of native/cpu/core.h on a device. Weights, slots and rows are those of the CPU core; this adds where things lie on the
+// device and in which order kernels run. Host code: no kernel is seen from here.
 //
-// A step: prepare(rows) checks them and fills one buffer with what the kernels need to know; the caller copies it to input_place();
-// enqueue(sizes) launches the kernels, or replays a graph captured from it; finish() makes of what came back what was asked for.
+// A step: prepare(rows) checks them and fills one buffer with what the kernels need to know; the caller copies it to input_place(); enqueue(sizes) launches
+// the kernels, or replays a graph captured from it; finish() makes of what came back what was asked for.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,12 @@ class Memory {
 };
 
 struct Activations;
+struct Recurrent;
+struct RecurrentState;
 
 struct DeviceOptions {
   int slots = 1, pages = 1;
+  int states = 0;  // kept copies of a slot's recurrent state
   CacheType key_type = CacheType::F16, value_type = CacheType::F16;
 };
 
@@ -42,9 +46,20 @@ struct Sizes {
   bool operator==(const Sizes&) const = default;
 };
 
+// What a replay is told.
+struct ReplayInput {
+  RowInput row;
+  int rows;
+};
+
+// Bytes to be copied on the device; from null: zeros.
+struct Copy {
+  uint8_t *from = nullptr, *to = nullptr;
+};
+
 class DeviceCore {
  public:
-  // Throws std::invalid_argument, also for a model with layers that have no kernels yet.
+  // Throws std::invalid_argument.
   DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory);
   ~DeviceCore();
 
@@ -68,8 +83,21 @@ class DeviceCore {
   // tokens and logits as they came from the device; logits may be changed where bias and penalties apply.
   StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, float* logits);
 
-  void commit(int slot, int position);
-  void seat(int slot, const std::vector<int32_t>& ids);
+  // states.cpp: all throw std::invalid_argument, and then nothing has changed.
+  // The number of updates that have to be made again, mostly 0. If not, replay_input() goes to replay_place(), and replay() follows.
+  int commit(int slot, int position);
+  Copy seat(int slot, const std::vector<int32_t>& ids, std::optional<int> state);  // to: null where nothing is to be copied
+  Copy keep(int slot, int state);
+  uint8_t* filled_state(int state) const;
+  uint8_t* kept_place(int state) const;
+  int kept_position(int state) const;
+  void fill_state(int state, int64_t position);
+  size_t state_bytes() const { return states_ ? recurrent_.state_bytes() : 0; }
+
+  const ReplayInput& replay_input() const { return replay_input_; }
+  uint8_t* replay_place() const { return replay_place_; }
+  void replay(int most, Stream stream);  // of so many updates at most
+
   uint8_t* page(int index) const;  // throws std::invalid_argument
   size_t page_bytes() const { return cache_.page_bytes(); }
   const Shape& shape() const { return weights_.shape; }
@@ -88,6 +116,14 @@ class DeviceCore {
   void run_experts(const Layer& layer, const Pass& pass);
   void join(const Matrix& weights, const Activations& inputs, const float* post_norm, const Pass& pass);
   void list_experts();
+  void recurrent(const Layer& layer, const Pass& pass);
+  void make_states();
+  Recurrent recurrent_of(const Layer& layer) const;
+  RecurrentState state_of(const Layer& layer) const;
+
+  static constexpr int kNothing = -1;
+  void check_state(int state) const;
+  uint8_t* committed_place(int slot) const;
   float* upload_table(const std::vector<float>& table);
   uint8_t* allocate(size_t bytes);
 
@@ -101,6 +137,11 @@ class DeviceCore {
   uint8_t *pool_ = nullptr, *input_place_ = nullptr;
   std::vector<uint8_t> input_;
   std::vector<Slot> slots_;
+  RecurrentLayout recurrent_;
+  float *states_ = nullptr, *updates_ = nullptr, *replayed_ = nullptr;  // of recurrent layers; replayed: [replay][channel_stride]
+  uint8_t* replay_place_ = nullptr;
+  ReplayInput replay_input_{};
+  std::vector<int> kept_;  // [options.states] positions of the kept states, or kNothing
   std::unique_ptr<Work> work_;
   int generation_ = 0;
   Sampler sampler_;

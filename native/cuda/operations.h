@@ -114,6 +114,47 @@ struct Combination {
 };
 void combine_experts(const Combination& combination, const StepInput& input, int most, Stream stream);
 
+// recurrent.cu
+// Where the states of a layer lie: what native/cpu/recurrent.h says, for the layer `layer` of those that have states.
+struct RecurrentState {
+  float *states, *updates;
+  int layers, layer, channel_stride, value_stride, replay;
+  size_t conv_size, matrix_size, state_size, update_size;
+
+  PACELINE_DEVICE float* conv(int slot, int which) const { return states + ((static_cast<size_t>(slot) * 2 + which) * layers + layer) * state_size; }
+  PACELINE_DEVICE float* matrix(int slot, int which, int head) const { return conv(slot, which) + conv_size + matrix_size * head; }
+  PACELINE_DEVICE float* update(int slot, int token) const { return updates + ((static_cast<size_t>(slot) * layers + layer) * replay + token) * update_size; }
+};
+struct Recurrent {
+  RecurrentState state;
+  const float* mixed;              // [columns][stride]: inputs of the convolution, and from the offsets alpha and beta; null: a row's updates are made again
+  int stride, alpha_offset, beta_offset;
+  const float *taps_weights, *decay, *time_bias;  // [taps][channel_stride], [value_heads] twice
+  int taps, key_heads, value_heads, key_size, value_size;
+  bool grouped_heads;
+  float query_scale;
+  float* convolved;                // [columns][channel_stride]: queries and keys of unit length, values
+  float* gates;                    // [columns][2 * value_heads]: decay, beta
+  float* out;                      // [columns][out_stride], or null
+  int out_stride;
+};
+// Both read the committed state and write the other. columns: null where all are of the first row.
+void convolve(const Recurrent& recurrent, const RowInput* rows, const Column* columns, const int* count, int most, Stream stream);
+void delta_rule(const Recurrent& recurrent, const RowInput* rows, const int* count, int most_rows, Stream stream);
+// x / rms(x) * weight, head by head, times silu(gates) -> activations
+struct RecurrentJoin {
+  const float* x;                  // [columns][stride]
+  int stride;
+  const float* gates;              // [columns][gate_stride]
+  int gate_stride;
+  const float* weight;             // [value_size]
+  int value_heads, value_size;
+  float epsilon;
+  const int* count;
+  Activations out;
+};
+void join_recurrent(const RecurrentJoin& join, int most, Stream stream);
+
 // vocabulary.cu
 void soft_cap(float cap, float* logits, int stride, int size, const int* count, int most, Stream stream);
 // The largest of logits [count][stride], ties to the lower id -> tokens [count]. parts: room for kVocabularyParts pairs each.

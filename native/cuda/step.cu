@@ -21,13 +21,14 @@ bool DeviceCore::Work::splits_apart(const Sizes& sizes, const Shape& s) const {
 DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory)
     : options_(options), cache_((shape.check(), Core::cache_layout(shape, options.key_type, options.value_type))), memory_(memory), weights_(shape), work_(std::make_unique<Work>()) {
   if (options.slots < 1 || options.pages < 1) throw std::invalid_argument("slots and pages must be at least 1");
-  if (shape.layers_of(true)) throw std::invalid_argument("a model with recurrent layers has no kernels on this device yet");
+  if (options.states < 0) throw std::invalid_argument("states must be at least 0");
   if (shape.head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(shape.head_size) + " is more than " + std::to_string(kMostHeadSize));
   cosine_ = upload_table(rotation.cosine);
   sine_ = upload_table(rotation.sine);
   local_cosine_ = upload_table(local.cosine);
   local_sine_ = upload_table(local.sine);
   pool_ = allocate(cache_.page_bytes() * options.pages);
+  make_states();
   slots_.resize(options.slots);
   for (Slot& slot : slots_) slot.ids.resize(shape.context);
 }
@@ -52,7 +53,8 @@ void DeviceCore::reserve(const Sizes& sizes) {
   int mixed = 0, router = 0, expert = 0;  // tiles
   for (const Layer& layer : weights_.layers) {
     layer.each_matrix(note);
-    mixed = std::max({mixed, layer.q.tiles + layer.k.tiles + layer.v.tiles, layer.ffn.gate.tiles + layer.ffn.up.tiles});
+    const int recurrent = layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles;
+    mixed = std::max({mixed, layer.q.tiles + layer.k.tiles + layer.v.tiles, recurrent, layer.ffn.gate.tiles + layer.ffn.up.tiles});
     router = std::max(router, layer.router.tiles + layer.shared_gate.tiles);
     if (s.experts) expert = std::max(expert, layer.experts[0].gate.tiles + layer.experts[0].up.tiles);
   }
@@ -60,7 +62,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
   work.stride_mixed = mixed * kTileRows;
   work.stride_router = router * kTileRows;
   work.stride_expert = expert * kTileRows;
-  work.attention = s.queries();
+  work.attention = std::max(s.queries(), s.inner());
 
   // Sizes first, with a base of null; then the same again with the memory.
   uint8_t* base = nullptr;
@@ -88,7 +90,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.mixed, columns * work.stride_mixed);
     take(work.queries, columns * s.queries());
     take(work.gates, s.gated_attention ? columns * s.queries() : 0);
-    take(work.attended, columns * s.queries());
+    take(work.attended, columns * work.attention);
     take(work.partial, std::min<size_t>(columns, kApartColumns) * s.heads * room.splits * (cache_.value_stride() + 2));
     take(work.logits, outputs * logits_stride());
     take(work.parts, outputs * kVocabularyParts);
@@ -97,6 +99,11 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take_activations(work.attention_input, columns, s.queries());
     take_activations(work.ffn_input, columns, s.experts ? s.shared_ffn : s.ffn);
     take_activations(work.head_input, outputs, s.width);
+    if (states_) {
+      take(work.convolved, columns * recurrent_.channel_stride);
+      take(work.delta_gates, columns * 2 * s.value_heads);
+      take_activations(work.recurrent_input, columns, s.inner());
+    }
     if (!s.experts) return;
     // A step of fewer columns may have shorter lists, and so more of them for a column.
     const int choices = room.columns * s.experts_used;
@@ -157,7 +164,8 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   embed(table.format, {table.data, nullptr, table.scale, table.tiles}, table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
   const Pass pass = {sizes, input, stream, sizes.columns, &input.counts->columns};
   for (const Layer& layer : weights_.layers) {
-    attention(layer, pass);
+    if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
+    else attention(layer, pass);
     feed_forward(layer, pass);
   }
   if (!sizes.outputs) return;

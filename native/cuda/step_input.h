@@ -1,5 +1,5 @@
-// What a step is told: one buffer that the host fills and that goes over in one copy. Kernels read counts and tables from it, so that
-// one captured graph serves every step of its sizes.
+// What a step is told: one buffer that the host fills and that goes over in one copy. Kernels read counts and tables from it, so that one captured graph
+// serves every step of its sizes.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace paceline::cuda {
 
 struct Counts {
-  int columns, outputs, items, unused;
+  int columns, outputs, items, rows;
 };
 
 struct Column {  // a token of a row
@@ -23,13 +23,21 @@ struct Item {    // tokens of one row that attend together
   int position;  // of the first
 };
 
-// The buffer's parts, for at most so many columns, items and outputs. All offsets are multiples of 16 bytes.
+struct RowInput {  // for recurrent layers
+  int slot, state;   // state: which of the slot's two is the committed one
+  int first_column, count;
+  int position;
+};
+
+// The buffer's parts, for at most so many columns. All offsets are multiples of 16 bytes.
 struct InputLayout {
-  int columns = 0;  // items and outputs are no more
+  int columns = 0;  // items, outputs and rows are no more
   size_t column_begin() const { return sizeof(Counts); }
   size_t item_begin() const { return column_begin() + sizeof(Column) * columns; }
   size_t output_begin() const { return item_begin() + sizeof(Item) * columns; }
-  size_t page_begin() const { return output_begin() + (sizeof(int) * columns + 15) / 16 * 16; }
+  size_t row_begin() const { return output_begin() + rounded(sizeof(int) * columns); }
+  size_t page_begin() const { return row_begin() + rounded(sizeof(RowInput) * columns); }
+  static constexpr size_t rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 };
 
 // The same on the device.
@@ -38,12 +46,17 @@ struct StepInput {
   const Column* columns;
   const Item* items;
   const int* output_columns;
+  const RowInput* rows;
   const int* pages;
 };
 
 inline StepInput input_at(const uint8_t* buffer, const InputLayout& layout) {
-  return {reinterpret_cast<const Counts*>(buffer), reinterpret_cast<const Column*>(buffer + layout.column_begin()), reinterpret_cast<const Item*>(buffer + layout.item_begin()),
-          reinterpret_cast<const int*>(buffer + layout.output_begin()), reinterpret_cast<const int*>(buffer + layout.page_begin())};
+  return {reinterpret_cast<const Counts*>(buffer),
+          reinterpret_cast<const Column*>(buffer + layout.column_begin()),
+          reinterpret_cast<const Item*>(buffer + layout.item_begin()),
+          reinterpret_cast<const int*>(buffer + layout.output_begin()),
+          reinterpret_cast<const RowInput*>(buffer + layout.row_begin()),
+          reinterpret_cast<const int*>(buffer + layout.page_begin())};
 }
 
 }  // namespace paceline::cuda

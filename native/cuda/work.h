@@ -24,6 +24,9 @@ struct DeviceCore::Work {
   Largest* parts = nullptr;
   int* tokens = nullptr;
 
+  float *convolved = nullptr, *delta_gates = nullptr;  // of recurrent layers
+  Activations recurrent_input;
+
   bool float_experts = false;
   std::vector<ExpertTables> experts;       // [layers]
   float *router = nullptr, *expert_mixed = nullptr, *answers = nullptr;

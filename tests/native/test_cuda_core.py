@@ -15,7 +15,20 @@ from .emulated import ORDERS, lanes, same_bits
 from .rows import Row, all_logits, table
 
 CONTEXT = 640
-NAMES = ("qwen2", "qwen3", "qwen3moe", "qwen3moe, Q8_0", "gemma3", "float", "float, wide", "Q8_0", "Q4_1")
+NAMES = (
+    "qwen2",
+    "qwen3",
+    "qwen3moe",
+    "qwen3moe, Q8_0",
+    "gemma3",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+    "float",
+    "float, wide",
+    "Q8_0",
+    "Q4_1",
+)
 
 
 class Pair:
@@ -175,8 +188,3 @@ def test_one_pass_over_the_weights(pair: Pair) -> None:
     assert weight_bytes(1) > 0
     if not core.architecture.startswith(EXPERTS):
         assert weight_bytes(1) == weight_bytes(6)
-
-
-def test_what_has_no_kernels_yet_is_refused(tiny_model) -> None:
-    with pytest.raises(ValueError, match="recurrent layers"):
-        open_core(tiny_model(architecture="qwen35"), slots=1, context=64, kind="emulator")

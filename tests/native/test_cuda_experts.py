@@ -1,4 +1,4 @@
-"""Experts of the CUDA core on the emulated device: chosen, grouped and added up, with the bits of the CPU core."""
+"""Experts of the CUDA core on the emulated device: chosen, grouped and added up with the bits of the CPU core."""
 
 from __future__ import annotations
 

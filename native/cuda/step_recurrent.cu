@@ -1,0 +1,79 @@
+// A recurrent layer (recurrent.cu), the states of all of them, and their updates made again.
+#include <algorithm>
+
+#include "work.h"
+
+namespace paceline::cuda {
+
+RecurrentState DeviceCore::state_of(const Layer& layer) const {
+  const RecurrentLayout& l = recurrent_;
+  return {states_, updates_, l.layers, layer.ordinal, l.channel_stride, l.value_stride, l.replay, l.conv_size(), l.matrix_size(), l.state_size(), l.update_size()};
+}
+
+Recurrent DeviceCore::recurrent_of(const Layer& layer) const {
+  const Shape& s = shape();
+  Recurrent r{};
+  r.state = state_of(layer);
+  r.taps_weights = layer.convolution;
+  r.decay = layer.decay;
+  r.time_bias = layer.time_bias;
+  r.taps = s.conv_kernel;
+  r.key_heads = s.key_heads;
+  r.value_heads = s.value_heads;
+  r.key_size = s.key_size;
+  r.value_size = s.value_size;
+  r.grouped_heads = s.grouped_heads;
+  r.query_scale = 1.0f / __builtin_sqrtf(static_cast<float>(s.key_size));
+  return r;
+}
+
+void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
+  const auto& [sizes, input, stream, most, columns] = pass;
+  const Shape& s = shape();
+  Work& work = *work_;
+  rms_norm({work.x, work.stride_x, s.width, layer.attention_norm, s.norm_epsilon, columns, nullptr, work.width_input}, most, stream);
+  const Matrix* const inputs[] = {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta};
+  run_products(product_of(work.width_input, columns, work.stride_mixed), inputs, nullptr, 4, work.mixed, most, stream);
+  const int gate_offset = layer.mixed.tiles * kTileRows;
+  Recurrent r = recurrent_of(layer);
+  r.mixed = work.mixed;
+  r.stride = work.stride_mixed;
+  r.alpha_offset = gate_offset + layer.gate.tiles * kTileRows;
+  r.beta_offset = r.alpha_offset + layer.alpha.tiles * kTileRows;
+  r.convolved = work.convolved;
+  r.gates = work.delta_gates;
+  r.out = work.attended;
+  r.out_stride = work.attention;
+  convolve(r, input.rows, input.columns, columns, most, stream);
+  delta_rule(r, input.rows, &input.counts->rows, std::min(most, options_.slots), stream);
+  join_recurrent({work.attended, work.attention, work.mixed + gate_offset, work.stride_mixed, layer.recurrent_norm, s.value_heads, s.value_size, s.norm_epsilon, columns,
+                  work.recurrent_input},
+                 most, stream);
+  join(layer.output, work.recurrent_input, nullptr, pass);
+}
+
+void DeviceCore::make_states() {
+  if (!shape().layers_of(true)) return;
+  recurrent_ = Core::recurrent_layout(shape());
+  recurrent_.slots = options_.slots;
+  recurrent_.kept = options_.states;
+  states_ = reinterpret_cast<float*>(allocate(recurrent_.state_bytes() * (2 * static_cast<size_t>(options_.slots) + options_.states)));
+  updates_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.update_size() * recurrent_.replay * recurrent_.layers * options_.slots));
+  replay_place_ = allocate(sizeof(ReplayInput));
+  replayed_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.replay * recurrent_.channel_stride));
+  kept_.assign(options_.states, kNothing);
+}
+
+// The slot's other state again, from its committed one and the first updates of its last step.
+void DeviceCore::replay(int most, Stream stream) {
+  const ReplayInput* const input = reinterpret_cast<const ReplayInput*>(replay_place_);
+  for (const Layer& layer : weights_.layers) {
+    if (layer.kind != LayerKind::Recurrent) continue;
+    Recurrent r = recurrent_of(layer);
+    r.convolved = replayed_;
+    convolve(r, &input->row, nullptr, &input->row.count, most, stream);
+    delta_rule(r, &input->row, &input->rows, 1, stream);
+  }
+}
+
+}  // namespace paceline::cuda
