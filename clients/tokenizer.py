@@ -18,6 +18,7 @@ CONTROL: Final = 3
 USER_DEFINED: Final = 4
 LLAMA_3: Final = "llama-bpe"  # takes a word that is itself a token whole, and begins a prompt with its begin token
 
+LONG: Final = 1 << 13  # characters; what is shorter takes some milliseconds
 COMPOSES: Final = 3  # a syllable of Korean is three bytes, and its parts are nine
 
 Encode = Callable[[str], list[int]]
@@ -102,7 +103,16 @@ def _encode(words: BPE, kind: str, marks: Marked) -> Encode:
     if kind in COMPOSED:
         encoder.normalizer = NFC()
     encoder.add_tokens([tokenizers.AddedToken(content, normalized=False) for _, content in sorted(marks.items())])
-    return lambda text: encoder.encode(text, add_special_tokens=False).ids
+    return partial(encoded, encoder)
+
+
+def encoded(encoder: tokenizers.Tokenizer, text: str) -> list[int]:
+    """The ids of `text`. `encode` keeps every other thread of Python waiting, seconds long for a text of megabytes; the
+    library lets them run only for a batch, here of one."""
+    if len(text) < LONG:
+        return list(encoder.encode(text, add_special_tokens=False).ids)
+    (one,) = encoder.encode_batch_fast([text], add_special_tokens=False)
+    return list(one.ids)
 
 
 def sentence_pieces(values: Mapping[str, Any], control: Marked, defined: Marked) -> tuple[Encode, Encode]:

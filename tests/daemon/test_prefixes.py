@@ -31,6 +31,8 @@ class Cache:
         """Serves a text and lets go of it; how much was found. None: too few pages."""
         match = self.tree.match(ids, len(ids) - 1)
         self.check(ids, match.pages, match.tail, match.length, match.state)
+        if match.state is not None:
+            self.tree.use(match.state)
         sources = [*match.pages, *([] if match.tail is None else [match.tail])]
         self.pool.retain(sources)
         try:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from driver import Driver, alone, events_of, limits, terminal_of, tokens_of
+from dump import state_of
+from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.waiting import PASSES
 from paceline.protocol import DONE
 
@@ -147,3 +149,17 @@ def test_the_last_token_needs_no_page() -> None:
     assert driver.reply("REQ 1 START ids:1 64")["ok"]
     driver.run()
     assert len(tokens_of(driver.items, 1)) == 64
+
+
+def test_what_is_refused_does_not_make_a_kept_state_younger() -> None:
+    bounds = limits(2, 2, 256, pages=6, states=2)
+    one = Driver(bounds, NullEngine(2, 256, recurrent=True))
+    for req_id, token in ((1, 7), (2, 8)):
+        one.send(f"REQ {req_id} START ids:{token},1,2,3 3")
+        one.run()
+    one.send("REQ 3 START ids:9 150 1")
+    one.run()
+    before = state_of(one.session)
+    for line in ("REQ 4 SLOT 1 START ids:7,1,2,3,4 250", "REQ 4 SLOT 1 START ids:7,1,2,3,4 251"):
+        assert one.reply(line)["code"] == "kv_budget"
+        assert state_of(one.session) == before
