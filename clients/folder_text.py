@@ -11,7 +11,7 @@ from ..native.weights import ModelUnreadable, read_metadata, read_object
 from .chat import ChatTemplate
 from .detokenizer import Detokenizer, byte_pieces, decode
 from .sentence_pieces import blank_pieces
-from .tokenizer import COMPOSES
+from .tokenizer import COMPOSES, encoded
 
 TOKENIZER: Final = "tokenizer.json"
 SETTINGS: Final = "tokenizer_config.json"
@@ -41,8 +41,7 @@ class FolderTokenizer:
     def encode(self, text: str, special: bool = True) -> list[int]:
         """The ids of `text`. With `special`, control tokens spelled out in it (<|im_end|>) become their ids, and a
         model that wants a begin token gets one; without, all of it is plain text and nothing is added."""
-        encoder = self._with_control if special else self._plain
-        ids: list[int] = encoder.encode(text, add_special_tokens=False).ids
+        ids = encoded(self._with_control if special else self._plain, text)
         return [*self._begin, *ids] if special and ids[: len(self._begin)] != self._begin else ids
 
     def decode(self, ids: Iterable[int]) -> str:

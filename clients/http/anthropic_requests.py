@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from .asked import MOST_STOPS, Asked, Chat
-from .fields import Fields, shown
-from .openai_requests import WHOLE, text_of
+from .fields import WHOLE, Fields, shown
+from .openai_requests import text_of
 from .refused import wrong
 
 UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {

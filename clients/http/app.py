@@ -22,10 +22,11 @@ from .fields import Fields
 from .guard import check_key, check_origin, read_json
 from .metrics import exposition
 from .openai_answers import ChatShape, CompletionShape
-from .openai_requests import WHOLE, read_chat, read_completion
-from .refused import HttpRefused, anthropic_error, openai_error, wrong
+from .openai_requests import read_chat, read_completion
+from .refused import HttpRefused, anthropic_error, openai_error
 from .run import Run
 from .sse import dumped
+from .texts import MOST_CHARACTERS, MOST_IDS
 from .writers import AnthropicWriter, OpenAIWriter
 
 Handler = Callable[[Request], Awaitable[Any]]
@@ -141,17 +142,15 @@ class Proxy:
     async def _tokenize(self, request: Request) -> Response:
         fields = Fields(await self._body(request))
         self.engine.check()
-        fields.needed("content")
-        special = fields.flag("special")
-        ids = self.engine.texts.encode(fields.text("content") or "", "content", special is None or special)
+        content, special = fields.long_text("content", MOST_CHARACTERS), fields.flag("special")
+        ids = await asyncio.to_thread(self.engine.texts.encode, content, "content", special is None or special)
         return answer({"tokens": ids, "count": len(ids)})
 
     async def _detokenize(self, request: Request) -> Response:
-        tokens = Fields(await self._body(request)).needed("tokens")
+        tokens = Fields(await self._body(request)).ids("tokens", MOST_IDS)
         self.engine.check()
-        if not isinstance(tokens, list) or not all(type(token) is int and 0 <= token <= WHOLE for token in tokens):
-            raise wrong("tokens", "expected a list of token ids", "invalid_type")
-        return answer({"content": self.engine.texts.decode(self.engine.texts.checked(tokens, "tokens"))})
+        texts = self.engine.texts
+        return answer({"content": await asyncio.to_thread(texts.decode, texts.checked(tokens, "tokens"))})
 
     async def _slots(self, request: Request) -> Response:
         told = await self.engine.ask("LIST_TARGET_CACHE_SLOTS", "LIST_REQUESTS")

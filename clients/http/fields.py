@@ -3,10 +3,11 @@ for is ignored. null is as good as absent."""
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from .refused import HttpRefused, wrong
 
+WHOLE: Final = (1 << 31) - 1  # the largest number that the daemon takes
 SHOWN = 60  # characters of a wrong value that an error repeats
 
 
@@ -53,11 +54,28 @@ class Fields:
             raise wrong(self.path(name), f"{shown(value)} is not from {least:g} to {most:g}")
         return float(value)
 
+    def ids(self, name: str, most: int) -> list[int]:
+        """A list of token ids that has to be there, of at most `most`."""
+        value = self.needed(name)
+        if not are_ids(value):
+            raise wrong(self.path(name), "expected a list of token ids", "invalid_type")
+        if len(value) > most:
+            raise wrong(self.path(name), f"has {len(value)} token ids, expected at most {most}")
+        return list(value)
+
     def flag(self, name: str) -> bool | None:
         value = self.value(name)
         if value is not None and not isinstance(value, bool):
             raise self._mistyped(name, "true or false")
         return value
+
+    def long_text(self, name: str, most: int) -> str:
+        """A string that has to be there, of at most `most` characters."""
+        self.needed(name)
+        text = self.text(name) or ""
+        if len(text) > most:
+            raise wrong(self.path(name), f"has {len(text)} characters, expected at most {most}")
+        return text
 
     def text(self, name: str) -> str | None:
         value = self.value(name)
@@ -88,6 +106,12 @@ class Fields:
 
     def _mistyped(self, name: str, expected: str) -> HttpRefused:
         return wrong(self.path(name), f"{shown(self.value(name))} is not {expected}", "invalid_type")
+
+
+def are_ids(value: Any) -> bool:
+    """Without a step of Python's for each one: of millions it would take a second."""
+    whole = isinstance(value, list) and set(map(type, value)) <= {int}
+    return whole and (not value or (min(value) >= 0 and max(value) <= WHOLE))
 
 
 def shown(value: Any) -> str:

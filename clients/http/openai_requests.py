@@ -3,10 +3,9 @@
 from typing import Any, Final
 
 from .asked import MOST_ANSWERS, MOST_STOPS, SEEDS, Asked, Chat, Ids, Text
-from .fields import Fields
+from .fields import WHOLE, Fields, are_ids
 from .refused import wrong
 
-WHOLE: Final = (1 << 31) - 1
 ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 # Fields that ask for what is not there yet, each with the values that ask for nothing.
 UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
@@ -141,7 +140,7 @@ def _names(fields: Fields) -> dict[str, Any]:
 
 def _prompts(given: Any) -> tuple[Text | Ids, ...]:
     """A string, token ids, or a list of several of either."""
-    if isinstance(given, list) and given and all(_is_id(one) for one in given):
+    if given and are_ids(given):
         return (Ids(tuple(given)),)
     prompts = given if isinstance(given, list) else [given]
     if not 1 <= len(prompts) <= MOST_ANSWERS:
@@ -152,10 +151,6 @@ def _prompts(given: Any) -> tuple[Text | Ids, ...]:
 def _prompt(given: Any) -> Text | Ids:
     if isinstance(given, str):
         return Text(given)
-    if isinstance(given, list) and all(_is_id(one) for one in given):
+    if are_ids(given):
         return Ids(tuple(given))
     raise wrong("prompt", "expected a string, token ids, or a list of either", "invalid_type")
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= WHOLE

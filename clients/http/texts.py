@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ..chat import ChatRefused, ChatTemplate
 from ..detokenizer import Detokenizer
@@ -11,6 +11,9 @@ from .asked import Chat, Ids, Text
 from .cutter import Cutter
 from .refused import HttpRefused, wrong
 from .thinking import Marks, Splitter, marks_of
+
+MOST_CHARACTERS: Final = 1 << 20  # of a text that is just to be tokenized
+MOST_IDS: Final = 1 << 20  # that are just to be text
 
 
 class Tokens(Protocol):
@@ -114,7 +117,7 @@ class Texts:
         return b"".join(map(self.spell, tokens)).decode("utf-8", "replace")
 
     def checked(self, tokens: Sequence[int], field: str) -> Sequence[int]:
-        for place, token in enumerate(tokens):
-            if not 0 <= token < self._vocab:
-                raise wrong(field, f"token {place} is {token}, expected 0 to {self._vocab - 1}")
+        if tokens and not (min(tokens) >= 0 and max(tokens) < self._vocab):
+            place, token = next((n, one) for n, one in enumerate(tokens) if not 0 <= one < self._vocab)
+            raise wrong(field, f"token {place} is {token}, expected 0 to {self._vocab - 1}")
         return tokens

@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -48,6 +49,28 @@ def test_loading_is_quick(demo_model: Path) -> None:
     begin = time.perf_counter()
     Tokenizer.from_gguf(demo_model)
     assert time.perf_counter() - begin < 2.0  # 0.25 s on a quiet machine
+
+
+def test_a_long_text_keeps_no_thread_waiting_and_its_ids_are_the_same() -> None:
+    tokenizer = Tokenizer(values(merges=("a b", "ab c")))
+    line = "abc <tool> naïve  12 🙂\n</s> "
+    text, gaps, done = line * 20_000, [0.0], Event()
+
+    def beat() -> None:
+        last = time.perf_counter()
+        while not done.wait(0.002):
+            gaps.append(time.perf_counter() - last)
+            last = time.perf_counter()
+
+    beating = Thread(target=beat)
+    beating.start()
+    began = time.perf_counter()
+    ids = tokenizer.encode(text)
+    took = time.perf_counter() - began
+    done.set()
+    beating.join()
+    assert ids == tokenizer.encode(line) * 20_000
+    assert max(gaps) < took / 2
 
 
 def test_the_demo_vocabulary(demo: Tokenizer) -> None:

@@ -16,6 +16,7 @@ import pytest
 from paceline.clients.chat import ChatTemplate
 from paceline.clients.detokenizer import Detokenizer
 from paceline.clients.http import engine
+from paceline.clients.http.app import Limits, Proxy
 from paceline.clients.http.asked import Chat, Text
 from paceline.clients.http.engine import Engine, Health
 from paceline.clients.http.flags import daemon_words
@@ -143,6 +144,37 @@ def test_a_prompt_that_cannot_fit_is_not_cut_into_tokens() -> None:
         with pytest.raises(HttpRefused, match="is longer than 10 tokens, the context, can be") as caught:
             texts.read(prompt)
         assert (caught.value.param, caught.value.code) == (prompt.param, "context_length_exceeded")
+
+
+def test_texts_and_ids_of_the_small_routes_have_a_bound() -> None:
+    with Served("--engine", "null", "--max-ctx", "1048576", "--max-body", "99999999") as served:
+        for path, field, one in (("/tokenize", "content", "x"), ("/detokenize", "tokens", [1])):
+            refused = served.post(path, **{field: one * ((1 << 20) + 1)})
+            assert (refused.status_code, refused.json()["error"]["param"]) == (400, field)
+            assert "expected at most 1048576" in refused.json()["error"]["message"]
+        assert served.post("/tokenize", content="x" * (1 << 20)).json()["count"] == 1 << 20
+        assert len(served.post("/detokenize", tokens=[1] * (1 << 20)).json()["content"]) == 2 << 20
+        for ids in ([True], [1.0], [-1], [1 << 31], {}, "1", [[1]], [None]):
+            assert served.post("/detokenize", tokens=ids).json()["error"]["code"] == "invalid_type"
+
+
+def test_nobody_waits_while_a_text_is_cut_into_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        engine = Engine(["--engine", "null"], lambda line: None)
+        await engine.open()
+        monkeypatch.setattr(Texts, "encode", lambda *_: [time.sleep(0.5)] and [1])
+        monkeypatch.setattr(Texts, "decode", lambda *_: str(time.sleep(0.5)))
+        transport = httpx.ASGITransport(Proxy(engine, Limits()).app())
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            for path, body in (("/tokenize", {"content": "x"}), ("/detokenize", {"tokens": [1]})):
+                long = asyncio.create_task(http.post(path, json=body))
+                await asyncio.sleep(0.05)
+                began = time.monotonic()
+                assert (await http.get("/health")).status_code == 200 and time.monotonic() - began < 0.4
+                assert (await long).status_code == 200
+        await engine.close()
+
+    asyncio.run(run())
 
 
 def test_an_answer_that_takes_too_long() -> None:
