@@ -2,7 +2,7 @@
 
 A step's host work: the native side checks the rows and writes them into one buffer, which goes over in one copy; one
 sequence of launches, or the graph captured from it, runs; four bytes for each output come back, and the logits besides
-where some row wants more than the largest one's id.
+where some row wants them or log-probabilities.
 """
 
 from __future__ import annotations

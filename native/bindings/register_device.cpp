@@ -40,8 +40,8 @@ class PythonMemory final : public cuda::Memory {
 
 std::pair<uintptr_t, uintptr_t> places_of(const cuda::Copy& copy) { return {number_of(copy.from), number_of(copy.to)}; }
 
-using SizeTuple = std::tuple<int, int, int, int>;
-cuda::Sizes sizes_of(const SizeTuple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t)}; }
+using SizeTuple = std::tuple<int, int, int, int, int>;
+cuda::Sizes sizes_of(const SizeTuple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t), std::get<4>(t)}; }
 
 // Rows that were checked, and what they need.
 struct Prepared {
@@ -65,7 +65,7 @@ class DeviceCore {
   std::unique_ptr<Prepared> prepare(const py::sequence& sources) {
     auto prepared = std::unique_ptr<Prepared>(new Prepared{Rows(sources), {}});
     const cuda::Sizes sizes = core_->prepare(prepared->rows.rows);
-    prepared->sizes = {sizes.columns, sizes.outputs, sizes.splits, sizes.tokens};
+    prepared->sizes = {sizes.columns, sizes.outputs, sizes.splits, sizes.tokens, sizes.sampled};
     prepared->needs_logits = core_->needs_logits(prepared->rows.rows, prepared->rows.any_logits);
     for (const paceline::Row& row : prepared->rows.rows) prepared->outputs += row.outputs;
     return prepared;
@@ -74,7 +74,7 @@ class DeviceCore {
   py::tuple finish(const Prepared& prepared, const py::array_t<int32_t, py::array::c_style>& tokens, const std::optional<py::array_t<float, py::array::c_style>>& logits) {
     if (static_cast<size_t>(tokens.size()) < prepared.outputs) throw std::invalid_argument("fewer tokens than outputs");
     if (logits && static_cast<size_t>(logits->size()) < prepared.outputs * core_->logits_stride()) throw std::invalid_argument("fewer logits than outputs");
-    paceline::StepResult result = core_->finish(prepared.rows.rows, tokens.data(), logits ? const_cast<float*>(logits->data()) : nullptr);
+    paceline::StepResult result = core_->finish(prepared.rows.rows, tokens.data(), logits ? logits->data() : nullptr);
     result.weight_bytes = core_->weight_bytes(sizes_of(prepared.sizes));
     return paceline_bindings::results_of(prepared.rows, result, core_->shape().vocab, core_->logits_stride());
   }

@@ -7,14 +7,15 @@
 namespace paceline {
 
 namespace {
-constexpr float kColdest = 1e-30f;  // 1 / temperature must stay finite; this cold is greedy
-
 struct Before {
   const float* logits;
 
   float key(int32_t id) const { return logits[id] == logits[id] ? logits[id] : -std::numeric_limits<float>::infinity(); }  // NaN comes last
   bool operator()(int32_t a, int32_t b) const { return key(a) != key(b) ? key(a) > key(b) : a < b; }
 };
+
+// Weights are at most 1. As whole numbers their sums are exact, and so the same in any order.
+uint64_t whole(float weight) { return static_cast<uint64_t>(weight * kWholeWeight); }
 }  // namespace
 
 void Sampler::reserve(int size) {
@@ -24,7 +25,7 @@ void Sampler::reserve(int size) {
   seen_.resize(size);
 }
 
-double uniform(uint64_t seed, uint64_t position) {
+uint32_t draw(uint64_t seed, uint64_t position) {
   uint32_t c[4] = {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0};
   uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
   for (int round = 0; round < 10; ++round) {
@@ -35,7 +36,7 @@ double uniform(uint64_t seed, uint64_t position) {
     key[0] += 0x9E3779B9u;
     key[1] += 0xBB67AE85u;
   }
-  return c[0] * 0x1p-32;
+  return c[0];
 }
 
 void Sampler::penalize(const Sampling& sampling, float* logits, const int32_t* history, int length, int prompt) {
@@ -54,17 +55,17 @@ void Sampler::penalize(const Sampling& sampling, float* logits, const int32_t* h
 // The shortest run of candidates, largest first, whose weights reach `share` of all in [begin, end). Sorts no more than it needs.
 template <class Iterator, class Before>
 Iterator Sampler::nucleus(Iterator begin, Iterator end, float share, const Before& before) const {
-  double total = 0.0;
-  for (auto it = begin; it != end; ++it) total += weights_[*it];
-  double reached = 0.0;
+  uint64_t total = 0, reached = 0;
+  for (auto it = begin; it != end; ++it) total += whole(weights_[*it]);
+  const double enough = share * static_cast<double>(total);
   auto sorted = begin;
   for (ptrdiff_t take = 256; sorted != end; take *= 8) {
     const auto next = end - sorted > take ? sorted + take : end;
     std::nth_element(sorted, next - 1, end, before);
     std::sort(sorted, next, before);
     for (; sorted != next; ++sorted) {
-      reached += weights_[*sorted];
-      if (reached >= share * total) return sorted + 1;
+      reached += whole(weights_[*sorted]);
+      if (static_cast<double>(reached) >= enough) return sorted + 1;
     }
   }
   return end;
@@ -91,15 +92,15 @@ int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* log
     std::sort(order_.begin(), end);
   }
   if (sampling.min_p > 0.0f) end = std::stable_partition(order_.begin(), end, [&](int32_t id) { return weights_[id] >= sampling.min_p; });
-  if (end == order_.begin()) return best;  // logits that are no numbers
-  double total = 0.0;
-  for (auto it = order_.begin(); it != end; ++it) total += weights_[*it];
-  double left = uniform(sampling.seed, static_cast<uint64_t>(length)) * total;
+  uint64_t total = 0;
+  for (auto it = order_.begin(); it != end; ++it) total += whole(weights_[*it]);
+  uint64_t left = share_of(draw(sampling.seed, static_cast<uint64_t>(length)), total);
   for (auto it = order_.begin(); it != end; ++it) {
-    left -= weights_[*it];
-    if (left < 0.0) return *it;
+    const uint64_t weight = whole(weights_[*it]);
+    if (left < weight) return *it;
+    left -= weight;
   }
-  return *(end - 1);
+  return best;  // logits that are no numbers
 }
 
 void Sampler::describe(const Kernels& kernels, const float* logits, int size, int count, Likeliest& likeliest) {

@@ -2,7 +2,8 @@
 //
 // The draw is a function of (seed, position) alone: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC 2011) with the seed as key and the position of the new token as counter. Company, slot and history of
-// calls can't change it. Candidates are ordered by (logit descending, id ascending), so ties have one answer.
+// calls can't change it. Candidates are ordered by (logit descending, id ascending), so ties have one answer. Weights, at
+// most 1, are summed as multiples of 2^-40: exactly, so that any machine may add them in any order and draw the same.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,13 @@ class Sampler {
   std::vector<uint8_t> seen_;    // [size], all zero between calls
 };
 
-// Uniform in [0, 1), a multiple of 2^-32.
-double uniform(uint64_t seed, uint64_t position);
+// Uniform in [0, 2^32), and in [0, 1).
+uint32_t draw(uint64_t seed, uint64_t position);
+inline double uniform(uint64_t seed, uint64_t position) { return draw(seed, position) * 0x1p-32; }
+
+constexpr float kColdest = 1e-30f;         // 1 / temperature must stay finite; a temperature below this is greedy
+constexpr float kWholeWeight = 0x1p40f;    // what a weight of 1 is as a whole number
+// drawn / 2^32 of total, rounded down
+constexpr uint64_t share_of(uint32_t drawn, uint64_t total) { return drawn * (total >> 32) + (drawn * (total & 0xffffffffu) >> 32); }
 
 }  // namespace paceline

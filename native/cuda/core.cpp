@@ -101,7 +101,8 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   sizes.outputs = power_of_two(counts.outputs);
   sizes.splits = power_of_two((longest + kSplit - 1) / kSplit);
   sizes.tokens = most_tokens == 1 ? 1 : tokens_of_item(shape());
-  const InputLayout layout{sizes.columns};
+  sizes.sampled = std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.outputs && (row.sampling.temperature >= kColdest || row.sampling.changes()); });
+  const InputLayout layout{sizes.columns, sizes.sampled != 0};
   input_.assign(layout.page_begin() + pages * sizeof(int), 0);
   Column* column = reinterpret_cast<Column*>(input_.data() + layout.column_begin());
   Item* item = reinterpret_cast<Item*>(input_.data() + layout.item_begin());
@@ -122,45 +123,10 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
     std::copy(row.tokens.begin(), row.tokens.end(), slots_[row.slot].ids.begin() + row.position);
   }
   std::memcpy(input_.data(), &counts, sizeof counts);
+  if (sizes.sampled) list_samples(rows, sizes);
   reserve(sizes);
   for (const Row& row : rows) slots_[row.slot].reached = row.position + static_cast<int>(row.tokens.size());
   return sizes;
-}
-
-bool DeviceCore::needs_logits(const std::vector<Row>& rows, bool keep_logits) const {
-  return keep_logits || std::any_of(rows.begin(), rows.end(), [](const Row& row) {
-    return row.outputs && (row.sampling.temperature > 0.0f || row.sampling.changes() || row.sampling.logprobs > 0);
-  });
-}
-
-StepResult DeviceCore::finish(const std::vector<Row>& rows, const int32_t* tokens, float* logits) {
-  const Kernels& kernels = choose_kernels("auto");
-  const size_t stride = logits_stride(), vocab = shape().vocab;
-  size_t outputs = 0, o = 0;
-  for (const Row& row : rows) outputs += row.outputs;
-  tokens_.assign(tokens, tokens + outputs);
-  if (likeliest_.size() < outputs) likeliest_.resize(outputs);
-  for (const Row& row : rows) {
-    const Sampling& sampling = row.sampling;
-    const int end = row.position + static_cast<int>(row.tokens.size());
-    for (int i = 0; i < row.outputs; ++i, ++o) {
-      if (!logits || (sampling.temperature <= 0.0f && !sampling.changes() && sampling.logprobs <= 0)) continue;
-      float* own = logits + o * stride;
-      sampler_.reserve(static_cast<int>(vocab));
-      if (sampling.logprobs > 0) sampler_.describe(kernels, own, static_cast<int>(vocab), sampling.logprobs, likeliest_[o]);
-      if (sampling.changes()) {
-        changed_.assign(own, own + stride);
-        own = changed_.data();  // the copy is what changes
-      }
-      tokens_[o] = sampler_.sample(kernels, sampling, own, static_cast<int>(vocab), slots_[row.slot].ids.data(), end - row.outputs + i + 1, row.prompt_tokens);
-      if (sampling.logprobs > 0) likeliest_[o].chosen = logits[o * stride + tokens_[o]];
-    }
-  }
-  StepResult result;
-  result.tokens = tokens_;
-  result.logits = logits;
-  result.likeliest = likeliest_.data();
-  return result;
 }
 
 uint8_t* DeviceCore::page(int index) const {

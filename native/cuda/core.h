@@ -43,6 +43,7 @@ struct Sizes {
   int outputs = 0;
   int splits = 0;   // of the longest history
   int tokens = 0;   // of a row that attend together
+  int sampled = 0;  // whether some output wants more than the largest logit
   bool operator==(const Sizes&) const = default;
 };
 
@@ -78,10 +79,10 @@ class DeviceCore {
   const uint8_t* tokens_place() const;  // int32 [outputs]: the largest logits' ids
   const uint8_t* logits_place() const;  // float [outputs][logits_stride()]
   size_t logits_stride() const { return weights_.logits_stride(); }
-  // Whether some row wants more than the largest logit's id. Then finish() needs the logits.
+  // Whether some row wants logits or log-probabilities. Then finish() needs the logits.
   bool needs_logits(const std::vector<Row>& rows, bool keep_logits) const;
-  // tokens and logits as they came from the device; logits may be changed where bias and penalties apply.
-  StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, float* logits);
+  // tokens and logits as they came from the device.
+  StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, const float* logits);
 
   // states.cpp: all throw std::invalid_argument, and then nothing has changed.
   // The number of updates that have to be made again, mostly 0. If not, replay_input() goes to replay_place(), and replay() follows.
@@ -109,6 +110,7 @@ class DeviceCore {
   class PackStore;
 
   void reserve(const Sizes& sizes);
+  void list_samples(const std::vector<Row>& rows, const Sizes& sizes);  // sampling.cpp
   // step*.cu
   void attention(const Layer& layer, const Pass& pass);
   void feed_forward(const Layer& layer, const Pass& pass);
@@ -147,7 +149,8 @@ class DeviceCore {
   Sampler sampler_;
   std::vector<int32_t> tokens_;
   std::vector<Likeliest> likeliest_;
-  std::vector<float> changed_;
+  size_t input_room_ = 0;
+  std::vector<int32_t> counts_;  // [vocab], all zero between calls: how often an id was put out, and one more
 };
 
 }  // namespace paceline::cuda

@@ -161,4 +161,15 @@ void soft_cap(float cap, float* logits, int stride, int size, const int* count, 
 constexpr int kVocabularyParts = 32;
 void choose_largest(const float* logits, int stride, int size, const int* count, Largest* parts, int* tokens, int most, Stream stream);
 
+
+// sample.cu: after choose_largest, for outputs that want more
+constexpr int kMostCandidates = 4096;
+struct Sample {
+  float* logits;                   // [outputs][stride]
+  int stride, size, id_bits;       // size <= 2^id_bits
+  int* candidates;                 // [outputs][kMostCandidates]
+  int* tokens;                     // [outputs]
+};
+void sample_tokens(const Sample& sample, const StepInput& input, int most, Stream stream);
+
 }  // namespace paceline::cuda

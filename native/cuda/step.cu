@@ -1,5 +1,6 @@
 // The order of a step's kernels, and the room that they work in. Nothing here waits for the device.
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 
 #include "work.h"
@@ -45,7 +46,17 @@ const uint8_t* DeviceCore::logits_place() const { return reinterpret_cast<const 
 void DeviceCore::reserve(const Sizes& sizes) {
   Work& work = *work_;
   const Shape& s = shape();
-  Sizes room = {std::max(work.room.columns, sizes.columns), std::max({work.room.outputs, sizes.outputs, 1}), std::max(work.room.splits, sizes.splits), 0};
+  Sizes room = {std::max(work.room.columns, sizes.columns), std::max({work.room.outputs, sizes.outputs, 1}), std::max(work.room.splits, sizes.splits), 0,
+                std::max(work.room.sampled, sizes.sampled)};
+  // Twice what there is: page tables of all slots, and changes of logits, which may be as many as a history is long.
+  if (input_.size() > input_room_ || input_room_ == 0) {
+    const size_t pages = static_cast<size_t>(options_.slots) * ((s.context + kPage - 1) / kPage) * sizeof(int);
+    input_room_ = std::max(2 * input_.size(), InputLayout{room.columns, true}.page_begin() + pages);
+    uint8_t* const input = memory_.allocate(input_room_);
+    if (input_place_) memory_.release(input_place_);
+    input_place_ = input;
+    ++generation_;
+  }
   if (room == work.room) return;
   list_experts();
   const auto note = [&](const Matrix& m) { (is_float(m.format) ? work.floating : work.integer) = true; };
@@ -95,6 +106,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.logits, outputs * logits_stride());
     take(work.parts, outputs * kVocabularyParts);
     take(work.tokens, outputs);
+    take(work.candidates, room.sampled ? outputs * kMostCandidates : 0);
     take_activations(work.width_input, columns, s.width);
     take_activations(work.attention_input, columns, s.queries());
     take_activations(work.ffn_input, columns, s.experts ? s.shared_ffn : s.ffn);
@@ -123,10 +135,6 @@ void DeviceCore::reserve(const Sizes& sizes) {
   base = work.place = place;
   work.bytes = at;
   lay_out();
-  const size_t input_bytes = InputLayout{room.columns}.page_begin() + static_cast<size_t>(options_.slots) * ((s.context + kPage - 1) / kPage) * sizeof(int);
-  uint8_t* const input = memory_.allocate(input_bytes);
-  if (input_place_) memory_.release(input_place_);
-  input_place_ = input;
   work.room = room;
   ++generation_;
 }
@@ -159,7 +167,7 @@ void run_product_of(const Matrix& m, const Activations& input, const int* column
 void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   const Shape& s = shape();
   Work& work = *work_;
-  const StepInput input = input_at(input_place_, {sizes.columns});
+  const StepInput input = input_at(input_place_, {sizes.columns, sizes.sampled != 0});
   const Matrix& table = weights_.embedding;
   embed(table.format, {table.data, nullptr, table.scale, table.tiles}, table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
   const Pass pass = {sizes, input, stream, sizes.columns, &input.counts->columns};
@@ -175,6 +183,9 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   run_product_of(weights_.head(), work.head_input, outputs, work.logits, stride, false, sizes.outputs, stream);
   if (s.final_softcap > 0.0f) soft_cap(s.final_softcap, work.logits, stride, s.vocab, outputs, sizes.outputs, stream);
   choose_largest(work.logits, stride, s.vocab, outputs, work.parts, work.tokens, sizes.outputs, stream);
+  if (!sizes.sampled) return;
+  const int id_bits = std::bit_width(static_cast<unsigned>(s.vocab - 1));
+  sample_tokens({work.logits, stride, s.vocab, id_bits, work.candidates, work.tokens}, input, sizes.outputs, stream);
 }
 
 // x += weights * inputs, or the norm of it

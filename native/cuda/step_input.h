@@ -29,14 +29,33 @@ struct RowInput {  // for recurrent layers
   int position;
 };
 
-// The buffer's parts, for at most so many columns. All offsets are multiples of 16 bytes.
+struct Change {      // of a logit
+  int id;
+  float bias;
+  int count;         // appearances in the output
+  float before;      // what the device writes
+};
+
+struct SampleInput { // of an output
+  int draws;         // 0: the largest is taken
+  float factor;      // 1 / temperature
+  int top_k;
+  float top_p, min_p, repetition, frequency, presence;
+  uint32_t draw;
+  int biases, penalties;  // that many changes, the biases first
+  int first_change;  // in bytes from the begin of the buffer
+};
+
+// The buffer's parts, for at most so many columns; changes come last. All offsets are multiples of 16 bytes.
 struct InputLayout {
   int columns = 0;  // items, outputs and rows are no more
+  bool sampled = false;
   size_t column_begin() const { return sizeof(Counts); }
   size_t item_begin() const { return column_begin() + sizeof(Column) * columns; }
   size_t output_begin() const { return item_begin() + sizeof(Item) * columns; }
   size_t row_begin() const { return output_begin() + rounded(sizeof(int) * columns); }
-  size_t page_begin() const { return row_begin() + rounded(sizeof(RowInput) * columns); }
+  size_t sample_begin() const { return row_begin() + rounded(sizeof(RowInput) * columns); }
+  size_t page_begin() const { return sample_begin() + (sampled ? rounded(sizeof(SampleInput) * columns) : 0); }
   static constexpr size_t rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 };
 
@@ -47,6 +66,7 @@ struct StepInput {
   const Item* items;
   const int* output_columns;
   const RowInput* rows;
+  const SampleInput* samples;
   const int* pages;
 };
 
@@ -56,6 +76,7 @@ inline StepInput input_at(const uint8_t* buffer, const InputLayout& layout) {
           reinterpret_cast<const Item*>(buffer + layout.item_begin()),
           reinterpret_cast<const int*>(buffer + layout.output_begin()),
           reinterpret_cast<const RowInput*>(buffer + layout.row_begin()),
+          reinterpret_cast<const SampleInput*>(buffer + layout.sample_begin()),
           reinterpret_cast<const int*>(buffer + layout.page_begin())};
 }
 

@@ -22,7 +22,7 @@ struct DeviceCore::Work {
   float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
   Activations width_input, attention_input, ffn_input, head_input;
   Largest* parts = nullptr;
-  int* tokens = nullptr;
+  int *tokens = nullptr, *candidates = nullptr;
 
   float *convolved = nullptr, *delta_gates = nullptr;  // of recurrent layers
   Activations recurrent_input;
