@@ -62,6 +62,8 @@ class Cache:
         """Gives it all pages of its life, known ones among them; `fits` has said that there is room."""
         match = self._choose(request)
         assert match is not None
+        if match.state is not None:
+            self.tree.use(match.state)
         sources = match.pages if match.tail is None else [*match.pages, match.tail]
         self.pages.retain(sources)
         own = self.tree.allocate(request.pages - len(match.pages))

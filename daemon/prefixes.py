@@ -176,21 +176,21 @@ class PrefixTree:
         ]
         if tails:
             offset, state, page = max(tails)
-            self._use(state)
             return Match(pages, page, begin + offset, state, seen)
         for index in range(len(nodes) - 1, -1, -1):
             if not nodes[index].states:
                 continue
             offset = max(nodes[index].states)
             state = nodes[index].states[offset]
-            self._use(state)
             whole = index + (offset == PAGE)
             tail_page = None if offset == PAGE else pages[index]
             return Match(pages[:whole], tail_page, PAGE * index + offset, state, seen)
         return Match([], None, 0, None, seen)
 
-    def _use(self, state: int) -> None:
-        self._kept[state] = self._kept.pop(state)
+    def use(self, state: int) -> None:
+        """Somebody goes on from a state that was found; one of a snapshot's is not the tree's to order."""
+        if state in self._kept:
+            self._kept[state] = self._kept.pop(state)
 
     def _child(self, node: Node, part: Ids, page: int) -> Node:
         """The child of `node` that holds `part`: there already, or made of `page`, or a tail that has grown."""

@@ -152,14 +152,13 @@ def test_the_last_token_needs_no_page() -> None:
 
 
 def test_what_is_refused_does_not_make_a_kept_state_younger() -> None:
-    bounds = limits(2, 2, 256, pages=6, states=2)
-    one = Driver(bounds, NullEngine(2, 256, recurrent=True))
-    for req_id, token in ((1, 7), (2, 8)):
-        one.send(f"REQ {req_id} START ids:{token},1,2,3 3")
+    one = Driver(limits(2, 2, 512, pages=8, states=2), NullEngine(2, 512, recurrent=True))
+    for req_id in (1, 2):
+        one.send(f"REQ {req_id} START ids:{req_id}{',7' * 63} 2")
         one.run()
     one.send("REQ 3 START ids:9 150 1")
     one.run()
+    assert len(list(one.session.lifecycle.cache.tree.kept)) == 2
     before = state_of(one.session)
-    for line in ("REQ 4 SLOT 1 START ids:7,1,2,3,4 250", "REQ 4 SLOT 1 START ids:7,1,2,3,4 251"):
-        assert one.reply(line)["code"] == "kv_budget"
-        assert state_of(one.session) == before
+    assert one.reply(f"REQ 4 SLOT 1 START ids:1{',7' * 63},8 400")["code"] == "kv_budget"
+    assert state_of(one.session) == before
