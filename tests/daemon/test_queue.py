@@ -152,13 +152,13 @@ def test_the_last_token_needs_no_page() -> None:
 
 
 def test_what_is_refused_does_not_make_a_kept_state_younger() -> None:
-    one = Driver(limits(2, 2, 512, pages=8, states=2), NullEngine(2, 512, recurrent=True))
+    one = Driver(limits(2, 2, 512, pages=8, states=4), NullEngine(2, 512, recurrent=True))
     for req_id in (1, 2):
-        one.send(f"REQ {req_id} START ids:{req_id}{',7' * 63} 2")
+        one.send(f"REQ {req_id} START ids:{req_id}{',7' * 69} 2")
         one.run()
     one.send("REQ 3 START ids:9 150 1")
     one.run()
-    assert len(list(one.session.lifecycle.cache.tree.kept)) == 2
+    assert len(list(one.session.lifecycle.cache.tree.kept)) == 4
     before = state_of(one.session)
-    assert one.reply(f"REQ 4 SLOT 1 START ids:1{',7' * 63},8 400")["code"] == "kv_budget"
+    assert one.reply(f"REQ 4 SLOT 1 START ids:1{',7' * 69},8 400")["code"] == "kv_budget"
     assert state_of(one.session) == before
