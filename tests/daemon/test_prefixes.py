@@ -152,6 +152,16 @@ def test_a_state_is_found_beside_any_text_that_begins_alike() -> None:
     assert len(list(cache.tree.kept)) == 1, "and it is kept once"
 
 
+def test_a_state_that_a_snapshot_holds_gives_way_to_none() -> None:
+    cache = Cache(32, states=1)
+    cache.run(text((1, 9)), keep=9)
+    (state,) = cache.tree.kept
+    cache.states.retain(state)
+    cache.run(text((2, 9)), keep=9)
+    assert list(cache.tree.kept) == [state] and not cache.tree.can_yield_state
+    assert cache.run(text((1, 12))) == 9
+
+
 def test_recurrent_models_go_on_where_a_state_was_kept() -> None:
     cache = Cache(32, states=2)
     ids = text((1, 200))
