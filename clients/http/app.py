@@ -2,10 +2,11 @@
 scheduling here: START, CANCEL and the daemon's turns are all there is."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -30,6 +31,8 @@ from .texts import MOST_CHARACTERS, MOST_IDS
 from .writers import AnthropicWriter, OpenAIWriter
 
 Handler = Callable[[Request], Awaitable[Any]]
+BROKEN: Final = "something is wrong in the proxy; its log says more"
+_log: Final = logging.getLogger(__name__)
 STATUS = {Health.OK: 200, Health.LOADING: 503, Health.CLOSING: 503, Health.FAILED: 500}
 
 
@@ -86,6 +89,9 @@ class Proxy:
                 return refusal(request, refused)
             except DaemonGone:
                 return refusal(request, HttpRefused(503, "the engine has stopped", code="engine_gone"))
+            except Exception:  # here and not outside of it all, where the connection would be closed too
+                _log.exception("a request could not be answered")
+                return refusal(request, HttpRefused(500, BROKEN))
 
         return guarded
 
@@ -188,4 +194,4 @@ def _no_route(request: Request, problem: Exception) -> Response:
 
 
 def _broken(request: Request, problem: Exception) -> Response:
-    return refusal(request, HttpRefused(500, "something is wrong in the proxy; its log says more"))
+    return refusal(request, HttpRefused(500, BROKEN))

@@ -7,6 +7,7 @@ from .fields import WHOLE, Fields, are_ids
 from .refused import wrong
 
 ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+OWN_NAMES: Final = {"self", "messages", "add_generation_prompt"}  # what a template is told by us
 # Fields that ask for what is not there yet, each with the values that ask for nothing.
 UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
     "tools": ([],),
@@ -115,6 +116,8 @@ def _bias(fields: Fields) -> tuple[tuple[int, float], ...] | None:
     for token in given:
         if not (token.isascii() and token.isdecimal() and len(token) <= 10) or int(token) > WHOLE:
             raise wrong("logit_bias", f"{token[:20]!r} is no token id")
+    if len(set(map(int, given))) < len(given):
+        raise wrong("logit_bias", "names a token twice")
     return tuple((int(token), biases.real(token, -100, 100) or 0.0) for token in given) or None
 
 
@@ -134,7 +137,9 @@ def _names(fields: Fields) -> dict[str, Any]:
     if given is None:
         return {}
     names = Fields(given, "chat_template_kwargs")
-    names.refuse(dict.fromkeys(("messages", "add_generation_prompt", "tools", "documents"), ()))
+    names.refuse(dict.fromkeys(("tools", "documents"), ()))
+    for name in OWN_NAMES & given.keys():  # even null, which a template would take for a value
+        raise wrong(names.path(name), "is not supported", "unsupported_parameter")
     return dict(given)
 
 

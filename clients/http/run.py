@@ -20,6 +20,7 @@ from .refused import HttpRefused, refused_by_engine, wrong
 from .thinking import Splitter
 
 MOST_UNSENT: Final = 4096  # pieces that wait for a slow reader
+MOST_SAID: Final = 200  # characters of what is wrong with a request
 _log: Final = logging.getLogger(__name__)
 
 
@@ -114,6 +115,8 @@ class Run:
                 stream.abandon()
             if isinstance(problem, Refused | DaemonGone):
                 raise refused_by_engine(problem) from None
+            if isinstance(problem, ValueError):  # what no line to the daemon can say
+                raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
             raise
         voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
         echoes = [

@@ -49,7 +49,11 @@ class Case(NamedTuple):
 MESSAGES = Case(
     (HI,), (*NO_TEXT, "Hi", [], [5], [{"role": "user"}], [{"content": "Hi"}], [{"role": "tool", "content": "x"}])
 )
-WRONG_BIASES = ({"x": 1}, {"-1": 1}, {"5": 101}, {"5": "x"}, {"9" * 5000: 1})
+WRONG_BIASES = ({"x": 1}, {"-1": 1}, {"5": 101}, {"5": "x"}, {"9" * 5000: 1}, {"5": 1, "05": 2})
+WRONG_NAMES = (
+    *({name: value} for name in ("self", "messages", "add_generation_prompt") for value in (None, [])),
+    {"tools": []},
+)
 CASES: dict[str, dict[str, Case] | Case] = {
     "model": Case(("", "any"), (*NO_TEXT, [])),
     "messages": MESSAGES,
@@ -83,7 +87,7 @@ CASES: dict[str, dict[str, Case] | Case] = {
     "echo": Case((True, False), NO_FLAG),
     "stream": Case((True, False), NO_FLAG),
     "stream_options": Case(({}, {"include_usage": True}), (*NO_OBJECT, {"include_usage": 1}), {"stream": True}),
-    "chat_template_kwargs": Case(({}, {"enable_thinking": False}), (*NO_OBJECT, {"messages": []}, {"tools": []})),
+    "chat_template_kwargs": Case(({}, {"enable_thinking": False}), (*NO_OBJECT, *WRONG_NAMES)),
     "thinking": Case(
         ({"type": "disabled"}, {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 9}),
         (*NO_OBJECT, {}, {"type": "on"}, {"type": 5}, {"type": "enabled"}, {"type": "enabled", "budget_tokens": "9"},

@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
 import pytest
 from paceline.clients.http import run as run_module
 from paceline.clients.http.app import Limits, Proxy
@@ -86,6 +87,32 @@ def test_a_refused_answer_takes_the_others_with_it() -> None:
         assert refused.value.status == 429 and await live(engine) == []
 
     with_engine(test, "--slots", "1", "--queue", "1", "--fault", "slow:20")
+
+
+def test_what_no_line_can_say_is_the_senders_fault() -> None:
+    async def test(engine: Engine) -> None:
+        with pytest.raises(HttpRefused, match="cannot take this request") as refused:
+            await Run.start(engine, Asked(ASKED.prompts, 40, {"temp": -1.0}), 60)
+        assert refused.value.status == 400 and await live(engine) == []
+
+    with_engine(test)
+
+
+def test_a_fault_of_ours_leaves_the_connection_open(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise KeyError("planted")
+
+    async def test(engine: Engine) -> None:
+        monkeypatch.setattr(Run, "start", broken)
+        app = Proxy(engine, Limits()).app()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as http:
+            answer = await http.post("/v1/completions", json={"prompt": "Hi"})  # raises what goes through the app
+        assert answer.status_code == 500 and "planted" not in answer.text
+
+    with_engine(test)
+    assert "planted" in caplog.text
 
 
 def test_a_failed_step_is_the_engines_fault() -> None:
