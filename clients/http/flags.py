@@ -3,6 +3,7 @@
 import os
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
+from string import whitespace
 from typing import Final
 
 SERVE: Final = """\
@@ -38,7 +39,8 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
     group.add_argument("--port", type=_port, default=8080, metavar="N", help="0 is any that is free (default 8080)")
     group.add_argument(
         "--api-key",
-        default=os.environ.get("PACELINE_API_KEY") or None,
+        type=_key,
+        default=os.environ.get("PACELINE_API_KEY"),
         metavar="K",
         help="what clients must send, but for /health (default: $PACELINE_API_KEY, or nothing)",
     )
@@ -62,6 +64,14 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--grace", type=_seconds, default=30.0, metavar="S", help="seconds to finish at SIGTERM (default 30)"
     )
+
+
+def _key(word: str) -> str:
+    """Without the blanks around it, which no header can hold. One that is empty would let everybody in, and who gave it
+    meant to keep somebody out."""
+    if not (key := word.strip(whitespace)):
+        raise ArgumentTypeError("it is empty, expected a key; without --api-key and PACELINE_API_KEY none is asked for")
+    return key
 
 
 def _port(word: str) -> int:

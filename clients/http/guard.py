@@ -21,7 +21,7 @@ def check_key(request: Request, key: str | None) -> None:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         given = request.headers.get("x-api-key", "")
-    if not hmac.compare_digest(given.strip().encode("latin-1"), key.encode()):  # a header's characters are its bytes
+    if not hmac.compare_digest(given.encode("latin-1").strip(), key.encode()):  # a header's characters are its bytes
         raise HttpRefused(401, "the API key is missing or wrong", code="invalid_api_key")
 
 

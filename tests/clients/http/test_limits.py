@@ -292,6 +292,20 @@ def test_flags_that_are_wrong_are_usage(flag: str) -> None:
     assert done.returncode == 2 and flag.partition("=")[0] in done.stderr
 
 
+def test_an_empty_key_is_usage_and_not_an_open_door() -> None:
+    command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--engine", "null", "--port", "0"]
+    for words, key in ((["--api-key", ""], None), (["--api-key= "], None), ([], ""), ([], "\n")):
+        environment = os.environ | ({} if key is None else {"PACELINE_API_KEY": key})
+        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=SECONDS, env=environment)
+        assert done.returncode == 2 and "--api-key: it is empty, expected a key" in done.stderr
+
+
+def test_blanks_around_a_key_are_no_part_of_it() -> None:
+    with Served("--engine", "null", "--api-key", " voilà\n") as served:  # its last byte is a blank in Latin-1
+        for key, status in ((b"voil\xc3\xa0", 200), (b"voil\xc3", 401)):
+            assert served.http.get("/v1/models", headers=[(b"x-api-key", key)]).status_code == status
+
+
 def test_the_key_is_no_word_of_the_daemon() -> None:
     words = daemon_words(["M.gguf", "--api-key", "geheim", "--slots", "2", "--restart", "--cors", "*"])
     assert words[-3:] == ["M.gguf", "--slots", "2"] and "geheim" not in words
