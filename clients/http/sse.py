@@ -1,6 +1,7 @@
 """Server-sent events."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,4 +14,11 @@ def event(body: dict[str, Any], named: bool = False) -> bytes:
     return f"{name}data: {dumped(body)}\n\n".encode()
 
 
-dumped: Final[Callable[[Any], str]] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+def dumped(body: Any) -> str:
+    """As JSON, in which three characters are escaped that some readers of events take for the end of a line."""
+    text = _encoded(body)
+    return text if text.isascii() else _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+_encoded: Final[Callable[[Any], str]] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_LINE_ENDS: Final = re.compile("[\x85\u2028\u2029]")

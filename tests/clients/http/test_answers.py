@@ -1,5 +1,6 @@
 """The shapes of answers, against the types of the packages that people parse them with."""
 
+import json
 from typing import Any
 
 import pytest
@@ -69,6 +70,9 @@ def test_a_message_counts_the_cache_apart() -> None:
 
 def test_events() -> None:
     assert event({"a": "é\n"}) == 'data: {"a":"é\\n"}\n\n'.encode()
+    odd = "a\x85b\u2028c\u2029d\x0b\x1eé"
+    (line, *rest) = event({"a": odd}).decode().splitlines()
+    assert (json.loads(line.removeprefix("data: ")), rest) == ({"a": odd}, [""]) and "é" in line
     assert event({"type": "ping"}, named=True) == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
