@@ -27,6 +27,7 @@ from .stream import AsyncStream
 if TYPE_CHECKING:
     from .model_text import ModelText, Order
 
+LAST_SECONDS = 1.0
 Writer = StreamWriter | WriteTransport
 
 
@@ -71,6 +72,10 @@ class AsyncClient:
         """Sends one line and waits for its reply; raises Refused or DaemonGone. The tokens of a request started this
         way belong to nobody and are dropped: use `start`."""
         return await self._post(self._desk, line)
+
+    def free_id(self) -> int:
+        """One that a caller of `start` may give as `req_id`, who has to know it before."""
+        return self._desk.free_id()
 
     async def start(
         self, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
@@ -123,7 +128,8 @@ class AsyncClient:
         self.closed = True
         self._commands.close()
         code = await self.process.stop(timeout) if self.process else None
-        await asyncio.wait([self._reader], timeout=timeout)
+        # of a daemon that has ended, what it said last is there to be read
+        await asyncio.wait([self._reader], timeout=timeout if code is None else max(timeout, LAST_SECONDS))
         self._reader.cancel()
         await asyncio.wait([self._reader])
         return code

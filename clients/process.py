@@ -32,9 +32,14 @@ class DaemonProcess:
 
     @classmethod
     async def spawn(cls, args: Sequence[str], log: Log = None, stderr: int | None = PIPE) -> Self:
-        """Without a pipe, None, its stderr is this process's own: for its progress bars."""
-        command = daemon_command(args)
-        return cls(await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=stderr), log)
+        """Without a pipe, None, its stderr is this process's own: for its progress bars.
+
+        A terminal's Ctrl-C is for whoever started it, and ours to pass on: so it has a session of its own. It ends with
+        its input, also if we are killed."""
+        process = await asyncio.create_subprocess_exec(
+            *daemon_command(args), stdin=PIPE, stdout=PIPE, stderr=stderr, start_new_session=True
+        )
+        return cls(process, log)
 
     async def last_words(self) -> str:
         """How the process ended and what it said; called once its frames have ended."""

@@ -48,7 +48,7 @@ class Server(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._begin_to_end, sig)
 
     def _begin_to_end(self, sig: int) -> None:
-        # Ctrl-C goes to the daemon too, which cancels what is live by itself
+        # without a grace the daemon is told to end at once, and cancels what is live
         self._ending = asyncio.create_task(self._end(0.0 if sig == signal.SIGINT else self._grace))
 
     async def _end(self, grace: float) -> None:

@@ -23,7 +23,9 @@ class Served:
     def __init__(self, *flags: str, env: dict[str, str] | None = None, ready: bool = True) -> None:
         command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--port", "0", *flags]
         environment = os.environ | (env or {})
-        self.popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        self.popen = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        )
         self.said: list[str] = []
         self._listener = Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -72,6 +74,10 @@ class Served:
         while not met(states := self.states()):
             assert time.monotonic() < deadline, states
             time.sleep(0.01)
+
+    def interrupt(self) -> None:
+        """As a terminal does at Ctrl-C: every process of the group is told."""
+        os.killpg(self.popen.pid, signal.SIGINT)
 
     def stop(self) -> int:
         self.popen.send_signal(signal.SIGTERM)

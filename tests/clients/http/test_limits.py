@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -239,6 +240,38 @@ def test_a_signal_while_the_model_is_loaded() -> None:
         with suppress(ProcessLookupError):
             os.kill(daemon, signal.SIGCONT)
         assert served.popen.wait(SECONDS) == 0
+
+
+def test_at_ctrl_c_what_is_live_is_cancelled_and_told_why() -> None:
+    with Served("--engine", "null", *SLOW) as served, ThreadPoolExecutor(2) as pool:
+        asked = {"prompt": "Hi", "max_tokens": 3000}
+        live = [pool.submit(served.post, "/v1/completions", **asked, **more) for more in ({}, {"stream": True})]
+        served.until(lambda states: states == ["decode", "queued"])
+        served.interrupt()
+        assert served.popen.wait(SECONDS) == 0
+        for one in live:
+            assert '"code":"shutting_down"' in one.result().text
+        assert served.line("finish_reason=cancelled", 2)
+
+
+def test_ctrl_c_while_the_daemon_begins_is_no_traceback() -> None:
+    for wait in (0.0, 0.2, 0.5):
+        with Served("--engine", "null", ready=False) as served:
+            assert served.daemon
+            time.sleep(wait)
+            served.interrupt()
+            assert served.popen.wait(SECONDS) == 0
+        assert not [line for line in served.said if "Traceback" in line or "Interrupt" in line]
+
+
+def test_the_daemon_ends_with_a_server_that_is_killed() -> None:
+    with Served("--engine", "null") as served:
+        daemon = served.daemon
+        served.popen.kill()
+        deadline = time.monotonic() + SECONDS
+        while Path(f"/proc/{daemon}").exists() and "Z" not in Path(f"/proc/{daemon}/stat").read_text().split()[2]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
 
 def test_a_second_signal_does_not_wait_for_what_is_live() -> None:
