@@ -1,5 +1,6 @@
 """The answers of /v1/chat/completions and /v1/completions: whole ones, and a stream's chunks."""
 
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -89,7 +90,7 @@ class CompletionShape:
     def __init__(self, spell: Spell, logprobs: int | None) -> None:
         self._spell = spell
         self._logprobs = logprobs
-        self._offsets: dict[int, int] = {}
+        self._spelled: dict[int, Place] = {}
 
     def opening(self, index: int) -> list[Body]:
         return []
@@ -109,20 +110,37 @@ class CompletionShape:
     def _told(self, index: int, likely: Sequence[Likely]) -> Body | None:
         if self._logprobs is None:
             return None
-        offset = self._offsets.get(index, 0)
+        place = self._spelled.setdefault(index, Place())
         tokens, offsets, top = [], [], []
         for one in likely:
             tokens.append(self._text(one.token))
-            offsets.append(offset)
-            offset += len(tokens[-1])
+            offsets.append(place.after(self._spell(one.token)))
             likeliest = {self._text(token): logprob for token, logprob in one.top[: self._logprobs]}
             top.append(None if one.logprob is None else likeliest)
-        self._offsets[index] = offset
         logprobs = [one.logprob for one in likely]
         return {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": top, "text_offset": offsets}
 
     def _text(self, token: int) -> str:
-        return self._spell(token).decode("utf-8", "replace")
+        """Or its bytes, spelled as OpenAI does where they are not whole characters: as U+FFFD many would be one."""
+        spelled = self._spell(token)
+        try:
+            return spelled.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in spelled)
+
+
+class Place:
+    """How far a text has come, whose characters may be spread over several tokens."""
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._characters = 0
+
+    def after(self, spelled: bytes) -> int:
+        """The characters before this token, whole ones."""
+        begun = self._characters
+        self._characters += len(self._decoder.decode(spelled))
+        return begun
 
 
 Shape = ChatShape | CompletionShape

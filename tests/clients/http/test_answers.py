@@ -61,6 +61,16 @@ def test_a_completion_tells_offsets() -> None:
     assert second["logprobs"]["text_offset"] == [1]
 
 
+def test_a_completion_names_tokens_that_are_no_character_by_their_bytes() -> None:
+    pieces = [b"a", b"\xf0\x9f", b"\x99", b"\x82", b"\xf0\x9f\x98", b"b"]
+    shape = CompletionShape(pieces.__getitem__, 3)
+    tops = ((1, -0.5), (4, -1.5), (0, -2.5))
+    told = shape.whole(0, Answer("a🙂b", "eos", tuple(Likely(token, -0.5, tops) for token in (0, 1, 2, 3, 5))))
+    assert told["logprobs"]["tokens"] == ["a", r"bytes:\xf0\x9f", r"bytes:\x99", r"bytes:\x82", "b"]
+    assert told["logprobs"]["text_offset"] == [0, 1, 1, 1, 2]
+    assert told["logprobs"]["top_logprobs"][0] == {r"bytes:\xf0\x9f": -0.5, r"bytes:\xf0\x9f\x98": -1.5, "a": -2.5}
+
+
 def test_a_message_counts_the_cache_apart() -> None:
     body = anthropic_answers.message("msg_1", "demo", Answer("Hi", "eos", (), "x"), COUNTS)
     assert (body["stop_reason"], body["stop_sequence"]) == ("stop_sequence", "x")
