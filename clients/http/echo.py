@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..async_client import AsyncClient
+from ..errors import Refused
+from ..start_line import StartOptions
 from .asked import Asked, Ids, Text
 from .cutter import Delta, Likely
+from .engine import Engine
 from .refused import HttpRefused, wrong
-from .texts import Texts
 
 BIAS: Final = 1e6
 MOST_SCORED: Final = 2048  # tokens of the prompts of a request
@@ -25,22 +26,21 @@ def check_echo(asked: Asked, ids: Sequence[Sequence[int]]) -> None:
         raise wrong("echo", f"with logprobs of {size} tokens of prompt, expected at most {MOST_SCORED}")
 
 
-async def echo(
-    client: AsyncClient, texts: Texts, asked: Asked, prompt: Text | Ids, ids: Sequence[int], width: int
-) -> Delta:
-    """Of one prompt, which `ids` are; of its tokens `width` are looked at at once. Raises HttpRefused, Refused,
-    RequestFailed, DaemonGone; then, and when it is cancelled, nothing of it goes on."""
+async def echo(engine: Engine, asked: Asked, prompt: Text | Ids, ids: Sequence[int]) -> Delta:
+    """Of one prompt, which `ids` are; of its tokens as many are looked at at once as there are slots. Raises
+    HttpRefused, Refused, RequestFailed, DaemonGone; then, and when it is cancelled, nothing of it goes on."""
+    texts = engine.texts
     if asked.logprobs is None:
         return Delta(prompt.text if isinstance(prompt, Text) else texts.decode(ids))
     told = [Likely(token, None, ()) for token in ids]  # nothing stands before the first
 
     async def look(places: Iterator[int]) -> None:
         for place in places:
-            told[place] = await _likely(client, ids[: place + 1], max(1, asked.logprobs or 0))
+            told[place] = await _likely(engine, ids[: place + 1], max(1, asked.logprobs or 0))
 
     await look(iter([len(ids) - 1] if len(ids) > 1 else []))  # alone: it computes what the others share
     places = iter(range(1, len(ids) - 1))
-    workers = [asyncio.create_task(look(places)) for _ in range(width)]
+    workers = [asyncio.create_task(look(places)) for _ in range(engine.info["slots"])]
     try:
         await asyncio.gather(*workers)
     finally:
@@ -50,10 +50,16 @@ async def echo(
     return Delta(texts.decode(ids), tuple(told))
 
 
-async def _likely(client: AsyncClient, ids: Sequence[int], top: int) -> Likely:
+async def _likely(engine: Engine, ids: Sequence[int], top: int) -> Likely:
     """Of the last one, after the others."""
-    bias = [(ids[-1], BIAS)]
-    stream = await client.start(ids[:-1], 1, logit_bias=bias, logprobs=top, ignore_eos=True)
+    number = engine.client.free_id()
+    engine.observed.leave_out(number)
+    options: StartOptions = {"logit_bias": [(ids[-1], BIAS)], "logprobs": top, "ignore_eos": True, "req_id": number}
+    try:
+        stream = await engine.client.start(ids[:-1], 1, **options)
+    except Refused:
+        engine.observed.count_again(number)
+        raise
     try:
         tokens = await stream.some()
     finally:

@@ -95,6 +95,7 @@ class Engine:
         if not isinstance(item, DaemonGone):
             self.observed.take(item)
             return
+        self.observed.forget()
         was_ready, self._state = self._state is Health.OK, Health.FAILED
         if was_ready and not self.closing:  # else `open` says it
             self._log(f"paceline serve: {item}")

@@ -16,6 +16,7 @@ class Observed:
     """What ended requests told of themselves, since the start."""
 
     def __init__(self) -> None:
+        self._left_out: set[int] = set()
         self.registry = CollectorRegistry()
         self._ends = Counter("paceline_requests", "requests that ended", ["reason"], registry=self.registry)
         self._prompt = Counter("paceline_prompt_tokens", "tokens of prompts", registry=self.registry)
@@ -25,9 +26,24 @@ class Observed:
         self._first = self._histogram("time_to_first_token", "from START to the first token")
         self._gap = self._histogram("time_per_token", "mean between two tokens, one value a request")
 
+    def leave_out(self, req_id: int) -> None:
+        """A request that is about to start and is nobody's but the proxy's own."""
+        self._left_out.add(req_id)
+
+    def count_again(self, req_id: int) -> None:
+        """It was refused, and the id may be another request's."""
+        self._left_out.discard(req_id)
+
+    def forget(self) -> None:
+        """The daemon has died: the ids of the next one begin anew."""
+        self._left_out.clear()
+
     def take(self, item: object) -> None:
         if isinstance(item, Message) and item.body.get("event") == "end":
-            self._end(item.body)
+            if item.req_id in self._left_out:
+                self._left_out.remove(item.req_id)
+            else:
+                self._end(item.body)
 
     def _end(self, end: dict[str, Any]) -> None:
         self._ends.labels(end["reason"]).inc()

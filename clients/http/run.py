@@ -120,7 +120,7 @@ class Run:
             raise
         voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
         echoes = [
-            partial(echo, engine.client, texts, asked, prompt, given.ids, engine.info["slots"])
+            partial(echo, engine, asked, prompt, given.ids)
             for prompt, given in zip(asked.prompts, prompts, strict=True)
             if asked.echo and not isinstance(prompt, Chat)
         ]

@@ -120,6 +120,18 @@ def test_an_echo_tells_what_an_answer_told_of_the_same_tokens(served: Served) ->
     assert served.states() == []
 
 
+def test_what_an_echo_asks_of_the_daemon_is_not_counted(served: Served) -> None:
+    def counted() -> list[float]:
+        found = dict(line.rsplit(" ", 1) for line in served.http.get("/metrics").text.splitlines() if line[0] != "#")
+        ended = sum(float(value) for name, value in found.items() if name.startswith("paceline_requests_total"))
+        return [ended, *(float(found[f"paceline_{name}_tokens_total"]) for name in ("prompt", "generated"))]
+
+    before = counted()
+    asked = {"prompt": IDS * 4, "echo": True, "logprobs": 0, "max_tokens": 3, "ignore_eos": True}
+    assert len(served.post("/v1/completions", **asked).json()["choices"][0]["logprobs"]["tokens"]) == 27
+    assert [after - first for first, after in zip(before, counted(), strict=True)] == [1, 24, 3]
+
+
 def test_an_echo_streams(served: Served) -> None:
     asked = {"prompt": IDS, "echo": True, "logprobs": 0, "max_tokens": 5, "temperature": 0}
     whole = served.post("/v1/completions", **asked).json()["choices"][0]
