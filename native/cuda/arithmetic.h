@@ -52,6 +52,12 @@ PACELINE_DEVICE float hyperbolic_tangent(float x) {
 }
 PACELINE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential(0.0f - x)); }
 
+// silu(gate) * up; or gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
+PACELINE_DEVICE float gated(float gate, float up, bool gelu) {
+  const float slope = gelu ? gate * fma(gate * gate, 0.0713548163f, 1.59576912f) : gate;
+  return gate / (1.0f + exponential(0.0f - slope)) * up;
+}
+
 // 1 / rms of row [size], by one warp; all lanes get it.
 PACELINE_DEVICE float inverse_rms(const float* row, int size, float epsilon) {
   const int lane = static_cast<int>(lane_index());

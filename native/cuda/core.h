@@ -28,6 +28,8 @@ class Memory {
 };
 
 struct Activations;
+struct ExpertTables;
+struct Product;
 struct Recurrent;
 struct RecurrentState;
 
@@ -115,6 +117,8 @@ class DeviceCore {
   void attention(const Layer& layer, const Pass& pass);
   void feed_forward(const Layer& layer, const Pass& pass);
   void dense(const FeedForward& ffn, int size, const Pass& pass);
+  static bool runs_gated(const FeedForward& ffn);
+  void run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass);
   void run_experts(const Layer& layer, const Pass& pass);
   void join(const Matrix& weights, const Activations& inputs, const float* post_norm, const Pass& pass);
   void list_experts();

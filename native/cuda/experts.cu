@@ -128,7 +128,8 @@ PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Acti
     const size_t target = static_cast<size_t>(place / kColumns) * to.blocks * kColumns + place % kColumns;
     for (int i = begin; i < from.blocks * 8; i += kThreads)
       to.codes[(target + static_cast<size_t>(i / 8) * kColumns) * 8 + i % 8] = from.codes[(source + static_cast<size_t>(i / 8) * kColumns) * 8 + i % 8];
-    for (int b = begin; b < from.blocks; b += kThreads) to.about[target + static_cast<size_t>(b) * kColumns] = from.about[source + static_cast<size_t>(b) * kColumns];
+    for (int b = begin; b < from.blocks; b += kThreads)
+      to.about[target + static_cast<size_t>(b) * kColumns] = from.about[source + static_cast<size_t>(b) * kColumns];
   }
   if (from.wide) {
     const int inputs = from.blocks * kBlock;
@@ -152,8 +153,8 @@ PACELINE_KERNEL combine_column(Combination c, StepInput input) {
 
 void choose_experts(const Routing& r, int together, const StepInput& input, int most, Stream stream) {
   const size_t chosen = ((static_cast<size_t>(kWarps) * r.used * 4 + 15) / 16 * 16) * 2;
-  launch("choose_experts", choose_of_column, {static_cast<unsigned>((most + kWarps - 1) / kWarps), 1, 1}, kWarps * kWarp, static_cast<size_t>(kWarps) * r.experts * 4 + chosen,
-         stream, r, input);
+  const Grid columns = {static_cast<unsigned>((most + kWarps - 1) / kWarps), 1, 1};
+  launch("choose_experts", choose_of_column, columns, kWarps * kWarp, static_cast<size_t>(kWarps) * r.experts * 4 + chosen, stream, r, input);
   const size_t row = (static_cast<size_t>(r.experts) * 4 + 15) / 16 * 16;
   launch("group_choices", group_choices, {}, kGroupThreads, static_cast<size_t>(kGroupWarps) * r.experts * 4 + 3 * row, stream, r, input, together);
 }
@@ -163,7 +164,8 @@ void gather_choices(const Routing& r, const StepInput& input, const Activations&
 }
 
 void combine_experts(const Combination& c, const StepInput& input, int most, Stream stream) {
-  launch("combine_experts", combine_column, {static_cast<unsigned>((c.size + kThreads - 1) / kThreads), static_cast<unsigned>(most), 1}, kThreads, 0, stream, c, input);
+  const Grid grid = {static_cast<unsigned>((c.size + kThreads - 1) / kThreads), static_cast<unsigned>(most), 1};
+  launch("combine_experts", combine_column, grid, kThreads, 0, stream, c, input);
 }
 
 }  // namespace paceline::cuda

@@ -15,9 +15,6 @@ PACELINE_KERNEL quantize_column(const float* x, int stride, int size, const floa
   store_block(out, column, block, y);
 }
 
-// gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
-PACELINE_DEVICE float gelu_slope(float x) { return x * fma(x * x, 0.0713548163f, 1.59576912f); }
-
 PACELINE_KERNEL gate_column(Gate g) {
   const int index = static_cast<int>(block_x()), block = static_cast<int>(block_y()) * kWarps + static_cast<int>(warp_index());
   if (index / g.used >= *g.count || block >= g.out.blocks) return;
@@ -25,8 +22,7 @@ PACELINE_KERNEL gate_column(Gate g) {
   float y = 0.0f;
   if (i < g.size) {
     const size_t place = static_cast<size_t>(column) * g.stride + i;
-    const float x = g.gate[place];
-    y = x / (1.0f + exponential(0.0f - (g.gelu ? gelu_slope(x) : x))) * g.up[place];
+    y = gated(g.gate[place], g.up[place], g.gelu);
   }
   store_block(g.out, column, block, y);
 }

@@ -58,35 +58,75 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes,
   }
 }
 
+// A segment's sums of a row tile, by one warp. columns: of this block.
+template <Format f, int n>
+PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, int first_column, int columns, int first, int end, float* sums) {
+  const size_t group_stride = input.blocks, first_group = static_cast<size_t>(first_column / kColumns) * group_stride;
+  const uint32_t* const codes = input.codes + first_group * kColumns * 8;
+  const ColumnBlock* const about = input.about + first_group * kColumns;
+  float acc[n][4];
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
+  Unit<f> unit, next;
+  const uint8_t* place = row_tile + first / unit_tiles(f) * device_unit_bytes(f);
+  unit.load(place);
+  for (int b = first; b < end; b += unit_tiles(f)) {
+    place += device_unit_bytes(f);
+    if (b + unit_tiles(f) < end) next.load(place);
+    PACELINE_UNROLL
+    for (int k = 0; k < unit_tiles(f); ++k)
+      if (b + k < end) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, columns, acc);
+    unit = next;
+  }
+  const int g = static_cast<int>(lane_index()) / 4, t = static_cast<int>(lane_index()) % 4;
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < 4; ++j) sums[(kColumns * i + 2 * t + j % 2) * kTileRows + g + 8 * (j / 2)] = acc[i][j];
+}
+
 template <Format f, int n>
 PACELINE_KERNEL integer_product(Product product, int kept) {
-  const OwnTile own = own_tile(product, kColumns * n);
-  if (!own.weights) return;
+  constexpr int kMost = kColumns * n;
+  const OwnColumns columns = own_columns(product, kMost);
+  if (!columns.end) return;
+  SharedMemory memory;
+  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTileRows * kMost);
+  const OwnTile own = own_tile(product, columns);
   const uint8_t* const weights = own.weights + own.tile * device_row_tile_bytes(f, product.blocks);
-  const size_t group_stride = product.input.blocks, first_group = static_cast<size_t>(own.first_column / kColumns) * group_stride;
-  const uint32_t* const codes = product.input.codes + first_group * kColumns * 8;
-  const ColumnBlock* const about = product.input.about + first_group * kColumns;
-  add_segments<kColumns * n>(product, own, kept, [&](int first, int end, float* sums) {
-    float acc[n][4];
-    PACELINE_UNROLL
-    for (int i = 0; i < n; ++i)
-      for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
-    Unit<f> unit, next;
-    const uint8_t* place = weights + first / unit_tiles(f) * device_unit_bytes(f);
-    unit.load(place);
-    for (int b = first; b < end; b += unit_tiles(f)) {
-      place += device_unit_bytes(f);
-      if (b + unit_tiles(f) < end) next.load(place);
-      PACELINE_UNROLL
-      for (int k = 0; k < unit_tiles(f); ++k)
-        if (b + k < end) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, own.columns - own.first_column, acc);
-      unit = next;
-    }
-    const int g = static_cast<int>(lane_index()) / 4, t = static_cast<int>(lane_index()) % 4;
-    PACELINE_UNROLL
-    for (int i = 0; i < n; ++i)
-      for (int j = 0; j < 4; ++j) sums[(kColumns * i + 2 * t + j % 2) * kTileRows + g + 8 * (j / 2)] = acc[i][j];
+  float total[kOwnOutputs<kMost, 1>];
+  add_segments<kMost, 1>(product, kept, sums, total, [&](int, int first, int end, float* to) {
+    sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, to);
   });
+  store_tile<kMost>(product, own, columns, total);
+}
+
+// Two row tiles of gate and the same of up: 32 outputs, which are a block of activations. No sum leaves the block.
+template <Format f, int n>
+PACELINE_KERNEL gated_product(Product product, int kept) {
+  constexpr int kMost = kColumns * n, kOutputs = kTileRows * kMost;
+  const OwnColumns columns = own_columns(product, kMost);
+  if (!columns.end) return;
+  SharedMemory memory;
+  float* const sums = memory.take<float>(static_cast<size_t>(kept) * 4 * kOutputs);
+  const int pair = static_cast<int>(block_x());
+  const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);
+  float total[kOwnOutputs<kMost, 4>];
+  add_segments<kMost, 4>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
+    const uint8_t* const weights = (tile < 2 ? gate.weights : up.weights) + (2 * pair + tile % 2) * device_row_tile_bytes(f, product.blocks);
+    sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, to);
+  });
+  PACELINE_UNROLL
+  for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
+    const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp;
+    sums[output] = total[i] * (output < 2 * kOutputs ? gate.scale : up.scale);
+  }
+  sync_block();
+  const int lane = static_cast<int>(lane_index());
+  for (int c = static_cast<int>(warp_index()); c < kMost && columns.first + c < columns.end; c += kProductWarps) {
+    const float* const own = sums + lane / kTileRows * kOutputs + c * kTileRows + lane % kTileRows;
+    store_block(product.gated, columns.first + c, pair, gated(own[0], own[2 * kOutputs], product.gelu));
+  }
 }
 
 template <Format f, int n>
@@ -96,6 +136,15 @@ void launch_integer_product(const Product& product, int most_columns, Stream str
          static_cast<size_t>(kept) * kTileRows * kColumns * n * sizeof(float), stream, product, kept);
 }
 
+template <Format f, int n>
+void launch_gated_product(const Product& product, int most_columns, Stream stream) {
+  const int kept = segments_kept(product.blocks, 4 * kColumns * n);
+  Grid grid = product_grid(product, most_columns, kColumns * n);
+  grid.x /= 4;
+  const size_t shared = static_cast<size_t>(kept) * 4 * kTileRows * kColumns * n * sizeof(float);
+  launch("gated_product", gated_product<f, n>, grid, kProductWarps * kWarp, shared, stream, product, kept);
+}
+
 // Eight columns, sixteen, or tiles of 64 for more: the weights of a row tile are unpacked once for all of a block's.
 template <Format f>
 void integer_product_of(const Product& product, int most_columns, Stream stream) {
@@ -103,6 +152,15 @@ void integer_product_of(const Product& product, int most_columns, Stream stream)
     case 8: return launch_integer_product<f, 1>(product, most_columns, stream);
     case 16: return launch_integer_product<f, 2>(product, most_columns, stream);
     default: return launch_integer_product<f, 8>(product, most_columns, stream);
+  }
+}
+
+template <Format f>
+void gated_product_of(const Product& product, int most_columns, Stream stream) {
+  switch (columns_together(f, most_columns)) {
+    case 8: return launch_gated_product<f, 1>(product, most_columns, stream);
+    case 16: return launch_gated_product<f, 2>(product, most_columns, stream);
+    default: return launch_gated_product<f, 8>(product, most_columns, stream);
   }
 }
 

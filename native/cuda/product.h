@@ -45,17 +45,27 @@ struct Product {
   int most_lists = 0;
   int stride = 0;                // floats from one column's outputs to the next's
   bool add = false;              // to what is there
+  bool gelu = false;             // of gated products: items are gate and up
+  Activations gated;             // and this is what becomes of them
 };
 
 // One file to a group of formats, so that they compile side by side. most_columns: the grid is for so many.
 void integer_product_32(Format format, const Product& product, int most_columns, Stream stream);
 void integer_product_256(Format format, const Product& product, int most_columns, Stream stream);
 void float_product(Format format, const Product& product, int most_columns, Stream stream);
+// silu(gate) * up, or gelu, as activations; for integer formats, the same of both.
+void gated_product_32(Format format, const Product& product, int most_columns, Stream stream);
+void gated_product_256(Format format, const Product& product, int most_columns, Stream stream);
 
 inline void run_product(Format format, const Product& product, int most_columns, Stream stream) {
   if (is_float(format)) float_product(format, product, most_columns, stream);
   else if (layout(format).header_bytes) integer_product_256(format, product, most_columns, stream);
   else integer_product_32(format, product, most_columns, stream);
+}
+
+inline void run_gated_product(Format format, const Product& product, int most_columns, Stream stream) {
+  if (layout(format).header_bytes) gated_product_256(format, product, most_columns, stream);
+  else gated_product_32(format, product, most_columns, stream);
 }
 
 // As many segments' sums as free shared memory holds, but no more than there are.
@@ -70,64 +80,69 @@ constexpr int columns_together(Format format, int most_columns) {
   return most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
 }
 
-// What is this block's: a row tile of an item, and columns.
-struct OwnTile {
-  const uint8_t* weights = nullptr;  // the item's; null: nothing is this block's
-  float* out;
-  float scale;
-  int tile, first_column, columns;   // columns: the end of them
+// What is this block's: columns, and whose. end 0: nothing is.
+struct OwnColumns {
+  int expert = 0, first = 0, end = 0;
 };
-PACELINE_DEVICE OwnTile own_tile(const Product& product, int most) {
-  OwnTile own;
+PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) {
   const int place = static_cast<int>(block_y());
-  if (product.lists ? place >= *product.columns : place * most >= *product.columns) return own;
-  int tile = static_cast<int>(block_x()), i = 0;
-  while (tile >= product.items[i].tiles) tile -= product.items[i++].tiles;
-  const ProductItem& item = product.items[i];
-  own.out = item.out;
-  own.tile = tile;
-  if (product.lists) {
-    const ExpertColumns list = product.lists[place];
-    own.weights = item.experts[list.expert].weights;
-    own.scale = item.experts[list.expert].scale;
-    own.first_column = list.first;
-    own.columns = list.end;
-  } else {
-    own.weights = item.weights;
-    own.scale = item.scale;
-    own.first_column = place * most;
-    own.columns = *product.columns;
-  }
-  return own;
+  if (product.lists ? place >= *product.columns : place * most >= *product.columns) return {};
+  if (!product.lists) return {0, place * most, *product.columns};
+  const ExpertColumns list = product.lists[place];
+  return {list.expert, list.first, list.end};
 }
 
-// sum_segment(first block, end block, sums [columns * 16]) leaves a segment's sums, by all lanes of a warp. most: columns of this block.
-template <int most, class SumSegment>
-PACELINE_DEVICE void add_segments(const Product& product, const OwnTile& own, int kept, SumSegment sum_segment) {
-  constexpr int kOutputs = kTileRows * most, kThreads = kProductWarps * kWarp, kOwn = (kOutputs + kThreads - 1) / kThreads;
-  SharedMemory memory;
-  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kOutputs);
+// A row tile of an item.
+struct OwnTile {
+  const uint8_t* weights;  // the item's
+  float* out;
+  float scale;
+  int tile;
+};
+PACELINE_DEVICE OwnTile tile_of(const Product& product, const OwnColumns& columns, int item_index, int tile) {
+  const ProductItem& item = product.items[item_index];
+  if (!product.lists) return {item.weights, item.out, item.scale, tile};
+  const ExpertWeights expert = item.experts[columns.expert];
+  return {expert.weights, item.out, expert.scale, tile};
+}
+PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& columns) {
+  int tile = static_cast<int>(block_x()), i = 0;
+  while (tile >= product.items[i].tiles) tile -= product.items[i++].tiles;
+  return tile_of(product, columns, i, tile);
+}
+
+template <int most, int tiles>
+constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 1) / (kProductWarps * kWarp);  // of a thread
+
+// Sums of `tiles` row tiles of up to `most` columns: a thread's outputs thread, thread + 256, ... of [tiles][most][16]. sums: room for `kept` segments of
+// all of them. sum_segment(tile, first block, end block, sums [most * 16]) leaves a segment's sums, by all lanes of a warp.
+template <int most, int tiles, class SumSegment>
+PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment) {
+  constexpr int kOutputs = kTileRows * most, kAll = tiles * kOutputs, kThreads = kProductWarps * kWarp, kOwn = kOwnOutputs<most, tiles>;
   const int segments = (product.blocks + kSegmentBlocks - 1) / kSegmentBlocks, thread = static_cast<int>(thread_index());
-  float total[kOwn];
   PACELINE_UNROLL
   for (int i = 0; i < kOwn; ++i) total[i] = 0.0f;
   for (int round = 0; round < segments; round += kept) {
     const int end = round + kept < segments ? round + kept : segments;
-    for (int s = round + static_cast<int>(warp_index()); s < end; s += kProductWarps) {
-      const int first = s * kSegmentBlocks, last = first + kSegmentBlocks;
-      sum_segment(first, last < product.blocks ? last : product.blocks, sums + (s - round) * kOutputs);
+    for (int s = static_cast<int>(warp_index()); s < (end - round) * tiles; s += kProductWarps) {
+      const int first = (round + s / tiles) * kSegmentBlocks, last = first + kSegmentBlocks;
+      sum_segment(s % tiles, first, last < product.blocks ? last : product.blocks, sums + s * kOutputs);
     }
     sync_block();
     PACELINE_UNROLL
     for (int i = 0; i < kOwn; ++i)
-      if (thread + i * kThreads < kOutputs)
-        for (int s = round; s < end; ++s) total[i] = total[i] + sums[(s - round) * kOutputs + thread + i * kThreads];
+      if (thread + i * kThreads < kAll)
+        for (int s = round; s < end; ++s) total[i] = total[i] + sums[(s - round) * kAll + thread + i * kThreads];
     sync_block();
   }
+}
+
+template <int most>
+PACELINE_DEVICE void store_tile(const Product& product, const OwnTile& own, const OwnColumns& columns, const float (&total)[kOwnOutputs<most, 1>]) {
   PACELINE_UNROLL
-  for (int i = 0; i < kOwn; ++i) {
-    const int output = thread + i * kThreads, column = own.first_column + output / kTileRows;
-    if (output >= kOutputs || column >= own.columns) continue;
+  for (int i = 0; i < kOwnOutputs<most, 1>; ++i) {
+    const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp, column = columns.first + output / kTileRows;
+    if (output >= kTileRows * most || column >= columns.end) continue;
     float* const to = own.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + output % kTileRows;
     const float sum = total[i] * own.scale;
     *to = product.add ? *to + sum : sum;

@@ -20,14 +20,18 @@ PACELINE_DEVICE float weight_of(const Word4& words, int i) {
 // n: columns of each half of the warp.
 template <Format f, int n>
 PACELINE_KERNEL product_of_floats(Product product, int kept) {
-  const OwnTile own = own_tile(product, 2 * n);
-  if (!own.weights) return;
+  const OwnColumns columns = own_columns(product, 2 * n);
+  if (!columns.end) return;
+  SharedMemory memory;
+  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTileRows * 2 * n);
+  const OwnTile own = own_tile(product, columns);
   const int lane = static_cast<int>(lane_index()), row = lane % kTileRows, odd = lane / kTileRows;
   const size_t inputs = static_cast<size_t>(product.input.blocks) * kBlock;
   const uint8_t* const weights = own.weights + own.tile * device_row_tile_bytes(f, product.blocks) + row * 16;
-  const float* const wide = product.input.wide + (own.first_column + odd) * inputs;
-  const int mine = (own.columns - own.first_column - odd + 1) / 2;  // columns of this half, more where there are more than n
-  add_segments<2 * n>(product, own, kept, [&](int first, int end, float* sums) {
+  const float* const wide = product.input.wide + (columns.first + odd) * inputs;
+  const int mine = (columns.end - columns.first - odd + 1) / 2;  // columns of this half, more where there are more than n
+  float total[kOwnOutputs<2 * n, 1>];
+  add_segments<2 * n, 1>(product, kept, sums, total, [&](int, int first, int end, float* to) {
     float acc[n];
     PACELINE_UNROLL
     for (int c = 0; c < n; ++c) acc[c] = 0.0f;
@@ -48,8 +52,9 @@ PACELINE_KERNEL product_of_floats(Product product, int kept) {
       words = next;
     }
     PACELINE_UNROLL
-    for (int c = 0; c < n; ++c) sums[(2 * c + odd) * kTileRows + row] = acc[c];
+    for (int c = 0; c < n; ++c) to[(2 * c + odd) * kTileRows + row] = acc[c];
   });
+  store_tile<2 * n>(product, own, columns, total);
 }
 
 template <Format f, int n>

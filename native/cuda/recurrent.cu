@@ -76,7 +76,8 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
     float y = 0.0f;
     if (channel < begin + size) {
       float sum = 0.0f;
-      for (int tap = 0; tap < r.taps; ++tap) sum = fma(r.taps_weights[static_cast<size_t>(tap) * state.channel_stride + channel], input(index - kept + tap, channel), sum);
+      for (int tap = 0; tap < r.taps; ++tap)
+        sum = fma(r.taps_weights[static_cast<size_t>(tap) * state.channel_stride + channel], input(index - kept + tap, channel), sum);
       y = sum / (1.0f + exponential(0.0f - sum));
       out[channel] = y;
       if (keeps) update[channel] = input(index, channel);
@@ -203,9 +204,8 @@ void convolve(const Recurrent& r, const RowInput* rows, const Column* columns, c
 
 void delta_rule(const Recurrent& r, const RowInput* rows, const int* count, int most_rows, Stream stream) {
   const unsigned parts = static_cast<unsigned>((r.state.value_stride + kDeltaPart - 1) / kDeltaPart);
-  const size_t vector = (static_cast<size_t>(r.key_size) * 4 + 15) / 16 * 16;
-  launch("delta_rule", delta_part, {parts, static_cast<unsigned>(r.value_heads), static_cast<unsigned>(most_rows)}, kWarp, static_cast<size_t>(r.key_size) * kDeltaPart * 4 + 2 * vector,
-         stream, r, rows, count);
+  const size_t vector = (static_cast<size_t>(r.key_size) * 4 + 15) / 16 * 16, shared = static_cast<size_t>(r.key_size) * kDeltaPart * 4 + 2 * vector;
+  launch("delta_rule", delta_part, {parts, static_cast<unsigned>(r.value_heads), static_cast<unsigned>(most_rows)}, kWarp, shared, stream, r, rows, count);
 }
 
 void join_recurrent(const RecurrentJoin& j, int most, Stream stream) {

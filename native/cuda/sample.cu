@@ -257,7 +257,8 @@ PACELINE_KERNEL sample_row(Sample sample, StepInput input) {
 }  // namespace
 
 void sample_tokens(const Sample& sample, const StepInput& input, int most, Stream stream) {
-  launch("sample_tokens", sample_row, {static_cast<unsigned>(most), 1, 1}, kThreads, kWarps * (kDigits * sizeof(uint64_t) + sizeof(Largest)), stream, sample, input);
+  constexpr size_t kShared = kWarps * (kDigits * sizeof(uint64_t) + sizeof(Largest));
+  launch("sample_tokens", sample_row, {static_cast<unsigned>(most), 1, 1}, kThreads, kShared, stream, sample, input);
 }
 
 }  // namespace paceline::cuda

@@ -19,7 +19,8 @@ int DeviceCore::commit(int slot, int position) {
   if (states_ && position > state.position) {
     if (position < state.reached) {
       if (state.reached - state.position > Core::kReplay)
-        refuse("slot " + std::to_string(slot) + ": a row of more than " + std::to_string(Core::kReplay) + " tokens is committed whole where layers are recurrent");
+        refuse("slot " + std::to_string(slot) + ": a row of more than " + std::to_string(Core::kReplay) +
+               " tokens is committed whole where layers are recurrent");
       replayed = position - state.position;
       replay_input_ = {{slot, state.state, 0, replayed, state.position}, 1};
     }
@@ -45,7 +46,9 @@ uint8_t* DeviceCore::kept_place(int state) const {
   return reinterpret_cast<uint8_t*>(states_) + state_bytes() * (2 * static_cast<size_t>(options_.slots) + state);
 }
 
-uint8_t* DeviceCore::committed_place(int slot) const { return reinterpret_cast<uint8_t*>(states_) + state_bytes() * (2 * static_cast<size_t>(slot) + slots_[slot].state); }
+uint8_t* DeviceCore::committed_place(int slot) const {
+  return reinterpret_cast<uint8_t*>(states_) + state_bytes() * (2 * static_cast<size_t>(slot) + slots_[slot].state);
+}
 
 Copy DeviceCore::seat(int slot, const std::vector<int32_t>& ids, std::optional<int> state) {
   check_slot(slots_, slot);
@@ -55,7 +58,8 @@ Copy DeviceCore::seat(int slot, const std::vector<int32_t>& ids, std::optional<i
   if (state) {
     copy = {filled_state(*state), committed_place(slot)};
     if (position == 0) refuse("a slot without ids begins with the zero state: expected no state");
-    if (kept_[*state] != position) refuse("state " + std::to_string(*state) + " is of position " + std::to_string(kept_[*state]) + ", expected " + std::to_string(position));
+    if (kept_[*state] != position)
+      refuse("state " + std::to_string(*state) + " is of position " + std::to_string(kept_[*state]) + ", expected " + std::to_string(position));
   } else if (states_ && position > 0) {
     refuse("the model has recurrent layers: " + std::to_string(position) + " ids need the state that they leave behind");
   }
@@ -78,7 +82,8 @@ int DeviceCore::kept_position(int state) const {
 
 void DeviceCore::fill_state(int state, int64_t position) {
   check_state(state);
-  if (position < 0 || position > shape().context) refuse("a state of position " + std::to_string(position) + " is past the context of " + std::to_string(shape().context));
+  if (position < 0 || position > shape().context)
+    refuse("a state of position " + std::to_string(position) + " is past the context of " + std::to_string(shape().context));
   kept_[state] = static_cast<int>(position);
 }
 

@@ -20,7 +20,11 @@ bool DeviceCore::Work::splits_apart(const Sizes& sizes, const Shape& s) const {
 }
 
 DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory)
-    : options_(options), cache_((shape.check(), Core::cache_layout(shape, options.key_type, options.value_type))), memory_(memory), weights_(shape), work_(std::make_unique<Work>()) {
+    : options_(options),
+      cache_((shape.check(), Core::cache_layout(shape, options.key_type, options.value_type))),
+      memory_(memory),
+      weights_(shape),
+      work_(std::make_unique<Work>()) {
   if (options.slots < 1 || options.pages < 1) throw std::invalid_argument("slots and pages must be at least 1");
   if (options.states < 0) throw std::invalid_argument("states must be at least 0");
   if (shape.head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(shape.head_size) + " is more than " + std::to_string(kMostHeadSize));
@@ -169,7 +173,8 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   Work& work = *work_;
   const StepInput input = input_at(input_place_, {sizes.columns, sizes.sampled != 0});
   const Matrix& table = weights_.embedding;
-  embed(table.format, {table.data, nullptr, table.scale, table.tiles}, table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
+  const ProductItem rows = {table.data, nullptr, table.scale, table.tiles};
+  embed(table.format, rows, table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
   const Pass pass = {sizes, input, stream, sizes.columns, &input.counts->columns};
   for (const Layer& layer : weights_.layers) {
     if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);

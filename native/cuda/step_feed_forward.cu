@@ -15,8 +15,24 @@ void DeviceCore::feed_forward(const Layer& layer, const Pass& pass) {
 void DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass) {
   Work& work = *work_;
   const Matrix* const both[] = {&ffn.gate, &ffn.up};
-  run_products(product_of(work.width_input, pass.columns, work.stride_mixed), both, nullptr, 2, work.mixed, pass.most, pass.stream);
-  gate({work.mixed, work.mixed + ffn.gate.tiles * kTileRows, work.stride_mixed, size, shape().gelu, pass.columns, nullptr, 1, work.ffn_input}, pass.most, pass.stream);
+  const Product product = product_of(work.width_input, pass.columns, work.stride_mixed);
+  if (runs_gated(ffn)) return run_gated(product, ffn, nullptr, work.ffn_input, pass);
+  run_products(product, both, nullptr, 2, work.mixed, pass.most, pass.stream);
+  const float* const up = work.mixed + ffn.gate.tiles * kTileRows;
+  gate({work.mixed, up, work.stride_mixed, size, shape().gelu, pass.columns, nullptr, 1, work.ffn_input}, pass.most, pass.stream);
+}
+
+// Gate and up in one launch, and what becomes of them: where both are of one integer format.
+bool DeviceCore::runs_gated(const FeedForward& ffn) { return ffn.gate.format == ffn.up.format && !is_float(ffn.gate.format); }
+
+void DeviceCore::run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass) {
+  product.items[0] = {ffn.gate.data, nullptr, ffn.gate.scale, ffn.gate.tiles, tables ? tables->gate : nullptr};
+  product.items[1] = {ffn.up.data, nullptr, ffn.up.scale, ffn.up.tiles, tables ? tables->up : nullptr};
+  product.count = 2;
+  product.blocks = ffn.gate.blocks;
+  product.gelu = shape().gelu;
+  product.gated = out;
+  run_gated_product(ffn.gate.format, product, pass.most, pass.stream);
 }
 
 // Experts in the places of the columns that chose them: an expert's weights are read once for all of its columns.
@@ -38,11 +54,16 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
     product.most_lists = most_groups(s.experts, choices, together);
     return product;
   };
-  const Matrix* const both[] = {&any.gate, &any.up};
-  const ExpertWeights* const both_experts[] = {tables.gate, tables.up};
-  run_products(grouped(work.expert_input, work.stride_expert), both, both_experts, 2, work.expert_mixed, pass.most, pass.stream);
-  gate({work.expert_mixed, work.expert_mixed + any.gate.tiles * kTileRows, work.stride_expert, s.expert_ffn, s.gelu, pass.columns, work.choices, s.experts_used, work.expert_ffn},
-       pass.most, pass.stream);
+  if (runs_gated(any)) {
+    run_gated(grouped(work.expert_input, work.stride_expert), any, &tables, work.expert_ffn, pass);
+  } else {
+    const Matrix* const both[] = {&any.gate, &any.up};
+    const ExpertWeights* const both_experts[] = {tables.gate, tables.up};
+    run_products(grouped(work.expert_input, work.stride_expert), both, both_experts, 2, work.expert_mixed, pass.most, pass.stream);
+    const float* const up = work.expert_mixed + any.gate.tiles * kTileRows;
+    gate({work.expert_mixed, up, work.stride_expert, s.expert_ffn, s.gelu, pass.columns, work.choices, s.experts_used, work.expert_ffn}, pass.most,
+         pass.stream);
+  }
   const Matrix* const down[] = {&any.down};
   run_products(grouped(work.expert_ffn, work.stride_x), down, &tables.down, 1, work.answers, pass.most, pass.stream);
 

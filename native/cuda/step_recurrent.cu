@@ -7,7 +7,8 @@ namespace paceline::cuda {
 
 RecurrentState DeviceCore::state_of(const Layer& layer) const {
   const RecurrentLayout& l = recurrent_;
-  return {states_, updates_, l.layers, layer.ordinal, l.channel_stride, l.value_stride, l.replay, l.conv_size(), l.matrix_size(), l.state_size(), l.update_size()};
+  return {states_, updates_, l.layers, layer.ordinal, l.channel_stride, l.value_stride, l.replay, l.conv_size(), l.matrix_size(), l.state_size(),
+          l.update_size()};
 }
 
 Recurrent DeviceCore::recurrent_of(const Layer& layer) const {
@@ -46,7 +47,8 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   r.out_stride = work.attention;
   convolve(r, input.rows, input.columns, columns, most, stream);
   delta_rule(r, input.rows, &input.counts->rows, std::min(most, options_.slots), stream);
-  join_recurrent({work.attended, work.attention, work.mixed + gate_offset, work.stride_mixed, layer.recurrent_norm, s.value_heads, s.value_size, s.norm_epsilon, columns,
+  const float* const gates = work.mixed + gate_offset;
+  join_recurrent({work.attended, work.attention, gates, work.stride_mixed, layer.recurrent_norm, s.value_heads, s.value_size, s.norm_epsilon, columns,
                   work.recurrent_input},
                  most, stream);
   join(layer.output, work.recurrent_input, nullptr, pass);
