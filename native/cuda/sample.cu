@@ -11,7 +11,7 @@
 namespace paceline::cuda {
 namespace {
 
-constexpr int kThreads = 512, kWarps = kThreads / kWarp;
+constexpr int kThreads = 256, kWarps = kThreads / kWarp;  // 512 would have too many registers on some architectures
 constexpr int kDigits = 16, kDigitBits = 4;
 constexpr int kCuts = 4;  // how far below the largest, in units of the temperature
 
