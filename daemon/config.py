@@ -35,6 +35,8 @@ class Config:
 
     model: str | None = None
     engine: str = "cpu"
+    device: str = "cpu"
+    gpu_memory: float | None = None
     slots: int = 4
     max_ctx: int | None = None
     max_batch: int | None = None
@@ -192,6 +194,20 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         help="reference: slow, by definition right; null: no weights, made-up tokens",
     )
     engine.add_argument(
+        "--device",
+        type=_device,
+        default="cpu",
+        metavar="NAME",
+        help="where the engine computes: cpu (default), cuda or cuda:N, the Nth NVIDIA GPU; the tokens are the same",
+    )
+    engine.add_argument(
+        "--gpu-memory",
+        type=_gpu_memory,
+        metavar="SIZE",
+        help="of a GPU, for weights, cache and everything: a share of what is free, such as 0.8, or bytes "
+        "(default: what all slots need at full context, at most 0.9)",
+    )
+    engine.add_argument(
         "--threads",
         type=_at_least(1, MOST_THREADS),
         metavar="N",
@@ -238,6 +254,24 @@ def _stream_fd(word: str) -> int:
     if descriptor == 2:
         raise argparse.ArgumentTypeError("2 is the log: expected 1, or an inherited descriptor from 3 on")
     return descriptor
+
+
+def _device(word: str) -> str:
+    name, colon, number = word.partition(":")
+    if word != "cpu" and (name != "cuda" or bool(colon) != number.isdecimal() or not number.isascii()):
+        raise argparse.ArgumentTypeError(f"{word!r}: expected cpu, cuda or cuda:N")
+    return word
+
+
+def _gpu_memory(word: str) -> float:
+    """A share up to 1, or bytes."""
+    try:
+        size = float(word)
+    except ValueError:
+        size = 0.0
+    if not (0 < size <= 1 or (1 < size < 2**63 and size.is_integer())):
+        raise argparse.ArgumentTypeError(f"{word!r}: expected a share above 0 and up to 1, or bytes")
+    return size
 
 
 def _faults(word: str) -> Faults:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..native.lost import DeviceLost as DeviceLost
 from .config import Config
 from .limits import Limits, pages_for
 from .null_engine import NullEngine
@@ -30,10 +31,6 @@ from .plan import (
 )
 
 DEFAULT_CONTEXT = 4096
-
-
-class DeviceLost(Exception):
-    """Nothing can be computed any more; every request fails."""
 
 
 class CannotOpen(Exception):
@@ -123,8 +120,10 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             isa=config.isa,
             cache_type_k=config.cache_type_k,
             cache_type_v=config.cache_type_v,
-            kind=config.engine,
+            kind=config.device if config.engine == "cpu" else config.engine,
             quantize=config.quantize,
+            gpu_memory=config.gpu_memory,
+            step_tokens=max(config.step_tokens, config.prefill_tokens),
             progress=True,
         )
     except ModelUnreadable as error:

@@ -12,5 +12,7 @@ cuda/            the CUDA core; builds when asked
 emulate/         the device that the CUDA core runs on in tests, made of fibers
 cuda_core.py     the Python face of the CUDA core
 device_memory.py memory of a device: what the CUDA core asks for
+cupy_memory.py   that of a GPU, through CuPy: an arena, a stream, graphs
+open_device.py   a GPU for the CUDA core, and how much of its memory
 bindings/        the only place that knows pybind11
 """

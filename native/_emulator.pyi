@@ -9,6 +9,20 @@ class Room:
     @property
     def place(self) -> int: ...
 
+class Recording:
+    """Launches of a capture, with the arguments they had."""
+
+    def launch(self) -> None: ...
+    @property
+    def launches(self) -> int: ...
+
+def begin_capture() -> None:
+    """Launches are kept from here on, and not run."""
+
+def end_capture() -> Recording: ...
+def use_device(number: int) -> None:
+    """Which device launches are for; nothing here."""
+
 def set_order(order: str, seed: int = 0) -> None:
     """In which order lanes and warps run between two meetings: forward, reversed or shuffled."""
 

@@ -22,6 +22,7 @@ from .arrange import arranged
 from .fingerprint import Fingerprint
 from .machine import cache_pages, read_memory
 from .model import ROPE_FREQUENCIES, ModelShape
+from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
 from .reference import Reference
 from .rope import Table, local_rope_table, rope_table
@@ -87,14 +88,18 @@ def open_core(
     cache_type_v: str = "f16",
     kind: str = "cpu",
     quantize: str | None = None,
+    gpu_memory: float | None = None,
+    step_tokens: int = 512,
     progress: bool = False,
 ) -> Core:
-    """Loads a model: `kind` "cpu" is the C++ core, "reference" the NumPy one.
+    """Loads a model: `kind` "cpu" is the C++ core, "reference" the NumPy one, "cuda" or "cuda:<n>" a GPU's.
 
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
     by default what all slots need at full context, if there is memory for it beside the model and `keep_free` bytes
     (machine.cache_pages). states: how many recurrent states can be kept, resident where touched. threads: by default
     the processors this process may use. quantize: what float matrices become, "q8_0" or "q4_0".
+    gpu_memory: of a GPU, a share of what is free (up to 1) or bytes, for everything (open_device.py). step_tokens: of
+    the largest usual step; a GPU has room for it from the start.
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
     Raises ModelUnreadable for the file, MemoryError, ValueError for the other arguments.
     """
@@ -109,9 +114,12 @@ def open_core(
     if kind == "reference":
         cache_type_k = cache_type_v = "f16"
     page_bytes = native.page_bytes(cache_type_k, cache_type_v)
-    if cache_bytes is None:
+    full = slots * -(-context // PAGE)
+    if cache_bytes is None and is_device(kind):
+        pages = full
+    elif cache_bytes is None:
         taken = sum(tensor.nbytes for tensor in tensors) + 2 * slots * native.state_bytes
-        pages = cache_pages(slots * -(-context // PAGE), slots, page_bytes, read_memory(), taken, keep_free)
+        pages = cache_pages(full, slots, page_bytes, read_memory(), taken, keep_free)
     else:
         pages = cache_bytes // page_bytes
     if pages < 1:
@@ -122,24 +130,13 @@ def open_core(
             fingerprint.add(tensor, tensor.data)
         stepper: Stepper = ReferenceStepper(Reference(shape, tensors), slots, context)
         return Core(metadata, context, pages, page_bytes, "numpy", stepper, fingerprint)
-    if kind == "emulator":
-        from . import _emulator
-        from .cuda_core import DeviceStepper
-        from .device_memory import EmulatedMemory
-
-        device = DeviceStepper(
-            _emulator,
-            EmulatedMemory(),
-            native,
-            rotations(shape, context),
-            slots=slots,
-            pages=pages,
-            states=states,
-            cache_type_k=cache_type_k,
-            cache_type_v=cache_type_v,
-        )
+    if is_device(kind):
+        wanted = Wanted(slots, step_tokens, pages, sum(tensor.nbytes for tensor in tensors), gpu_memory, states)
+        device, memory = open_device(kind, native, rotations(shape, context), wanted, (cache_type_k, cache_type_v))
         load(device, arranged(shape, tensors), fingerprint, progress)
-        return Core(metadata, context, pages, page_bytes, "emulator", device, fingerprint)
+        if kind != "emulator":
+            pages = take_rest(device, memory, wanted, cache_bytes is not None)
+        return Core(metadata, context, pages, page_bytes, memory.name, device, fingerprint)
     threads = threads or len(os.sched_getaffinity(0))
     core = NativeCore(
         native,

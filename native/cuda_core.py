@@ -47,9 +47,16 @@ class DeviceStepper:
             cache_type_v=cache_type_v,
         )
         self._generation = 0
+        self._sizes: tuple[int, ...] | None = None
         self.load = self._core.load
         self.state_bytes: int = self._core.state_bytes
         self.page_bytes: int = self._core.page_bytes
+        self.take_pages = self._core.take_pages  # where `pages` is 0
+        self.make_room = self._core.make_room
+
+    def one_piece(self, on: bool) -> None:
+        """For benchmarks: of a large matrix only the first 16 MiB are packed, and sent again for the others."""
+        self._core.one_piece = on
 
     def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
         core, memory = self._core, self._memory
@@ -58,14 +65,21 @@ class DeviceStepper:
             memory.forget()
             self._generation = core.generation
         memory.begin(core.input_place, core.input)
-        memory.run(prepared.sizes, lambda stream: core.enqueue(prepared.sizes, stream))
+        self._sizes = prepared.sizes
+        self.run_again()
         outputs = prepared.outputs
-        tokens = memory.download(core.tokens_place, 4 * outputs).view(np.int32)
-        logits = None
+        pieces = [(core.tokens_place, 4 * outputs)]
         if prepared.needs_logits and outputs:
-            logits = memory.download(core.logits_place, 4 * outputs * core.logits_stride).view(np.float32)
-        results: tuple[list[Output], int] = core.finish(prepared, tokens, logits)
+            pieces.append((core.logits_place, 4 * outputs * core.logits_stride))
+        tokens, *rest = memory.fetch(pieces)
+        logits = rest[0].view(np.float32) if rest else None
+        results: tuple[list[Output], int] = core.finish(prepared, tokens.view(np.int32), logits)
         return results
+
+    def run_again(self) -> None:
+        """The launches of the last step, on what the device was told for it."""
+        sizes = self._sizes
+        self._memory.run(sizes, lambda stream: self._core.enqueue(sizes, stream))
 
     def commit(self, slot: int, position: int) -> None:
         updates = self._core.commit(slot, position)
@@ -84,7 +98,7 @@ class DeviceStepper:
         if source and target:
             self._memory.copy(source, target, self.state_bytes)
         elif target:
-            self._memory.upload(target, bytes(self.state_bytes))
+            self._memory.clear(target, self.state_bytes)
 
     def copy_page(self, source: int, target: int) -> None:
         begin, end = self._core.page(source), self._core.page(target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +13,8 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class DeviceMemory(Protocol):
-    """Everything but `begin` and `run` waits until it is done. A lost device is DeviceLost, no room is MemoryError."""
+    """Everything happens in the order of its calls; what gives contents waits for them. A lost device is DeviceLost, no
+    room is MemoryError."""
 
     @property
     def name(self) -> str:
@@ -21,7 +22,11 @@ class DeviceMemory(Protocol):
 
     @property
     def free(self) -> int:
-        """Bytes that could still be taken."""
+        """Bytes of the largest piece that could still be taken."""
+
+    @property
+    def stream(self) -> int:
+        """What launches outside of `run` are for; 0 is none."""
 
     def allocate(self, bytes: int) -> int:
         """A place aligned to 256; its contents are anything."""
@@ -31,7 +36,13 @@ class DeviceMemory(Protocol):
         """data: whatever has the buffer protocol, contiguous."""
 
     def download(self, place: int, bytes: int) -> Bytes: ...
+    def fetch(self, pieces: Sequence[tuple[int, int]]) -> list[Bytes]:
+        """Several downloads, each a place and its bytes, and one wait for them all and for what was run before."""
+
     def copy(self, source: int, target: int, bytes: int) -> None: ...
+
+    def clear(self, place: int, bytes: int) -> None:
+        """Zeros."""
 
     def begin(self, place: int, data: Any) -> None:
         """An upload that later work waits for, and the caller does not."""
@@ -48,6 +59,7 @@ class EmulatedMemory:
 
     name = "emulator"
     free = 1 << 34
+    stream = 0
 
     def __init__(self) -> None:
         from . import _cpu, _emulator  # _cpu first: it registers the types that both know
@@ -72,8 +84,14 @@ class EmulatedMemory:
     def download(self, place: int, bytes: int) -> Bytes:
         return _view(place, bytes).copy()
 
+    def fetch(self, pieces: Sequence[tuple[int, int]]) -> list[Bytes]:
+        return [self.download(place, bytes) for place, bytes in pieces]
+
     def copy(self, source: int, target: int, bytes: int) -> None:
         _view(target, bytes)[:] = _view(source, bytes)
+
+    def clear(self, place: int, bytes: int) -> None:
+        _view(place, bytes)[:] = 0
 
     begin = upload
 

@@ -102,12 +102,13 @@ class ProductProbe {
 }  // namespace
 
 void register_device(py::module_& m) {
-  py::class_<Prepared>(m, "Prepared")
+  // Both modules may be in one process, each with types of its own by the same names.
+  py::class_<Prepared>(m, "Prepared", py::module_local())
       .def_readonly("sizes", &Prepared::sizes)
       .def_readonly("needs_logits", &Prepared::needs_logits)
       .def_readonly("outputs", &Prepared::outputs);
 
-  py::class_<DeviceCore>(m, "Core")
+  py::class_<DeviceCore>(m, "Core", py::module_local())
       .def(py::init<const paceline::Shape&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, py::object, int, int, int, const std::string&, const std::string&>(),
            py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::arg("memory"), py::kw_only(), py::arg("slots"), py::arg("pages"),
            py::arg("states") = 0, py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
@@ -119,6 +120,9 @@ void register_device(py::module_& m) {
              core.core().load({name, type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scales, mapped});
            },
            py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scales") = std::vector<float>(), py::arg("mapped") = false)
+      .def("take_pages", [](DeviceCore& core, int pages) { core.core().take_pages(pages); }, py::arg("pages"))
+      .def("make_room", [](DeviceCore& core, int columns, int outputs) { core.core().make_room(columns, outputs); }, py::arg("columns"), py::arg("outputs"))
+      .def_property("one_piece", [](DeviceCore& core) { return core.core().one_piece; }, [](DeviceCore& core, bool on) { core.core().one_piece = on; })
       .def("prepare", &DeviceCore::prepare, py::arg("rows"))
       .def_property_readonly("input",
                              [](DeviceCore& core) {
@@ -160,7 +164,9 @@ void register_device(py::module_& m) {
       .def_property_readonly("page_bytes", [](DeviceCore& core) { return core.core().page_bytes(); })
       .def_property_readonly("loaded_bytes", [](DeviceCore& core) { return core.core().loaded_bytes(); });
 
-  py::class_<ProductProbe>(m, "ProductProbe")
+  m.def("use_device", &cuda::choose_device, py::arg("number"));
+
+  py::class_<ProductProbe>(m, "ProductProbe", py::module_local())
       .def(py::init<const std::string&, int, int, const py::buffer&, py::object, float, int>(), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"),
            py::arg("memory"), py::kw_only(), py::arg("scale") = 1.0f, py::arg("most_columns") = 64)
       .def(

@@ -3,6 +3,7 @@
 
 #include "../emulate/grid.h"
 #include "../emulate/misuse.h"
+#include "../emulate/recording.h"
 #include "../emulate/room.h"
 #include "register.h"
 
@@ -16,6 +17,11 @@ void register_emulator(py::module_& m) {
       .def_buffer([](emulate::Room& room) {
         return py::buffer_info(room.data(), 1, py::format_descriptor<uint8_t>::format(), static_cast<py::ssize_t>(room.bytes()));
       });
+  py::class_<emulate::Recording, std::shared_ptr<emulate::Recording>>(m, "Recording")
+      .def("launch", &emulate::Recording::launch, py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("launches", &emulate::Recording::launches);
+  m.def("begin_capture", &emulate::begin_capture);
+  m.def("end_capture", &emulate::end_capture);
   m.def(
       "set_order",
       [](const std::string& order, uint64_t seed) {

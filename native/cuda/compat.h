@@ -154,6 +154,9 @@ inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
+// Of this thread, from here on. This runtime is linked statically and knows nothing of what others in the process have chosen.
+inline void use_device(int number) { check(cudaSetDevice(number), "cudaSetDevice"); }
+
 // 48 KiB of shared memory are everybody's; more has to be asked for, once for each kernel.
 constexpr size_t kFreeShared = 48 << 10;
 

@@ -37,6 +37,10 @@ class DeviceCore::PackStore final : public Store {
     std::vector<uint8_t> packed(row_tile * std::min(piece, m.tiles));
     for (int first = 0; first < m.tiles; first += piece) {
       const int end = std::min(first + piece, m.tiles);
+      if (core_.one_piece && first > 0) {
+        core_.memory_.upload(place + first * row_tile, packed.data(), (end - first) * row_tile);
+        continue;
+      }
 #pragma omp parallel
       {
         std::vector<uint8_t> tiles(m.row_tile_bytes());
@@ -54,8 +58,8 @@ class DeviceCore::PackStore final : public Store {
   }
 
   const float* vector(const float* values, size_t count) override {
-    std::vector<float> padded(count + kBlock);
-    std::copy(values, values + count, padded.begin());
+    std::vector<float> padded(values, values + count);
+    padded.resize(count + kBlock);
     return core_.upload_table(padded);
   }
 
@@ -78,6 +82,18 @@ float* DeviceCore::upload_table(const std::vector<float>& table) {
 void DeviceCore::load(const Source& source) {
   PackStore store(*this);
   weights_.load(source, store);
+}
+
+void DeviceCore::take_pages(int pages) {
+  if (options_.pages) throw std::invalid_argument("the pages are there");
+  if (pages < 1) throw std::invalid_argument(std::to_string(pages) + " pages, expected at least 1");
+  pool_ = allocate(cache_.page_bytes() * pages);
+  options_.pages = pages;
+}
+
+void DeviceCore::make_room(int columns, int outputs) {
+  weights_.check_loaded();
+  reserve({power_of_two(columns), power_of_two(outputs), power_of_two((shape().context + kSplit - 1) / kSplit), 1, 1});
 }
 
 Sizes DeviceCore::prepare(const std::vector<Row>& rows) {

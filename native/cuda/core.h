@@ -60,13 +60,22 @@ struct Copy {
   uint8_t *from = nullptr, *to = nullptr;
 };
 
+// Of this thread's launches, from here on.
+void choose_device(int number);
+
 class DeviceCore {
  public:
-  // Throws std::invalid_argument.
+  // Throws std::invalid_argument. Without pages, take_pages() is still to come.
   DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory);
   ~DeviceCore();
 
   void load(const Source& source);
+  bool one_piece = false;  // for speed alone: of a large matrix only the first piece is packed, and sent again for the others
+
+  // Once, where the options name no pages: after the weights, when what is left of the memory is known.
+  void take_pages(int pages);
+  // Makes room, after the weights, for steps of so many tokens and outputs and of any history.
+  void make_room(int columns, int outputs);
 
   // Throws std::invalid_argument, and then nothing has changed. Makes room for the step: generation() changes when what was
   // captured before points to memory that is no more.
@@ -133,7 +142,7 @@ class DeviceCore {
   float* upload_table(const std::vector<float>& table);
   uint8_t* allocate(size_t bytes);
 
-  const DeviceOptions options_;
+  DeviceOptions options_;
   const CacheLayout cache_;
   Memory& memory_;
   Weights weights_;

@@ -15,6 +15,8 @@ constexpr int kApartColumns = 64;
 
 }  // namespace
 
+void choose_device(int number) { use_device(number); }
+
 bool DeviceCore::Work::splits_apart(const Sizes& sizes, const Shape& s) const {
   return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * s.kv_heads < kApartBelow;
 }
@@ -25,14 +27,14 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
       memory_(memory),
       weights_(shape),
       work_(std::make_unique<Work>()) {
-  if (options.slots < 1 || options.pages < 1) throw std::invalid_argument("slots and pages must be at least 1");
+  if (options.slots < 1 || options.pages < 0) throw std::invalid_argument("slots must be at least 1, and pages no less than 0");
   if (options.states < 0) throw std::invalid_argument("states must be at least 0");
   if (shape.head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(shape.head_size) + " is more than " + std::to_string(kMostHeadSize));
   cosine_ = upload_table(rotation.cosine);
   sine_ = upload_table(rotation.sine);
   local_cosine_ = upload_table(local.cosine);
   local_sine_ = upload_table(local.sine);
-  pool_ = allocate(cache_.page_bytes() * options.pages);
+  if (options.pages) pool_ = allocate(cache_.page_bytes() * options.pages);
   make_states();
   slots_.resize(options.slots);
   for (Slot& slot : slots_) slot.ids.resize(shape.context);
@@ -55,10 +57,11 @@ void DeviceCore::reserve(const Sizes& sizes) {
   // Twice what there is: page tables of all slots, and changes of logits, which may be as many as a history is long.
   if (input_.size() > input_room_ || input_room_ == 0) {
     const size_t pages = static_cast<size_t>(options_.slots) * ((s.context + kPage - 1) / kPage) * sizeof(int);
-    input_room_ = std::max(2 * input_.size(), InputLayout{room.columns, true}.page_begin() + pages);
-    uint8_t* const input = memory_.allocate(input_room_);
+    const size_t input_room = std::max(2 * input_.size(), InputLayout{room.columns, true}.page_begin() + pages);
+    uint8_t* const input = memory_.allocate(input_room);
     if (input_place_) memory_.release(input_place_);
     input_place_ = input;
+    input_room_ = input_room;
     ++generation_;
   }
   if (room == work.room) return;
@@ -133,8 +136,15 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take_activations(work.expert_input, places, s.width);
     take_activations(work.expert_ffn, places, s.expert_ffn);
   };
+  const Work before = work;
   lay_out();
-  uint8_t* const place = memory_.allocate(at);
+  uint8_t* place = nullptr;
+  try {
+    place = memory_.allocate(at);
+  } catch (...) {  // the step fails, and others go on in the room there is
+    work = before;
+    throw;
+  }
   if (work.place) memory_.release(work.place);
   base = work.place = place;
   work.bytes = at;

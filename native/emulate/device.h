@@ -7,6 +7,7 @@
 
 #include "../cpu/half.h"
 #include "grid.h"
+#include "recording.h"
 
 #define PACELINE_DEVICE inline
 #define PACELINE_KERNEL inline void
@@ -190,10 +191,12 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
 
-// The stream is nothing here: the launch is over when this returns.
+// The stream is nothing here: the launch is over when this returns, unless a capture keeps it.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned threads, size_t shared_bytes, Stream, Arguments... arguments) {
-  emulate::run_grid(name, {grid.x, grid.y, grid.z}, threads, shared_bytes, [=] { kernel(arguments...); });
+  emulate::run_or_record([=] { emulate::run_grid(name, {grid.x, grid.y, grid.z}, threads, shared_bytes, [=] { kernel(arguments...); }); });
 }
+
+inline void use_device(int) {}
 
 }  // namespace paceline::cuda

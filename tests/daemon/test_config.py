@@ -25,11 +25,13 @@ def test_every_flag() -> None:
         *("--step-tokens", "32", "--prefill-tokens", "256", "--cache-bytes", "123", "--auto", "--threads", "2"),
         *("-ctk", "q8_0", "--cache-type-v", "q4_0"),
         *("--isa", "plain", "--stream", "text", "--stream-fd", "5", "--max-line", "99"),
-        *("--fault", "once@2", "--log", "json"),
+        *("--fault", "once@2", "--log", "json", "--device", "cuda:1", "--gpu-memory", "0.5"),
     )
     assert config == Config(
         model="a.gguf",
         engine="reference",
+        device="cuda:1",
+        gpu_memory=0.5,
         slots=8,
         max_ctx=512,
         max_batch=3,
@@ -69,6 +71,12 @@ def test_the_originals_spellings() -> None:
         ("--fault now", "'now' is no fault"),
         ("--log loud", "invalid choice: 'loud'"),
         ("--isa sse", "invalid choice: 'sse'"),
+        ("--device gpu", "'gpu': expected cpu, cuda or cuda:N"),
+        ("--device cuda:", "'cuda:': expected cpu, cuda or cuda:N"),
+        ("--device cuda:x", "'cuda:x': expected cpu, cuda or cuda:N"),
+        ("--gpu-memory 0", "'0': expected a share above 0 and up to 1, or bytes"),
+        ("--gpu-memory 1.5", "'1.5': expected a share above 0 and up to 1, or bytes"),
+        ("--gpu-memory much", "'much': expected a share above 0 and up to 1, or bytes"),
         ("-ctk q5_1", "invalid choice: 'q5_1'"),
     ],
 )

@@ -182,10 +182,20 @@ def test_a_model_opens_with_what_the_flags_say(monkeypatch: pytest.MonkeyPatch) 
         "progress": True,
         "keep_free": None,
         "states": 16,
+        "gpu_memory": None,
+        "step_tokens": 512,
     }
     assert isinstance(engine, NativeEngine)
     assert (engine.info.path, engine.info.eos, engine.info.page_bytes) == ("x.gguf", (2,), 640)
     assert (limits.context, limits.pages, limits.max_batch) == (77, 5, 2)
+
+
+def test_a_device_is_the_cpu_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = FakeNative(monkeypatch)
+    open_engine(Config(device="cuda:1", gpu_memory=0.5))
+    assert (native.asked["kind"], native.asked["gpu_memory"]) == ("cuda:1", 0.5)
+    open_engine(Config(engine="reference", device="cuda:1"))
+    assert native.asked["kind"] == "reference"
 
 
 @pytest.mark.parametrize(("error", "code"), [("unreadable", 66), ("unavailable", 69), ("value", 2), ("memory", 70)])

@@ -1,16 +1,25 @@
-"""What the tests of the CUDA core share: the emulated device, where it was built."""
+"""What the tests of the CUDA core share: the device that they run on, the emulated one where it was built.
+
+PACELINE_TEST_DEVICE=cuda (or cuda:<n>) runs the same tests on a GPU: scripts/gpu_check.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from paceline.native import _cpu
 from paceline.native.device_memory import EmulatedMemory
+from paceline.native.open_device import open_gpu
 
+KIND = os.environ.get("PACELINE_TEST_DEVICE", "emulator")
+PROBE_BYTES = 1 << 30
 WHY = "the emulated device is built with -C cmake.define.PACELINE_EMULATE=ON"
 assert _cpu  # it registers types that the emulator's module uses
 _emulator = pytest.importorskip("paceline.native._emulator", reason=WHY)
@@ -19,8 +28,19 @@ ORDERS = ("forward", "reversed", "shuffled")
 Floats = npt.NDArray[np.float32]
 
 
+@cache
+def gpu() -> tuple[Any, Any]:
+    return open_gpu(KIND, lambda free: PROBE_BYTES)
+
+
+def new_device() -> tuple[Any, Any]:
+    """The native module and memory for it."""
+    return (_emulator, EmulatedMemory()) if KIND == "emulator" else gpu()
+
+
 @contextmanager
 def lanes(order: str, seed: int = 1) -> Iterator[None]:
+    """The order that the emulated device runs them in; a GPU has its own."""
     _emulator.set_order(order, seed)
     try:
         yield
@@ -33,20 +53,20 @@ def same_bits(found: Floats, expected: Floats) -> bool:
 
 
 class Product:
-    """One matrix on the emulated device."""
+    """One matrix on the device."""
 
     def __init__(self, name: str, rows: int, columns: int, data: npt.NDArray[np.uint8], most: int = 80):
-        self.memory = EmulatedMemory()
+        native, self.memory = new_device()
         self.rows = rows
-        self.probe = _emulator.ProductProbe(name, rows, columns, data, self.memory, most_columns=most)
+        self.probe = native.ProductProbe(name, rows, columns, data, self.memory, most_columns=most)
 
     def __call__(self, inputs: Floats) -> Floats:
         """inputs [n, columns] -> [n, rows]"""
         count, stride = len(inputs), self.probe.out_stride
         x, out = self.memory.allocate(inputs.nbytes), self.memory.allocate(4 * count * stride)
         self.memory.upload(x, inputs)
-        self.probe.quantize(x, count, 0)
-        self.probe.multiply(count, out, 0)
+        self.probe.quantize(x, count, self.memory.stream)
+        self.probe.multiply(count, out, self.memory.stream)
         found = self.memory.download(out, 4 * count * stride).view(np.float32).reshape(count, stride)
         self.memory.release(x)
         self.memory.release(out)
@@ -59,5 +79,8 @@ class Product:
         stride = self.probe.in_stride
         given, out = self.memory.allocate(data.nbytes), self.memory.allocate(4 * len(ids) * stride)
         self.memory.upload(given, data)
-        self.probe.read_rows(given, len(ids), out, 0)
-        return self.memory.download(out, 4 * len(ids) * stride).view(np.float32).reshape(len(ids), stride)
+        self.probe.read_rows(given, len(ids), out, self.memory.stream)
+        found = self.memory.download(out, 4 * len(ids) * stride).view(np.float32).reshape(len(ids), stride)
+        self.memory.release(given)
+        self.memory.release(out)
+        return found

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paceline.native.core import Core, open_core
 
 from .core_models import EXPERTS, MODELS, ids_of
-from .emulated import ORDERS, lanes, same_bits
+from .emulated import KIND, ORDERS, lanes, same_bits
 from .rows import Row, all_logits, table
 
 CONTEXT = 640
@@ -37,7 +37,7 @@ class Pair:
     def __init__(self, path: Path, **options: object):
         self.path = path
         self.cpu = open_core(path, slots=6, context=CONTEXT, **options)  # type: ignore[arg-type]
-        self.device = open_core(path, slots=6, context=CONTEXT, kind="emulator", **options)  # type: ignore[arg-type]
+        self.device = open_core(path, slots=6, context=CONTEXT, kind=KIND, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", params=NAMES)

@@ -6,7 +6,7 @@ import pytest
 from paceline.native.core import Core, open_core
 
 from .core_models import ids_of
-from .emulated import ORDERS, lanes, same_bits
+from .emulated import KIND, ORDERS, lanes, same_bits
 from .rows import Row, all_logits, table
 
 CONTEXT = 128
@@ -21,7 +21,7 @@ MODELS = {
 @pytest.fixture(scope="module", params=MODELS)
 def cores(request: pytest.FixtureRequest, tiny_model) -> tuple[Core, Core]:
     path = tiny_model(architecture="qwen3moe", layers=2, **MODELS[request.param])
-    cpu, device = (open_core(path, slots=ROWS[-1], context=CONTEXT, kind=kind) for kind in ("cpu", "emulator"))
+    cpu, device = (open_core(path, slots=ROWS[-1], context=CONTEXT, kind=kind) for kind in ("cpu", KIND))
     return cpu, device
 
 

@@ -9,7 +9,7 @@ import pytest
 from paceline.native.core import Core, open_core
 
 from .core_models import ids_of
-from .emulated import lanes, same_bits
+from .emulated import KIND, lanes, same_bits
 from .rows import Row, all_logits, table
 from .test_seats import CONTEXT, HYBRID, PAGES, SLOTS, SPARE, check_files, check_sharing, fed, go_on, shared
 
@@ -29,7 +29,7 @@ def opened(path: Path, kind: str) -> Core:
 @pytest.fixture(scope="module", params=MODELS)
 def both(request: pytest.FixtureRequest, tiny_model: Any) -> tuple[Core, Core]:
     path = tiny_model(**MODELS[request.param])
-    return opened(path, "cpu"), opened(path, "emulator")
+    return opened(path, "cpu"), opened(path, KIND)
 
 
 @pytest.fixture

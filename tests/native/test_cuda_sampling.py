@@ -10,7 +10,7 @@ import pytest
 from paceline.native.core import Core, open_core
 
 from .core_models import MODELS, ids_of
-from .emulated import ORDERS, lanes, same_bits
+from .emulated import KIND, ORDERS, lanes, same_bits
 from .rows import Row, table
 
 CONTEXT = 128
@@ -40,7 +40,7 @@ EDGES: list[dict[str, Any]] = [
 @pytest.fixture(scope="module")
 def cores(tiny_model: Any) -> tuple[Core, Core]:
     path = tiny_model(**MODELS["Q8_0"], vocab=1000, layers=1)
-    cpu, device = (open_core(path, slots=SLOTS, context=CONTEXT, kind=kind) for kind in ("cpu", "emulator"))
+    cpu, device = (open_core(path, slots=SLOTS, context=CONTEXT, kind=kind) for kind in ("cpu", KIND))
     return cpu, device
 
 

@@ -1,0 +1,175 @@
+"""What native/cupy_memory.py and native/open_device.py use of CuPy, on the emulated device, written down call by call.
+
+Copies are late: a copy that is asked for happens when its stream is waited for or launches something that could need
+it, so that a pinned buffer written too early shows. Graphs hold the launches of their capture, with their arguments.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .emulated import _emulator
+
+FREE = 1 << 28
+
+
+class CUDARuntimeError(RuntimeError):
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Memory:
+    def __init__(self, device: FakeCupy, size: int) -> None:
+        if size > device.free:
+            raise CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
+        self._room = _emulator.Room(size)
+        self.ptr: int = self._room.place
+
+
+class Pinned(bytearray):
+    """alloc_pinned_memory: the buffer protocol and an address."""
+
+    @property
+    def ptr(self) -> int:
+        return ctypes.addressof((ctypes.c_uint8 * len(self)).from_buffer(self))
+
+
+class Stream:
+    def __init__(self, device: FakeCupy) -> None:
+        self.ptr = len(device.streams) + 1
+        self._device = device
+        self._copies: list[Callable[[], None]] = []
+
+    def later(self, copy: Callable[[], None]) -> None:
+        self._copies.append(copy)
+
+    def catch_up(self) -> None:
+        for copy in self._copies:
+            copy()
+        self._copies.clear()
+
+    def synchronize(self) -> None:
+        self._device.note("synchronize")
+        self.catch_up()
+
+    def begin_capture(self) -> None:
+        self._device.note("capture")
+        _emulator.begin_capture()
+
+    def end_capture(self) -> Graph:
+        return Graph(self._device, _emulator.end_capture())
+
+
+class Graph:
+    def __init__(self, device: FakeCupy, recording: Any) -> None:
+        self._device = device
+        self._recording = recording
+
+    def launch(self, stream: Stream) -> None:
+        self._device.note("launch")
+        stream.catch_up()
+        self._recording.launch()
+
+
+class FakeCupy:
+    """The module. `calls` counts what was called since the last clear(); `fail` names the calls that fail, and how."""
+
+    def __init__(self, free: int = FREE) -> None:
+        self.free = free
+        self.calls: Counter[str] = Counter()
+        self.fail: dict[str, Exception] = {}
+        self.streams: list[Stream] = []
+        self.runtime = SimpleNamespace(
+            CUDARuntimeError=CUDARuntimeError,
+            memcpyHostToDevice=1,
+            memcpyDeviceToHost=2,
+            memcpyDeviceToDevice=3,
+            memcpyAsync=self._copy,
+            memsetAsync=self._clear,
+            getDeviceCount=lambda: 1,
+            getDeviceProperties=lambda number: {"name": b"fake", "major": 9, "minor": 0},
+            memGetInfo=lambda: (self.free, 2 * self.free),
+            runtimeGetVersion=lambda: 13000,
+        )
+        self.cuda = SimpleNamespace(
+            runtime=self.runtime,
+            Device=lambda number: SimpleNamespace(use=lambda: self.note("use")),
+            Stream=self._stream,
+            Event=lambda disable_timing: SimpleNamespace(
+                record=lambda stream: self.note("record"), synchronize=self._wait
+            ),
+            Memory=lambda size: self._noted("malloc", Memory(self, size)),
+            alloc_pinned_memory=lambda size: self._noted("pinned", Pinned(size)),
+        )
+
+    def note(self, name: str) -> None:
+        self.calls[name] += 1
+        if name in self.fail:
+            raise self.fail[name]
+
+    def _noted(self, name: str, made: Any) -> Any:
+        self.note(name)
+        return made
+
+    def _stream(self, non_blocking: bool) -> Stream:
+        assert non_blocking
+        self.streams.append(Stream(self))
+        return self.streams[-1]
+
+    def _wait(self) -> None:
+        for stream in self.streams:
+            stream.catch_up()
+
+    def _clear(self, target: int, value: int, bytes: int, stream: int) -> None:
+        self.note("clear")
+        self.streams[stream - 1].later(lambda: _view(target, bytes).fill(value))
+
+    def _copy(self, target: int, source: int, bytes: int, kind: int, stream: int) -> None:
+        self.note(("upload", "download", "copy")[kind - 1])
+        self.streams[stream - 1].later(lambda: _view(target, bytes).__setitem__(slice(None), _view(source, bytes)))
+
+
+def _view(place: int, bytes: int) -> Any:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * bytes).from_address(place))
+
+
+class Launching:
+    """The emulator's module, whose launches wait for the copies that were asked for before, as a stream's do."""
+
+    def __init__(self, cupy: FakeCupy) -> None:
+        self._cupy = cupy
+
+    def use_device(self, number: int) -> None:
+        self._cupy.note("native device")
+
+    def Core(self, *arguments: Any, **options: Any) -> Any:  # noqa: N802
+        return LaunchingCore(self._cupy, _emulator.Core(*arguments, **options))
+
+
+class LaunchingCore:
+    def __init__(self, cupy: FakeCupy, core: Any) -> None:
+        self._cupy = cupy
+        self._core = core
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+    def enqueue(self, sizes: Any, stream: int) -> None:
+        self._cupy.note("enqueue")
+        self._catch_up()
+        self._core.enqueue(sizes, stream)
+
+    def replay(self, most: int, stream: int) -> None:
+        self._catch_up()
+        self._core.replay(most, stream)
+
+    def _catch_up(self) -> None:
+        for one in self._cupy.streams:
+            one.catch_up()
