@@ -6,8 +6,9 @@
 It needs no network. On the machine: a C++20 compiler, CMake, ninja or make, nvcc of CUDA 13 on the PATH or in
 CUDA_HOME; and in this Python (3.11 or newer, PYTHON=... names another): CuPy (cupy-cuda13x), pybind11 3, NumPy,
 safetensors, msgpack, tqdm, gguf (with its PyYAML), pytest and hypothesis. Whatever of these is missing may lie as
-wheels in --wheels DIR; they are unpacked into the build folder, and nothing is installed. PyTorch with transformers is
-measured beside it where it is there, compute-sanitizer is used where it is there; without them a line says so.
+wheels in --wheels DIR (pip download --no-deps -d DIR gguf); they are unpacked into the build folder, not installed.
+PyTorch with transformers is measured beside it where it is there, compute-sanitizer is used where it is there; without
+them a line says so.
 
 Steps, each with its own time limit; one that fails does not keep the others from running, but for the build:
     build       native/_cpu, _emulator and _cuda for this GPU's architecture alone, in build/gpu_check
