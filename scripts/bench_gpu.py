@@ -143,6 +143,8 @@ def steps(
                 continue
             batch = []
             for slot in range(number):
+                if stepper.state_bytes:
+                    stepper.write_state(0, used.to_bytes(8, "little") + bytes(stepper.state_bytes))
                 stepper.seat(slot, [1] * used, 0 if stepper.state_bytes else None)
                 table = array("i", range(slot * per_row, (slot + 1) * per_row))
                 batch.append(Row(0, slot, 0, [1], used, 1, None, used, table, False))

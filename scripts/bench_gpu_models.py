@@ -75,7 +75,9 @@ def synthetic(
     """
     native = native_shape(shape, context)
     module, room = memory(native)
-    stepper = DeviceStepper(module, room, native, rotations(shape, context), slots=slots, pages=0)
+    states = int("recurrent" in shape.kinds)
+    turned = rotations(shape, context)
+    stepper = DeviceStepper(module, room, native, turned, slots=slots, pages=0, states=states)
     stepper.one_piece(True)
     blocks = Blocks(kind, shape.width)
     for name, rows, columns, own in tensors(shape, kind):

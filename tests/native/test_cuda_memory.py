@@ -46,7 +46,7 @@ def opened(path: Path, **options: Any) -> Core:
     return open_core(path, **{"slots": 6, "context": CONTEXT, "kind": "cuda", "step_tokens": 64} | options)
 
 
-@pytest.mark.parametrize("name", ["Q8_0", "qwen3moe, Q8_0"])
+@pytest.mark.parametrize("name", ["Q8_0", "qwen3moe, Q8_0", "qwen3next"])
 def test_graphs_give_the_bits_of_the_cpu(cupy: FakeCupy, tiny_model: Any, name: str) -> None:
     path = tiny_model(**MODELS[name])
     cpu, device = open_core(path, slots=6, context=CONTEXT), opened(path)
