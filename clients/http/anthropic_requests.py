@@ -78,5 +78,7 @@ def _thinks(fields: Fields, most: int) -> bool:
         raise wrong(thinking.path("type"), f"{shown(kind)} is not supported, expected disabled, enabled or adaptive")
     if kind == "enabled":
         thinking.needed("budget_tokens")
-    thinking.integer("budget_tokens", 1, most)
+    budget = thinking.integer("budget_tokens", 1, WHOLE)
+    if budget is not None and budget >= most:
+        raise wrong(thinking.path("budget_tokens"), f"{budget} is not below max_tokens, {most}")
     return bool(kind != "disabled")

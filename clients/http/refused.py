@@ -17,6 +17,7 @@ _FAULTS_OF_THE_SENDER: Final = {
     "prompt_empty": "invalid_value",
     "unsupported": "unsupported_value",
 }
+_FIELDS: Final = {"context_overflow": "max_tokens", "kv_budget": "max_tokens"}  # that are wrong then
 
 
 class HttpRefused(Exception):
@@ -48,7 +49,7 @@ def refused_by_engine(problem: Refused | RequestFailed | DaemonGone) -> HttpRefu
     if problem.code == "queue_full":
         return HttpRefused(429, problem.error, code="queue_full")
     if problem.code in _FAULTS_OF_THE_SENDER:
-        return HttpRefused(400, problem.error, code=_FAULTS_OF_THE_SENDER[problem.code])
+        return HttpRefused(400, problem.error, _FIELDS.get(problem.code), _FAULTS_OF_THE_SENDER[problem.code])
     return HttpRefused(500, f"the engine refused: {problem.error}", code=problem.code)
 
 

@@ -89,9 +89,9 @@ CASES: dict[str, dict[str, Case] | Case] = {
     "stream_options": Case(({}, {"include_usage": True}), (*NO_OBJECT, {"include_usage": 1}), {"stream": True}),
     "chat_template_kwargs": Case(({}, {"enable_thinking": False}), (*NO_OBJECT, *WRONG_NAMES)),
     "thinking": Case(
-        ({"type": "disabled"}, {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 9}),
+        ({"type": "disabled"}, {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 8}),
         (*NO_OBJECT, {}, {"type": "on"}, {"type": 5}, {"type": "enabled"}, {"type": "enabled", "budget_tokens": "9"},
-         {"type": "enabled", "budget_tokens": 10}),
+         {"type": "enabled", "budget_tokens": 9}, {"type": "enabled", "budget_tokens": 10}),
     ),
 }  # fmt: skip
 
