@@ -105,7 +105,7 @@ class Proxy:
 
     async def _message(self, request: Request) -> Any:
         asked = read_message(await self._body(request))
-        return await self._answer(request, asked, lambda: AnthropicWriter(self.engine.info["model"]))
+        return await self._answer(request, asked, lambda: AnthropicWriter(self.engine.name))
 
     async def _count(self, request: Request) -> Response:
         asked = read_message(await self._body(request), answered=False)
@@ -114,7 +114,7 @@ class Proxy:
         return answer({"input_tokens": len(given.ids)})
 
     def _openai(self, kind: Any, asked: Any) -> OpenAIWriter:
-        return OpenAIWriter(kind, asked, self.engine.info["model"], self.engine.texts)
+        return OpenAIWriter(kind, asked, self.engine.name, self.engine.texts)
 
     async def _answer(self, request: Request, asked: Any, writer: Callable[[], Any]) -> Any:
         self.engine.check()
@@ -136,14 +136,14 @@ class Proxy:
 
     async def _model(self, request: Request) -> Response:
         self.engine.check()
-        if request.path_params["model"] != self.engine.info["model"]:
-            raise HttpRefused(404, f"no such model, expected {self.engine.info['model']}", "model", "model_not_found")
+        if request.path_params["model"] != self.engine.name:
+            raise HttpRefused(404, f"no such model, expected {self.engine.name}", "model", "model_not_found")
         return answer(self._described())
 
     def _described(self) -> dict[str, Any]:
         info = self.engine.info
         more = {"context": info["context"], "vocab": info["vocab"], "architecture": info["architecture"]}
-        return {"id": info["model"], "object": "model", "created": 0, "owned_by": "paceline"} | more
+        return {"id": self.engine.name, "object": "model", "created": 0, "owned_by": "paceline"} | more
 
     async def _tokenize(self, request: Request) -> Response:
         fields = Fields(await self._body(request))

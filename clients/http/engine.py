@@ -25,20 +25,31 @@ class Health(Enum):
 
 
 class Engine:
-    """`info` is the daemon's ready event; it and `texts` and `client` are there once the engine is open. With
-    `restart`, a daemon that dies once it was ready is followed by another one. The daemon's log and its progress bars
-    go straight to our stderr; `log` takes what is to be said of it."""
+    """`info` is the daemon's ready event; it and `name`, `texts` and `client` are there once the engine is open. With
+    `restart`, a daemon that dies once it was ready is followed by another one; `queue` is how many requests may wait
+    for a slot, as `args` say; `name` is what the model is called, if not as its file. The daemon's log and its
+    progress bars go straight to our stderr; `log` takes what is to be said of it."""
 
     client: AsyncClient
     texts: Texts
+    name: str
     info: dict[str, Any]
 
-    def __init__(self, args: Sequence[str], log: Callable[[str], None], restart: bool = False) -> None:
+    def __init__(
+        self,
+        args: Sequence[str],
+        log: Callable[[str], None],
+        restart: bool = False,
+        queue: int = 64,
+        name: str | None = None,
+    ) -> None:
         self.observed = Observed()
         self.closing = False
         self._args = args
         self._log = log
         self._restart = restart
+        self._name = name
+        self.queue = queue
         self._state = Health.LOADING
         self._revival: asyncio.Task[None] | None = None
 
@@ -48,12 +59,13 @@ class Engine:
             self.client = await AsyncClient.spawn(self._args, watch=self._watch, stderr=None)
             self.info = await self.client.ready
             path, sizes = self.info["path"], (self.info["vocab"], self.info["context"])
+            self.name = self._name or _named(self.info)
             self.texts = await asyncio.to_thread(Texts.open, Path(path), *sizes) if path else Texts.numbers(*sizes)
         except BaseException:
             self._state = Health.FAILED
             raise
         self._state = Health.OK
-        self._log(f"paceline serve: ready: {self.info['model']} on {self.info['device']}, {self.info['slots']} slots")
+        self._log(f"paceline serve: ready: {self.name} on {self.info['device']}, {self.info['slots']} slots")
 
     async def close(self) -> None:
         """Live requests are cancelled."""
@@ -110,3 +122,11 @@ class Engine:
             await self.open()
         except (DaemonGone, ModelUnreadable) as problem:
             self._log(f"paceline serve: it cannot be started again: {problem}")
+
+
+def _named(info: dict[str, Any]) -> str:
+    """As `paceline models` lists it: what a file says of itself may have blanks, which nobody wants to type."""
+    if info["path"] is None:
+        return str(info["model"])
+    path = Path(info["path"])
+    return path.name if path.is_dir() else path.stem

@@ -45,6 +45,12 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
         help="what clients must send, but for /health (default: $PACELINE_API_KEY, or nothing)",
     )
     group.add_argument(
+        "--model-name",
+        type=_name,
+        metavar="NAME",
+        help="what the model is called (default: as its file, without .gguf)",
+    )
+    group.add_argument(
         "--cors",
         action="append",
         default=[],
@@ -72,6 +78,12 @@ def _key(word: str) -> str:
     if not (key := word.strip(whitespace)):
         raise ArgumentTypeError("it is empty, expected a key; without --api-key and PACELINE_API_KEY none is asked for")
     return key
+
+
+def _name(word: str) -> str:
+    if not word.strip() or not word.isprintable():
+        raise ArgumentTypeError(f"{word!r}: expected a name")
+    return word
 
 
 def _port(word: str) -> int:

@@ -114,7 +114,7 @@ class Run:
             for stream in streams:
                 stream.abandon()
             if isinstance(problem, Refused | DaemonGone):
-                raise refused_by_engine(problem) from None
+                raise _refused(problem, engine, asked) from None
             if isinstance(problem, ValueError):  # what no line to the daemon can say
                 raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
             raise
@@ -209,6 +209,15 @@ class Run:
                     self.close()
                     raise HttpRefused(503, "the answer was not read fast enough", code="slow_reader")
                 self._unsent.append(News(index, delta))
+
+
+def _refused(problem: Refused | DaemonGone, engine: Engine, asked: Asked) -> HttpRefused:
+    """Answers for which there would be no room in an idle daemon either are not to be tried again."""
+    most = engine.info["slots"] + engine.queue
+    if isinstance(problem, Refused) and problem.code == "queue_full" and asked.n * len(asked.prompts) > most:
+        field = "n" if asked.n > 1 else "prompt"
+        return wrong(field, f"{asked.n * len(asked.prompts)} answers, expected at most {most}, the slots and the queue")
+    return refused_by_engine(problem)
 
 
 def _too_long(seconds: float) -> HttpRefused:

@@ -65,7 +65,13 @@ def serve(arguments: Namespace, words: Sequence[str]) -> int:
 
 
 async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
-    engine = Engine(daemon, lambda line: print(line, file=sys.stderr, flush=True), arguments.restart)
+    engine = Engine(
+        daemon,
+        lambda line: print(line, file=sys.stderr, flush=True),
+        arguments.restart,
+        arguments.queue,
+        arguments.model_name,
+    )
     limits = Limits(
         arguments.api_key, arguments.max_body, tuple(arguments.cors), arguments.max_connections, arguments.max_seconds
     )

@@ -317,7 +317,7 @@ def test_a_port_that_is_taken(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--port=70000", "--port=x", "--max-body=0", "--max-connections=x", "--max-seconds=-1"]
+    "flag", ["--port=70000", "--port=x", "--max-body=0", "--max-connections=x", "--max-seconds=-1", "--model-name="]
 )
 def test_flags_that_are_wrong_are_usage(flag: str) -> None:
     command = [sys.executable, "-m", "paceline.clients.cli", "serve", flag]

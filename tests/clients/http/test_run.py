@@ -80,6 +80,21 @@ def test_what_nobody_takes_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None
     with_engine(test, "--fault", "slow:5")
 
 
+def test_more_answers_than_ever_have_room_are_not_to_be_tried_again() -> None:
+    async def test(engine: Engine) -> None:
+        engine.queue = 1  # as the flag says
+        for asked, param in ((ASKED, "n"), (Asked((Ids((1,)), Ids((2,)), Ids((3,))), 40), "prompt")):
+            with pytest.raises(HttpRefused, match="3 answers, expected at most 2") as refused:
+                await Run.start(engine, asked, 60)
+            assert (refused.value.status, refused.value.param) == (400, param)
+        with pytest.raises(HttpRefused) as refused:
+            await Run.start(engine, Asked(ASKED.prompts, 4096), 60)
+        assert (refused.value.param, refused.value.code) == ("max_tokens", "context_length_exceeded")
+        assert await live(engine) == []
+
+    with_engine(test, "--slots", "1", "--queue", "1", "--fault", "slow:20")
+
+
 def test_a_refused_answer_takes_the_others_with_it() -> None:
     async def test(engine: Engine) -> None:
         with pytest.raises(HttpRefused) as refused:

@@ -123,6 +123,13 @@ def test_small_routes(served: Served) -> None:
     assert served.http.get("/v1/completions").status_code == 405
 
 
+def test_a_model_has_the_name_that_it_was_given() -> None:
+    with Served("--engine", "null", "--model-name", "my/model") as served:
+        assert served.http.get("/v1/models").json()["data"][0]["id"] == "my/model"
+        assert served.http.get("/v1/models/my/model").status_code == 200
+        assert served.post("/v1/completions", prompt="Hi", max_tokens=1).json()["model"] == "my/model"
+
+
 def test_bodies_that_are_none(served: Served) -> None:
     for data in (b"", b"{", b"[" * 100_000, b"\xff"):
         assert served.http.post("/v1/completions", content=data).json()["error"]["code"] == "invalid_json"
