@@ -41,19 +41,28 @@ class ModelText:
         return open_chat_template(self._file())
 
     def ids(self, prompt: Prompt) -> list[int]:
-        """A text as it is, control tokens included; messages through the chat template; ids unchanged."""
-        if isinstance(prompt, str):
-            return self.tokenizer.encode(prompt)
+        """A text as it is, control tokens included; messages through the chat template; ids unchanged. Raises
+        ValueError for none, and for a text that is no Unicode."""
+        text = prompt if isinstance(prompt, str) else None
         if prompt and isinstance(prompt[0], Mapping):
-            return self.tokenizer.encode(self.chat_template.render(cast(Sequence[Message], prompt)))
-        return list(cast(Sequence[int], prompt))
+            text = self.chat_template.render(cast(Sequence[Message], prompt))
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError:
+            raise ValueError("prompt: it holds half of a surrogate pair, which is no character") from None
+        ids = list(cast(Sequence[int], prompt)) if text is None else self.tokenizer.encode(text)
+        if not ids:
+            raise ValueError("prompt: it is empty, expected at least one token")
+        return ids
 
     def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops) -> Order:
         """Without `max_tokens`, an answer may take what the context leaves. Raises ValueError for an empty
-        stop string, ModelUnreadable, ChatRefused."""
+        prompt or stop string and for less than one token, ModelUnreadable, ChatRefused."""
         words = [stop] if isinstance(stop, str) else stop
         strings = [word for word in words if isinstance(word, str)]
         ids = self.ids(prompt)
+        if max_tokens is not None and max_tokens < 1:
+            raise ValueError(f"max_tokens: {max_tokens}, expected at least 1")
         total = max(1, self._context - len(ids)) if max_tokens is None else max_tokens
         tokens = tuple(word for word in words if isinstance(word, int))
         return Order(ids, total, tokens, StopStrings(strings), self._decoder(needed=bool(strings)))

@@ -66,6 +66,9 @@ def run(arguments: Namespace) -> int:
     if arguments.system is not None and arguments.raw:
         print("paceline run: --system does not go with --raw", file=sys.stderr)
         return 2
+    if arguments.max_tokens is not None and arguments.max_tokens < 1:
+        print(f"paceline run: --max-tokens: {arguments.max_tokens}, expected at least 1", file=sys.stderr)
+        return 2
     from ..native.weights import find_model
     from .own_daemon import with_daemon
 

@@ -43,6 +43,9 @@ def start_line(req_id: int, ids: Sequence[int], total: int, quantum: int | None,
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
     }
+    bias = given.get("logit_bias", ())
+    if not isinstance(bias, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in bias):
+        raise TypeError(f"logit_bias: {bias!r} is no list of pairs of a token id and a bias, as in [(28, 5.0)]")
     slot, _ = given.pop("slot", None), given.pop("req_id", None)
     sampling = Sampling(**{name: given.pop(name) for name in SAMPLING & given.keys()})
     return format_command(Start(Ids(tuple(ids)), total, quantum, Options(sampling, **given), slot, req_id=req_id))

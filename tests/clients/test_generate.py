@@ -54,6 +54,22 @@ def test_pieces_are_the_text_up_to_a_stop_string(data: bytes, stops: list[str]) 
     assert lines == ["CANCEL 1"] * (answer.stop_string is not None and answer._said(Token(0, None)) is None)
 
 
+def test_what_is_wrong_is_named(client: Client) -> None:
+    for prompt, named, problem in (
+        ("a\ud800", {}, "prompt: it holds half of a surrogate pair"),
+        ([{"role": "user", "content": "\ud800"}], {}, "prompt: it holds half of a surrogate pair"),
+        ("", {}, "prompt: it is empty"),
+        ([], {}, "prompt: it is empty"),
+        ("x", {"max_tokens": 0}, "max_tokens: 0, expected at least 1"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            client.generate(prompt, **named)
+    for bias in ({28: 5.0}, [28, 5.0], [(28,)], 5):
+        with pytest.raises(TypeError, match=r"logit_bias: .* is no list of pairs"):
+            client.generate("x", logit_bias=bias)  # type: ignore[arg-type]
+    assert is_idle(client)
+
+
 def test_text_ids_and_messages(client: Client, demo_model: Path) -> None:
     tokenizer = open_tokenizer(demo_model)
     answer = client.generate("Once upon a time", max_tokens=12, logprobs=2)

@@ -132,6 +132,7 @@ def read(terminal: int) -> bytes:
     [
         ([], 2, "no prompt, expected PROMPT or a text on standard input"),
         (["--raw", "--system", "S", "x"], 2, "--system does not go with --raw"),
+        (["-n", "0", "x"], 2, "--max-tokens: 0, expected at least 1"),
         (["--model", "/nowhere.gguf", "x"], 66, "/nowhere.gguf"),
         (["--temp", "-1", "x"], 2, "temp '-1.0' is no number from 0 up"),
         (["--max-ctx", "8", "-n", "99", "x"], 2, "context_overflow: "),
