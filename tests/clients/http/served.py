@@ -84,6 +84,10 @@ class Served:
         return self.popen.wait(SECONDS)
 
     @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
     def daemon(self) -> int:
         """The process behind it."""
         deadline = time.monotonic() + SECONDS

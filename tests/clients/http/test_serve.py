@@ -225,7 +225,7 @@ def test_a_reader_that_does_not_read_is_cancelled_and_nobody_else_notices() -> N
         body = json.dumps({"prompt": "Hi", "max_tokens": 190_000, "stream": True}).encode()
         with socket.socket() as lazy:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            lazy.connect(("127.0.0.1", int(served.url.rpartition(":")[2])))
+            lazy.connect(("127.0.0.1", served.port))
             head = f"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
             lazy.sendall(head.encode() + body)
             served.until(lambda states: states == ["decode"])

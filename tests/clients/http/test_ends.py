@@ -1,0 +1,136 @@
+"""How the proxy and its daemon begin and end: signals, a daemon that hangs or dies, one that is loading."""
+
+import asyncio
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from paceline.clients.http import engine
+from paceline.clients.http.engine import Engine, Health
+from paceline.clients.http.refused import HttpRefused
+
+from .served import SECONDS, Served
+
+SLOW = ("--fault", "slow:20", "--slots", "1", "--queue", "1")
+
+
+def health(served: Served, wanted: int) -> dict[str, str]:
+    deadline = time.monotonic() + SECONDS
+    while (answer := served.http.get("/health")).status_code != wanted:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.01)
+    body: dict[str, str] = answer.json()
+    return body
+
+
+def test_while_the_model_is_loaded() -> None:
+    with Served("--engine", "null", ready=False) as served:
+        os.kill(served.daemon, signal.SIGSTOP)
+        health_then = served.http.get("/health")
+        assert (health_then.status_code, health_then.json()) == (503, {"status": "loading"})
+        for path in ("/v1/completions", "/v1/messages", "/tokenize"):
+            refused = served.post(
+                path, prompt="Hi", content="Hi", max_tokens=5, messages=[{"role": "user", "content": "x"}]
+            )
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert served.post("/v1/completions", prompt="Hi").json()["error"]["code"] == "loading"
+        assert served.http.get("/slots").status_code == served.http.get("/v1/models").status_code == 503
+        assert served.http.get("/metrics").status_code == 200
+        os.kill(served.daemon, signal.SIGCONT)
+        assert health(served, 200) == {"status": "ok"}
+        assert served.completion(prompt="Hi", max_tokens=2)
+
+
+def test_one_that_hangs_is_as_red_as_one_that_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "REPLY_SECONDS", 0.5)
+
+    async def run() -> None:
+        hangs = Engine(["--engine", "null"], lambda line: None)
+        await hangs.open()
+        assert await hangs.health() is Health.OK
+        assert hangs.client.process
+        os.kill(hangs.client.process.pid, signal.SIGSTOP)
+        assert await hangs.health() is Health.FAILED
+        with pytest.raises(HttpRefused, match="does not answer"):
+            await hangs.ask("STATS")
+        os.kill(hangs.client.process.pid, signal.SIGCONT)
+        assert await hangs.health() is Health.OK
+        await hangs.close()
+        assert await hangs.health() is Health.CLOSING
+
+    asyncio.run(run())
+
+
+def test_a_signal_while_the_model_is_loaded() -> None:
+    with Served("--engine", "null", ready=False) as served:
+        daemon = served.daemon
+        os.kill(daemon, signal.SIGSTOP)
+        served.popen.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        with suppress(ProcessLookupError):
+            os.kill(daemon, signal.SIGCONT)
+        assert served.popen.wait(SECONDS) == 0
+
+
+def test_at_ctrl_c_what_is_live_is_cancelled_and_told_why() -> None:
+    with Served("--engine", "null", *SLOW) as served, ThreadPoolExecutor(2) as pool:
+        asked = {"prompt": "Hi", "max_tokens": 3000}
+        live = [pool.submit(served.post, "/v1/completions", **asked, **more) for more in ({}, {"stream": True})]
+        served.until(lambda states: states == ["decode", "queued"])
+        served.interrupt()
+        assert served.popen.wait(SECONDS) == 0
+        for one in live:
+            assert '"code":"shutting_down"' in one.result().text
+        assert served.line("finish_reason=cancelled", 2)
+
+
+def test_ctrl_c_while_the_daemon_begins_is_no_traceback() -> None:
+    for wait in (0.0, 0.2, 0.5):
+        with Served("--engine", "null", ready=False) as served:
+            assert served.daemon
+            time.sleep(wait)
+            served.interrupt()
+            assert served.popen.wait(SECONDS) == 0
+        assert not [line for line in served.said if "Traceback" in line or "Interrupt" in line]
+
+
+def test_the_daemon_ends_with_a_server_that_is_killed() -> None:
+    with Served("--engine", "null") as served:
+        daemon = served.daemon
+        served.popen.kill()
+        deadline = time.monotonic() + SECONDS
+        while Path(f"/proc/{daemon}").exists() and "Z" not in Path(f"/proc/{daemon}/stat").read_text().split()[2]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_a_second_signal_does_not_wait_for_what_is_live() -> None:
+    with Served("--engine", "null", *SLOW) as served, ThreadPoolExecutor(1) as pool:
+        live = pool.submit(served.post, "/v1/completions", prompt="Hi", max_tokens=3000)
+        served.until(lambda states: states == ["decode"])
+        began = time.monotonic()
+        served.popen.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert served.popen.poll() is None
+        served.popen.send_signal(signal.SIGTERM)
+        assert served.popen.wait(SECONDS) == 0 and time.monotonic() - began < 20
+        assert isinstance(live.exception(), httpx.HTTPError) or live.result().status_code == 503
+
+
+def test_a_daemon_that_died_is_started_again_if_that_was_asked_for() -> None:
+    with Served("--engine", "null", "--fault", "slow:20", "--restart") as served, ThreadPoolExecutor(4) as pool:
+        for _ in range(2):
+            live = [pool.submit(served.post, "/v1/completions", prompt="Hi", max_tokens=2000) for _ in range(4)]
+            served.until(lambda states: states == ["decode"] * 4)
+            os.kill(served.daemon, signal.SIGKILL)
+            for one in live:
+                assert (one.result().status_code, one.result().json()["error"]["code"]) == (503, "engine_gone")
+            assert served.http.get("/health").status_code in (500, 503)
+            assert health(served, 200) == {"status": "ok"}
+            assert len(served.completion(prompt="Hi", max_tokens=3).split()) == 3
+        assert served.stop() == 0
