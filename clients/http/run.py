@@ -168,20 +168,24 @@ class Run:
             raise refused_by_engine(problem) from None
 
     def _take_too_long(self) -> None:
-        self._problem = _too_long(self._seconds)
+        self._end(_too_long(self._seconds))
         self._wake.set()
 
     async def _pump(self, index: int) -> None:
         try:
             await self._read(index, self._streams[index], self._voices[index])
         except HttpRefused as refused:
-            self._problem = refused
+            self._end(refused)
         except (Refused, RequestFailed, DaemonGone) as problem:
-            self._problem = refused_by_engine(problem)
+            self._end(refused_by_engine(problem))
         except Exception:
             _log.exception("an answer broke off")
-            self._problem = HttpRefused(500, "something is wrong in the proxy; its log says more")
+            self._end(HttpRefused(500, "something is wrong in the proxy; its log says more"))
         self._wake.set()
+
+    def _end(self, refused: HttpRefused) -> None:
+        """The first problem is the reason: it cancels the other answers, which then say that they were cancelled."""
+        self._problem = self._problem or refused
 
     async def _read(self, index: int, stream: AsyncStream, voice: Voice) -> None:
         while voice.stopped is None and (tokens := await stream.some()):

@@ -95,6 +95,27 @@ def test_more_answers_than_ever_have_room_are_not_to_be_tried_again() -> None:
     with_engine(test, "--slots", "1", "--queue", "1", "--fault", "slow:20")
 
 
+def test_the_first_problem_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(engine: Engine) -> None:
+        run = await Run.start(engine, ASKED, 60)
+        pumped = run._pump
+
+        async def pump(index: int) -> None:
+            if index == 0:
+                await asyncio.sleep(0.1)  # the others have been heard of
+                monkeypatch.setattr(run_module, "MOST_UNSENT", 0)
+            await pumped(index)
+            monkeypatch.setattr(run_module, "MOST_UNSENT", 4096)  # so they end as they were cancelled
+
+        monkeypatch.setattr(run, "_pump", pump)
+        with pytest.raises(HttpRefused) as refused:
+            async for _ in run.news():
+                await asyncio.sleep(1)
+        assert refused.value.code == "slow_reader"
+
+    with_engine(test, "--fault", "slow:5")
+
+
 def test_a_refused_answer_takes_the_others_with_it() -> None:
     async def test(engine: Engine) -> None:
         with pytest.raises(HttpRefused) as refused:
