@@ -12,6 +12,7 @@ size_t padded(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 constexpr int kApartBelow = 512;  // blocks: with fewer, attention's splits go to blocks of their own
 constexpr int kApartColumns = 64;
+constexpr size_t kChangesFromTheStart = 16 << 20;
 
 }  // namespace
 
@@ -54,10 +55,12 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const Shape& s = shape();
   Sizes room = {std::max(work.room.columns, sizes.columns), std::max({work.room.outputs, sizes.outputs, 1}), std::max(work.room.splits, sizes.splits), 0,
                 std::max(work.room.sampled, sizes.sampled)};
-  // Twice what there is: page tables of all slots, and changes of logits, which may be as many as a history is long.
+  // From the start what page tables of all slots take, and changes of logits, which may be as many as a history is long: later the pages
+  // of the cache have all the rest of the memory.
   if (input_.size() > input_room_ || input_room_ == 0) {
     const size_t pages = static_cast<size_t>(options_.slots) * ((s.context + kPage - 1) / kPage) * sizeof(int);
-    const size_t input_room = std::max(2 * input_.size(), InputLayout{room.columns, true}.page_begin() + pages);
+    const size_t changes = std::min<size_t>(static_cast<size_t>(options_.slots) * s.context * sizeof(Change), kChangesFromTheStart);
+    const size_t input_room = std::max(2 * input_.size(), InputLayout{room.columns, true}.page_begin() + pages + changes);
     uint8_t* const input = memory_.allocate(input_room);
     if (input_place_) memory_.release(input_place_);
     input_place_ = input;
