@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from .faults import FORMS, Faults, read_faults
+from .faults import FORMS, Faults
+from .flag_words import at_least, read_device, read_fault, read_gpu_memory, read_stream, read_stream_fd
 
 DESCRIPTION = (
     "Decode many requests at once over one set of weights: commands on stdin, frames on stdout, the log on stderr."
@@ -79,42 +79,42 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache-slots",
         "--slots",
         dest="slots",
-        type=_at_least(1, MOST_SLOTS),
+        type=at_least(1, MOST_SLOTS),
         default=4,
         metavar="N",
         help="requests that hold their place in the cache at once (default 4)",
     )
     room.add_argument(
         "--max-ctx",
-        type=_at_least(2),
+        type=at_least(2),
         metavar="N",
         help="most tokens of one request, prompt and output (default: the model's, at most 4096)",
     )
     room.add_argument(
-        "--queue", type=_at_least(0), default=64, metavar="N", help="requests that may wait for a slot (default 64)"
+        "--queue", type=at_least(0), default=64, metavar="N", help="requests that may wait for a slot (default 64)"
     )
     room.add_argument(
         "--queue-tokens",
-        type=_at_least(0),
+        type=at_least(0),
         default=1 << 20,
         metavar="N",
         help="tokens of prompt that may wait for a slot, in all (default 1048576)",
     )
     room.add_argument(
         "--cache-bytes",
-        type=_at_least(1),
+        type=at_least(1),
         metavar="N",
         help="size of the whole cache (default: what all slots need at full context, or what memory allows)",
     )
     room.add_argument(
         "--keep-free",
-        type=_at_least(0),
+        type=at_least(0),
         metavar="N",
         help="bytes of memory that the default cache leaves to others (default: 1 GiB, at most a tenth)",
     )
     room.add_argument(
         "--states",
-        type=_at_least(0, MOST_SLOTS),
+        type=at_least(0, MOST_SLOTS),
         default=16,
         metavar="N",
         help="kept states of models with recurrent layers, for snapshots and known beginnings (default 16)",
@@ -134,23 +134,23 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"how the cache holds {what} (default f16; the reference engine always holds float32)",
         )
     room.add_argument(
-        "--max-line", type=_at_least(1), default=1 << 20, metavar="BYTES", help="longest line on stdin (default 1 MiB)"
+        "--max-line", type=at_least(1), default=1 << 20, metavar="BYTES", help="longest line on stdin (default 1 MiB)"
     )
 
     turns = parser.add_argument_group("turns")
     turns.add_argument(
-        "--max-batch", type=_at_least(1), metavar="N", help="most requests in one step (default: as many as slots)"
+        "--max-batch", type=at_least(1), metavar="N", help="most requests in one step (default: as many as slots)"
     )
     turns.add_argument(
         "--step-tokens",
-        type=_at_least(1),
+        type=at_least(1),
         default=64,
         metavar="N",
         help="most tokens of a step in which somebody decodes (default 64)",
     )
     turns.add_argument(
         "--prefill-tokens",
-        type=_at_least(1),
+        type=at_least(1),
         default=512,
         metavar="N",
         help="most tokens of a step in which nobody does (default 512)",
@@ -165,7 +165,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     stream = parser.add_argument_group("stream")
     stream.add_argument(
         "--stream",
-        type=_stream,
+        type=read_stream,
         metavar="FORM",
         help="tagged: binary frames (default); text: a line for each (default on a terminal); "
         "bare: just the values, of one request at a time, and the messages on stderr",
@@ -175,7 +175,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     )
     stream.add_argument(
         "--stream-fd",
-        type=_stream_fd,
+        type=read_stream_fd,
         default=1,
         metavar="FD",
         help="write frames to this inherited descriptor instead of stdout",
@@ -195,21 +195,21 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     )
     engine.add_argument(
         "--device",
-        type=_device,
+        type=read_device,
         default="cpu",
         metavar="NAME",
         help="where the engine computes: cpu (default), cuda or cuda:N, the Nth NVIDIA GPU; the tokens are the same",
     )
     engine.add_argument(
         "--gpu-memory",
-        type=_gpu_memory,
+        type=read_gpu_memory,
         metavar="SIZE",
         help="of a GPU, for weights, cache and everything: a share of what is free, such as 0.8, or bytes "
         "(default: what all slots need at full context, at most 0.9)",
     )
     engine.add_argument(
         "--threads",
-        type=_at_least(1, MOST_THREADS),
+        type=at_least(1, MOST_THREADS),
         metavar="N",
         help="threads of the engine (default: as many as cores)",
     )
@@ -224,58 +224,9 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("q8_0", "q4_0"),
         help="quantize float matrices as they are loaded (embedding and head always to q8_0)",
     )
-    engine.add_argument("--fault", type=_faults, metavar="SPEC", help="break on purpose: see below")
+    engine.add_argument("--fault", type=read_fault, metavar="SPEC", help="break on purpose: see below")
 
 
 def read_config(arguments: argparse.Namespace) -> Config:
     names = Config.__dataclass_fields__
     return Config(**{name: value for name, value in vars(arguments).items() if name in names})
-
-
-def _at_least(least: int, most: int | None = None) -> Callable[[str], int]:
-    def read(word: str) -> int:
-        number = int(word) if word.isascii() and word.isdecimal() else -1
-        if number < least or (most is not None and number > most):
-            upwards = "on" if most is None else f"to {most}"
-            raise argparse.ArgumentTypeError(f"{word!r}: expected a whole number from {least} {upwards}")
-        return number
-
-    return read
-
-
-def _stream(word: str) -> str:
-    if word not in ("tagged", "text", "bare"):
-        raise argparse.ArgumentTypeError(f"{word!r}: expected tagged, text or bare")
-    return word
-
-
-def _stream_fd(word: str) -> int:
-    descriptor = _at_least(1)(word)
-    if descriptor == 2:
-        raise argparse.ArgumentTypeError("2 is the log: expected 1, or an inherited descriptor from 3 on")
-    return descriptor
-
-
-def _device(word: str) -> str:
-    name, colon, number = word.partition(":")
-    if word != "cpu" and (name != "cuda" or bool(colon) != number.isdecimal() or not number.isascii()):
-        raise argparse.ArgumentTypeError(f"{word!r}: expected cpu, cuda or cuda:N")
-    return word
-
-
-def _gpu_memory(word: str) -> float:
-    """A share up to 1, or bytes."""
-    try:
-        size = float(word)
-    except ValueError:
-        size = 0.0
-    if not (0 < size <= 1 or (1 < size < 2**63 and size.is_integer())):
-        raise argparse.ArgumentTypeError(f"{word!r}: expected a share above 0 and up to 1, or bytes")
-    return size
-
-
-def _faults(word: str) -> Faults:
-    try:
-        return read_faults(word)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
