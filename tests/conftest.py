@@ -1,5 +1,6 @@
 """Models that many tests read: tiny seeded ones written on demand, and the demo model."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,10 @@ from paceline.native.weights import find_model
 
 ROOT = Path(__file__).parent.parent
 TinyModel = Callable[..., Path]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background with SIGINT ignored; what the tests interrupt would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
