@@ -92,7 +92,6 @@ def test_on_a_terminal_there_are_bars_and_figures() -> None:
 
 
 def test_a_server_on_a_terminal_shows_how_it_loads() -> None:
-    pytest.importorskip("uvicorn")
     ours, theirs = os.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
     command = [*RUN[:-1], "serve", "--port", "0"]

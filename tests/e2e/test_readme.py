@@ -83,7 +83,6 @@ def test_python(tmp_path: Path, environment: dict[str, str], answer: str) -> Non
 
 @pytest.mark.timeout(SECONDS + 20)
 def test_http(tmp_path: Path, environment: dict[str, str], answer: str) -> None:
-    pytest.importorskip("uvicorn")
     if not shutil.which("curl"):
         pytest.skip("there is no curl")
     with socket.create_server(("127.0.0.1", 0)) as probe:
