@@ -11,7 +11,7 @@ from paceline.native.core import Core, open_core
 from .core_models import ids_of
 from .emulated import KIND, lanes, same_bits
 from .rows import Row, all_logits, table
-from .test_seats import CONTEXT, HYBRID, PAGES, SLOTS, SPARE, check_files, check_sharing, fed, go_on, shared
+from .seating import CONTEXT, HYBRID, PAGES, SLOTS, SPARE, check_files, check_sharing, fed, go_on, shared
 
 MODELS: dict[str, dict[str, Any]] = {
     "qwen35": {"architecture": "qwen35", "value_size": 36, **HYBRID},
