@@ -198,7 +198,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         type=read_device,
         default="cpu",
         metavar="NAME",
-        help="where the engine computes: cpu (default), cuda or cuda:N, the Nth NVIDIA GPU; the tokens are the same",
+        help="where the engine computes: cpu (default), cuda or cuda:N, the Nth NVIDIA GPU",
     )
     engine.add_argument(
         "--gpu-memory",
