@@ -157,7 +157,8 @@ class Model:
             row.options.get("seed") if row.course.seed is None else row.course.seed
         )
         most = len(row.prompt) - 1 if self.reuse else row.cached
-        assert row.cached <= body["cached_tokens"] <= most or not row.tokens, (body, row)
+        least = row.cached if row.surely else 0
+        assert least <= body["cached_tokens"] <= most or not row.tokens, (body, row)
         assert ("logits_sha256" in body) == bool(row.options.get("hash"))
         self.ends[body["reason"]] += 1
         if "logits_sha256" in body and row.course is not None:
@@ -192,8 +193,7 @@ class Model:
             )
         self.take_slot(row, body["slot"], body["epoch"])
         self.queue.remove(row)
-        if not self.ample:
-            row.cached = 0  # what it held while it waited it may have let go of
+        row.surely = self.ample
 
     def _snapshot(self, req_id: int, body: dict[str, Any]) -> None:
         row = self.live[req_id]

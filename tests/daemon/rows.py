@@ -51,7 +51,8 @@ class Row:
     course: Course | None  # None: sampled with a seed that only its end tells
     options: dict[str, Any]
     key: str | None = None  # equal ones may share the row
-    cached: int = 0  # at least so many tokens need no prefill
+    cached: int = 0  # so many tokens of a snapshot need no prefill
+    surely: bool = True  # unless it had to wait, and let go of them
     slot: int | None = None
     epoch: int | None = None
     grant: int = 0

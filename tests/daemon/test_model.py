@@ -124,5 +124,6 @@ def test_any_commands() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # half a minute, but one that fails is also shrunk
 def test_a_hundred_thousand() -> None:
     explore(1000, 100)
