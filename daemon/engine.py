@@ -65,6 +65,11 @@ class Engine(Protocol):
         """A result for each row, and how many bytes of weights were read for them all."""
         ...
 
+    def meanwhile(self, work: Callable[[], None]) -> bool:
+        """From now on `work` is called in each step, while a device computes it. False, and it never is, where this
+        processor computes."""
+        ...
+
 
 class NativeEngine:
     def __init__(self, core: Any, path: Path) -> None:
@@ -77,6 +82,7 @@ class NativeEngine:
         self.write_page: Callable[[int, bytes], None] = core.write_page
         self.read_state: Callable[[int], bytes] = core.read_state
         self.write_state: Callable[[int, bytes], None] = core.write_state
+        self.meanwhile: Callable[[Callable[[], None]], bool] = core.meanwhile
         self.info = EngineInfo(
             model=core.model,
             path=str(path),

@@ -59,6 +59,8 @@ class Loop:
         self._trim = find_trim()
         self._observers = observers or Observers()
         self._parse = parse
+        self._untold: tuple[list[Item], float] | None = None  # of the last step, and when it ended
+        self._elsewhere = engine.meanwhile(self._tell)
 
     def run(self) -> None:
         """Until the session is done, a signal has come, or nobody reads the stream any more."""
@@ -83,19 +85,35 @@ class Loop:
             idle = not self._apply_lines()
             begun = clock()
             plan = None if outbox.stalled else session.next_step(begun)
-            if plan is not None:
-                results = execute(self._engine, plan, clock)
-                ended = clock()
-                if observers.on:
-                    observers.stepped(plan, results, begun, ended)
-                self.put(session.finish(plan, results, ended), ended)
-                idle = False
+            if plan is None:
+                self._tell()
+                continue
+            results = execute(self._engine, plan, clock)
+            ended = clock()
+            self._tell()  # if the step gave no occasion
+            if observers.on:
+                observers.stepped(plan, results, begun, ended)
+            self._untold = session.finish(plan, results, ended), ended
+            if not self._elsewhere:
+                self._tell()
+            idle = False
+        self._tell()
 
     def put(self, items: list[Item], now: float) -> None:
         """Into the stream, and past whoever looks on."""
+        self._tell()
+        self._put(items, now)
+
+    def _put(self, items: list[Item], now: float) -> None:
         self._outbox.put(items)
         if self._observers.on:
             self._observers.saw(items, now)
+
+    def _tell(self) -> None:
+        """What the last step gave. Where a device computes, this is done while it computes the next."""
+        if self._untold is not None:
+            self._put(*self._untold)
+            self._untold = None
 
     def _check(self) -> None:
         """The invariants and the heap, when there is nothing else to do, and not all the time."""
@@ -124,6 +142,7 @@ class Loop:
 
     def answer(self, line: AnyLine) -> list[Item]:
         session = self._session
+        self._tell()
         self._commands.note(line)
         if isinstance(line, BadLine):
             return session.refuse(line.number, 0, line.code, line.error)

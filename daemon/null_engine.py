@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .plan import PAGE, EngineInfo, Logprobs, Row, RowResult
@@ -112,6 +112,9 @@ class NullEngine:
         if len({row.slot for row in rows}) < len(rows):
             raise ValueError(f"two rows of one slot in a step: {[row.slot for row in rows]}")
         return [self._run(row) for row in rows], 0
+
+    def meanwhile(self, work: Callable[[], None]) -> bool:
+        return False
 
     def _page(self, page: int) -> list[int]:
         return self._pages.setdefault(page, [0] * PAGE)

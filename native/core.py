@@ -7,7 +7,7 @@ fingerprint. What was computed once is used again by `seat` and the copies besid
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tqdm import tqdm
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
 from .arrange import arranged
+from .cuda_core import DeviceStepper
 from .fingerprint import Fingerprint
 from .machine import cache_pages, read_memory
 from .model import ROPE_FREQUENCIES, ModelShape
@@ -72,6 +73,13 @@ class Core:
         self.write_page = stepper.write_page
         self.read_state = stepper.read_state
         self.write_state = stepper.write_state
+
+    def meanwhile(self, work: Callable[[], None]) -> bool:
+        """From now on `work` is called in each step, while a device computes it. False where this processor does."""
+        if isinstance(self.stepper, DeviceStepper):
+            self.stepper.meanwhile = work
+            return True
+        return False
 
 
 def open_core(

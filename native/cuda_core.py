@@ -7,7 +7,7 @@ where some row wants them or log-probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ class DeviceStepper:
         self.page_bytes: int = self._core.page_bytes
         self.take_pages = self._core.take_pages  # where `pages` is 0
         self.make_room = self._core.make_room
+        self.meanwhile: Callable[[], None] = lambda: None  # the host's own work while the device has a step to compute
 
     def one_piece(self, on: bool) -> None:
         """For benchmarks: of a large matrix only the first 16 MiB are packed, and sent again for the others."""
@@ -67,6 +68,7 @@ class DeviceStepper:
         memory.begin(core.input_place, core.input)
         self._sizes = prepared.sizes
         self.run_again()
+        self.meanwhile()
         outputs = prepared.outputs
         pieces = [(core.tokens_place, 4 * outputs)]
         if prepared.needs_logits and outputs:

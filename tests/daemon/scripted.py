@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -28,7 +28,11 @@ CONTEXT = 200
 class SmallEngine:
     """The null engine with few tokens, so that stop ids and an end-of-sequence (token 3) are met; some rows fail."""
 
-    def __init__(self, slots: int, failing: frozenset[int] = frozenset(), recurrent: bool = False) -> None:
+    def __init__(
+        self, slots: int, failing: frozenset[int] = frozenset(), recurrent: bool = False, elsewhere: bool = False
+    ) -> None:
+        self._elsewhere = elsewhere
+        self._work: Callable[[], None] = lambda: None
         self._inner = inner = NullEngine(slots, CONTEXT, recurrent)
         self._failing = failing
         self._steps = 0
@@ -39,10 +43,16 @@ class SmallEngine:
 
     def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
         self._steps += 1
+        self._work()
         if self._steps in self._failing:
             raise RuntimeError("this step fails")
         results, _ = self._inner.step(rows)
         return [RowResult(tuple(token % 40 for token in result.tokens), result.logits) for result in results], 7
+
+    def meanwhile(self, work: Callable[[], None]) -> bool:
+        if self._elsewhere:
+            self._work = work
+        return self._elsewhere
 
 
 class ScriptedInbox(Inbox):
@@ -204,9 +214,9 @@ class Checked(Session):
 
 
 def serve(
-    limits: Limits, pieces: list[tuple[int, bytes]], failing: frozenset[int], recurrent: bool
+    limits: Limits, pieces: list[tuple[int, bytes]], failing: frozenset[int], recurrent: bool, elsewhere: bool = False
 ) -> tuple[Checked, list[Item]]:
-    engine = SmallEngine(limits.slots, failing, recurrent)
+    engine = SmallEngine(limits.slots, failing, recurrent, elsewhere)
     seeds = iter(range(10**9))
     session = Checked(engine.info, limits, lambda: next(seeds))
     session.accepted = []

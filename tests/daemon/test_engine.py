@@ -143,7 +143,8 @@ class FakeNative:
             if error is not None:
                 raise errors[error]("because")
             facts = {"model": "m", "architecture": "llama", "device": "cpu", "vocab": 9, "context": 77, "eos": [2]}
-            methods = ["commit", "seat", "keep", "copy_page", "read_page", "write_page", "read_state", "write_state"]
+            moves = ["commit", "seat", "keep", "copy_page", "meanwhile"]
+            methods = [*moves, "read_page", "write_page", "read_state", "write_state"]
             sizes = {"page_bytes": 640, "pages": 5, "state_bytes": 0, "fingerprint": "f", "has_files": True}
             return SimpleNamespace(**facts, **sizes, **{name: lambda *arguments: None for name in methods})
 

@@ -37,6 +37,15 @@ def test_every_promise_of_the_wire(
     nothing_is_left(session)
 
 
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(bounds(), scripts(), FAILING, st.booleans())
+def test_a_device_that_computes_elsewhere_changes_nothing_of_the_stream(
+    limits: Limits, script: tuple[bytes, list[tuple[int, bytes]]], failing: frozenset[int], recurrent: bool
+) -> None:
+    here, there = (serve(limits, list(script[1]), failing, recurrent, elsewhere)[1] for elsewhere in (False, True))
+    assert here == there
+
+
 def replies_come_in_order(data: bytes, items: list[Item]) -> None:
     reader = LineReader()
     numbers = [line.number for line in reader.feed(data) + reader.close()]

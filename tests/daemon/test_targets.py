@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from driver import Driver, alone, limits, signals_of, terminal_of, tokens_of
@@ -29,6 +29,9 @@ class Crooked:
         if self._company:
             results = [RowResult(result.tokens, bytes([len(rows)])) for result in results]
         return results, 11
+
+    def meanwhile(self, work: Callable[[], None]) -> bool:
+        return self._inner.meanwhile(work)
 
 
 @pytest.fixture

@@ -75,6 +75,16 @@ def test_a_steady_step_is_one_of_each(cupy: FakeCupy, path: Path) -> None:
         )[position]  # fmt: skip
 
 
+def test_the_host_works_while_the_device_does(cupy: FakeCupy, path: Path) -> None:
+    core, own, seen = opened(path), table(0, CONTEXT), []
+    assert NativeEngine(core, path).meanwhile(lambda: seen.append(dict(cupy.calls)))
+    for position in range(3):
+        core.step([Row(0, [3], position, 1, own, logits=False)])
+        core.commit(0, position + 1)
+    assert (seen[-1]["launch"], cupy.calls["launch"]) == (2, 2)
+    assert cupy.calls["download"] == seen[-1]["download"] + 1  # it was not waited for yet
+
+
 def test_a_step_larger_than_the_room_forgets_the_graphs(cupy: FakeCupy, path: Path) -> None:
     core = opened(path, step_tokens=8)
     cpu = open_core(path, slots=6, context=CONTEXT)
