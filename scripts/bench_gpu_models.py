@@ -29,11 +29,30 @@ HYBRID = replace(
     value_size=128,
 )  # fmt: skip
 MOE = replace(SHAPES["moe"], layers=48, kinds=("attention",) * 48, normalize_experts=True)
+TINY_HYBRID = replace(
+    SHAPES["tiny"],
+    architecture="qwen35",
+    rope_base=1e7,
+    rope_size=16,
+    layers=4,
+    kinds=HYBRID.kinds[:4],
+    gated_attention=True,
+    conv_kernel=4,
+    key_heads=2,
+    value_heads=4,
+    key_size=128,
+    value_size=128,
+)
+TINY_MOE = replace(
+    SHAPES["tiny"], architecture="qwen3moe", experts=8, experts_used=2, expert_ffn=256, normalize_experts=True
+)
 MODELS: dict[str, ModelShape] = {
     "Qwen3-8B": SHAPES["8b"],
     "Qwen3.5-27B hybrid": HYBRID,
     "Qwen3-30B-A3B": MOE,
     "tiny": SHAPES["tiny"],
+    "tiny hybrid": TINY_HYBRID,
+    "tiny MoE": TINY_MOE,
 }
 
 
@@ -55,6 +74,12 @@ class Blocks:
         return self._bytes[:size]
 
 
+def expert_bytes(shape: ModelShape, kind: str) -> int:
+    """Of one expert of each layer, together."""
+    sizes = [tensor_bytes(*sizes) for name, *sizes in tensors(shape, kind) if name.endswith("_exps.weight")]
+    return sum(sizes) // max(1, shape.experts)
+
+
 def values(name: str, count: int) -> np.ndarray:
     """A vector's floats, as bytes: near 1; decays of recurrent heads are below 0."""
     noise = np.random.RandomState(1).standard_normal(count)
@@ -66,15 +91,15 @@ def synthetic(
     kind: str,
     context: int,
     slots: int,
-    memory: Callable[[Any], tuple[Any, Any]],
+    memory: Callable[[], tuple[Any, Any]],
 ) -> tuple[DeviceStepper, Any]:
     """The model on the device, without pages (where `memory` is a GPU's); and its memory.
 
-    memory(native shape) -> the native module and the memory. Raises what has no kernels as ValueError, no room as
+    memory() -> the native module and the memory. Raises what has no kernels as ValueError, no room as
     MemoryError.
     """
     native = native_shape(shape, context)
-    module, room = memory(native)
+    module, room = memory()
     states = int("recurrent" in shape.kinds)
     turned = rotations(shape, context)
     stepper = DeviceStepper(module, room, native, turned, slots=slots, pages=0, states=states)

@@ -1,0 +1,157 @@
+"""What scripts/bench_gpu.py measures of the CUDA core: copies, products alone, whole steps of a model."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from bench_gpu_models import MODELS, Blocks, expert_bytes, synthetic
+from paceline.daemon.plan import Row
+from paceline.native.core import PAGE
+from paceline.native.device_memory import EmulatedMemory
+from paceline.native.open_device import open_gpu
+
+COLUMNS = 4096  # of an isolated product
+SHARE = 0.94  # of the free memory
+
+
+class Clock:
+    """How much of the time given to a run is left."""
+
+    def __init__(self, seconds: float) -> None:
+        self._begun, self._seconds = time.monotonic(), seconds
+        self.over = f"the {seconds:g} seconds are over"
+
+    def spent(self) -> float:
+        return time.monotonic() - self._begun
+
+    def left(self) -> float:
+        return self._seconds - self.spent()
+
+
+class Device:
+    """Where everything runs, and how large things are there."""
+
+    def __init__(self, kind: str, tiny: bool) -> None:
+        self.kind = kind
+        self.matrix_bytes, self.sweep_bytes, self.copy_bytes = (
+            (1 << 14, 1 << 16, 1 << 20) if tiny else (32 << 20, 512 << 20, 2 << 30)
+        )
+        self.columns = 512 if tiny else COLUMNS
+        self.seconds = 0.02 if tiny else 0.3
+
+    def open(self) -> tuple[Any, Any]:
+        if self.kind == "emulator":
+            from paceline.native import _emulator
+
+            return _emulator, EmulatedMemory()
+        return open_gpu(self.kind, lambda free: int(SHARE * free))
+
+
+def timed(run: Callable[[], None], wait: Callable[[], Any], seconds: float) -> float:
+    """Seconds of one run() among as many as take `seconds`, waited for at their end; the median of 5 such."""
+    for _ in range(3):  # launched, captured, replayed
+        run()
+    wait()
+    begun = time.perf_counter()
+    run()
+    wait()
+    count = max(1, int(seconds / 5 / max(1e-6, time.perf_counter() - begun)))
+    found = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        for _ in range(count):
+            run()
+        wait()
+        found.append((time.perf_counter() - begun) / count)
+    return statistics.median(found)
+
+
+def copy_bandwidth(device: Device) -> float:
+    """Bytes read and written per second."""
+    _, memory = device.open()
+    size = device.copy_bytes
+    source, target = memory.allocate(size), memory.allocate(size)
+    seconds = timed(lambda: memory.copy(source, target, size), lambda: memory.fetch([]), device.seconds)
+    return 2 * size / seconds
+
+
+def products(device: Device, kind: str, rows: tuple[int, ...], roof: float, clock: Clock) -> Iterator[dict[str, Any]]:
+    native, memory = device.open()
+    columns = device.columns
+    blocks = Blocks(kind, columns)
+    outputs = -(-device.matrix_bytes // blocks.of(128, columns).size) * 128
+    data = blocks.of(outputs, columns)
+    count = max(2, device.sweep_bytes // data.size)
+    probes = [native.ProductProbe(kind, outputs, columns, data, memory, most_columns=max(rows)) for _ in range(count)]
+    inputs = np.random.RandomState(1).standard_normal((max(rows), columns)).astype(np.float32)
+    x, out = memory.allocate(inputs.nbytes), memory.allocate(4 * max(rows) * probes[0].out_stride)
+    memory.upload(x, inputs)
+    for number in rows:
+        about = {"kind": "product", "format": kind, "rows": number, "outputs": outputs, "inputs": columns}
+        if clock.left() <= 0:
+            yield about | {"skipped": clock.over}
+            continue
+        for probe in probes:
+            probe.quantize(x, number, memory.stream)
+
+        def multiply(stream: int, number: int = number) -> None:
+            for probe in probes:
+                probe.multiply(number, out, stream)
+
+        seconds = timed(lambda m=multiply, n=number: memory.run(n, m), lambda: memory.fetch([]), device.seconds) / count
+        per_second = probes[0].bytes / seconds
+        found = {"ms": 1e3 * seconds, "bytes": probes[0].bytes}
+        yield about | found | {"bytes_per_s": per_second, "share": per_second / roof}
+
+
+def more_experts(shape: Any, rows: int) -> int:
+    """How many experts of a layer so many rows reach beside the first row's, if each chooses by chance."""
+    if not shape.experts:
+        return 0
+    reached = shape.experts * (1 - (1 - shape.experts_used / shape.experts) ** rows)
+    return round(reached) - shape.experts_used
+
+
+def steps(
+    device: Device, model: str, kind: str, rows: tuple[int, ...], contexts: tuple[int, ...], roof: float, clock: Clock
+) -> Iterator[dict[str, Any]]:
+    """Whole steps of a model; contexts ascending. Each row has its own token, so that rows choose experts apart."""
+    shape, context, begun = MODELS[model], max(contexts) + PAGE, time.perf_counter()
+    stepper, memory = synthetic(shape, kind, context, max(rows), device.open)
+    stepper.make_room(max(rows), max(rows))
+    held = context // PAGE + 1
+    pages = min(max(rows) * held, memory.free // stepper.page_bytes)
+    about = {"kind": "step", "model": model, "format": kind, "making_s": time.perf_counter() - begun}
+    if pages < 1:
+        raise MemoryError("no room for a page of cache")
+    stepper.take_pages(pages)
+    each_expert = expert_bytes(shape, kind)
+    weights = stepper.step([Row(0, 0, 0, [1], 0, 1, None, 1, array("i", [0]), False)])[1]
+    for used in contexts:
+        for number in rows:
+            per_row = used // PAGE + 1
+            if clock.left() <= 0:
+                yield about | {"rows": number, "context": used, "skipped": clock.over}
+                continue
+            if number * per_row > pages:
+                yield about | {"rows": number, "context": used, "skipped": f"no room for {number * per_row} pages"}
+                continue
+            batch = []
+            for slot in range(number):
+                if stepper.state_bytes:
+                    stepper.write_state(0, used.to_bytes(8, "little") + bytes(stepper.state_bytes))
+                stepper.seat(slot, [1] * used, 0 if stepper.state_bytes else None)
+                table = array("i", range(slot * per_row, (slot + 1) * per_row))
+                batch.append(Row(0, slot, 0, [1 + slot], used, 1, None, used, table, False))
+            seconds = timed(lambda batch=batch: stepper.step(batch) and None, lambda: None, device.seconds)
+            alone = timed(stepper.run_again, lambda: memory.fetch([]), device.seconds)
+            moved = weights + more_experts(shape, number) * each_expert
+            moved += number * (used * stepper.page_bytes // PAGE + 2 * stepper.state_bytes)
+            found = {"rows": number, "context": used, "ms": 1e3 * seconds, "device_ms": 1e3 * alone}
+            found |= {"host_ms": 1e3 * (seconds - alone), "tokens_per_s": number / seconds, "bytes": moved}
+            yield about | found | {"bytes_per_s": moved / seconds, "share": moved / seconds / roof}

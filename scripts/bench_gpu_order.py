@@ -1,0 +1,96 @@
+"""In which order scripts/bench_gpu.py works: what was asked for first comes first, so that a short run has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bench_gpu_llama import ARCHITECTURES, LlamaCpp
+from bench_gpu_llama import FORMATS as FILE_FORMATS
+from bench_gpu_measure import Clock, Device, products, steps
+from bench_gpu_models import MODELS
+from bench_gpu_peer import transformers_steps
+
+PEER_ROWS = (1, 8, 16)
+DENSE, HYBRID = "Qwen3-8B", "Qwen3.5-27B hybrid"
+FIRST = ((DENSE, "Q4_K"), (DENSE, "Q8_0"), (HYBRID, "Q4_K"), (DENSE, "BF16"))  # the last is beside transformers
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Figures that share what takes long to make; `about` names them where there are none."""
+
+    about: dict[str, Any]
+    run: Callable[[], Iterator[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that can be asked for; contexts and rows ascend."""
+
+    device: Device
+    models: tuple[str, ...]
+    formats: tuple[str, ...]
+    rows: Numbers
+    contexts: Numbers
+    roof: float  # bytes per second of a copy
+    clock: Clock
+    products: bool
+    peer: bool
+    llama: LlamaCpp | None
+
+    def works(self) -> Iterator[Work]:
+        """Products; the first steps at the near context; peers there; the rest, a model after the other.
+
+        A model that comes at one context first is made again for the others: that costs seconds, and the figures at
+        the near context are there by then.
+        """
+        near, far = self.contexts[:1], self.contexts[1:]
+        pairs = [(model, kind) for model in self.models for kind in self.formats]
+        main = DENSE if DENSE in self.models else self.models[0]
+        first = [pair for pair in FIRST if pair in pairs] or [pair for pair in pairs if pair[0] == main]
+        if self.products:
+            for kind in self.formats:
+                yield self._products(kind)
+        for model, kind in first:
+            yield self._steps(model, kind, near)
+        yield from self._peers(main, near)
+        if far:
+            for model, kind in first:
+                yield self._steps(model, kind, far)
+        for model, kind in pairs:
+            if (model, kind) not in first:
+                yield self._steps(model, kind, self.contexts)
+        for model in self.models:
+            if model != main:
+                yield from self._peers(model, near)
+        if far:
+            for model in self.models:
+                yield from self._peers(model, far)
+
+    def _products(self, kind: str) -> Work:
+        about = {"kind": "product", "format": kind}
+        return Work(about, lambda: products(self.device, kind, self.rows, self.roof, self.clock))
+
+    def _steps(self, model: str, kind: str, contexts: Numbers) -> Work:
+        about = {"kind": "step", "model": model, "format": kind}
+        more = (self.roof, self.clock)
+        return Work(about, lambda: steps(self.device, model, kind, self.rows, contexts, *more))
+
+    def _peers(self, model: str, contexts: Numbers) -> Iterator[Work]:
+        rows = tuple(number for number in self.rows if number in PEER_ROWS) or self.rows[:1]
+        clock, place = self.clock, self.device.kind
+        if self.peer:
+            about = {"kind": "peer", "peer": "transformers", "model": model, "format": "BF16"}
+            yield Work(about, lambda: transformers_steps(model, rows, contexts, place, clock.left(), clock.over))
+        llama = self.llama
+        if llama is None or MODELS[model].architecture not in ARCHITECTURES:
+            return
+        for kind in (kind for kind in FILE_FORMATS if kind in self.formats):
+            for context in contexts:
+                about = {"kind": "peer", "peer": "llama.cpp", "model": model, "format": kind}
+                where = (model, kind, rows, context)
+                yield Work(about, lambda where=where: llama.steps(*where, clock.left(), clock.over))
