@@ -120,12 +120,12 @@ def measure(plan: Plan, record: Record, clock: Clock) -> bool:
 
 def main() -> int:
     chosen = arguments()
-    llama = llama_cpp(chosen)
-    clock = Clock(chosen.seconds)
     device = Device(chosen.device, chosen.tiny)
     _, memory = device.open()
     name = memory.name
     del memory
+    llama = llama_cpp(chosen)
+    clock = Clock(chosen.seconds)
     roof = copy_bandwidth(device)
     about: dict[str, Any] = {"device": name, "machine": describe_machine(), "date": time.strftime("%Y-%m-%d")}
     record = Record(clock, chosen.json, about | {"copy_bytes_per_s": roof})

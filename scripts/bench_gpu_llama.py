@@ -1,7 +1,8 @@
 """llama.cpp beside scripts/bench_gpu.py: built for the GPU at hand, a file of the same shape, its llama-batched-bench.
 
 That decodes so many sequences at once, each behind a prompt of its own of `context` random tokens; its tokens per
-second are those of TOKENS steps after it. The file holds random blocks in one format and no tokenizer.
+second are those of TOKENS steps after it. The file holds random blocks in one format and no tokenizer; it lies in
+the folder that TMPDIR names, where one in memory (/dev/shm) is quicker than most disks.
 """
 
 from __future__ import annotations
@@ -51,13 +52,20 @@ def sources_of(given: Path) -> Path:
     return unpacked
 
 
-def build_words(sources: Path, folder: Path, gpu: bool) -> list[list[str]]:
-    """Only that program, only for this machine's processor and GPU."""
+def capability(device: str) -> str:
+    """Of cuda:<n>, without a point: "90"."""
+    import cupy
+
+    return str(cupy.cuda.Device(int(device.partition(":")[2] or 0)).compute_capability)
+
+
+def build_words(sources: Path, folder: Path, architecture: str) -> list[list[str]]:
+    """Only that program, only for this machine's processor and GPU; for the processor alone without an architecture."""
     configure = ["cmake", "-S", str(sources), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON"]
     configure += [f"-D{name}=OFF" for name in OFF]
     configure += ["-GNinja"] if shutil.which("ninja") and not (folder / "CMakeCache.txt").exists() else []
-    if gpu:
-        configure += ["-DGGML_CUDA=ON", "-DCMAKE_CUDA_ARCHITECTURES=native"]
+    if architecture:
+        configure += ["-DGGML_CUDA=ON", f"-DCMAKE_CUDA_ARCHITECTURES={architecture}-real"]
         homes = [os.environ.get("CUDA_HOME", "/nowhere"), "/usr/local/cuda"]
         compilers = [shutil.which("nvcc"), *(f"{home}/bin/nvcc" for home in homes)]
         there = [path for path in compilers if path and Path(path).exists()]
@@ -76,11 +84,11 @@ def program(given: Path, device: str, limit: float) -> Path:
             return (folder / PROGRAM).resolve()
     BUILDS.mkdir(parents=True, exist_ok=True)
     sources = sources_of(given)
-    gpu, begun = device != "emulator", time.monotonic()
-    folder = BUILDS / f"{sources.name}-{'cuda' if gpu else 'cpu'}"
+    architecture, begun = "" if device == "emulator" else capability(device), time.monotonic()
+    folder = BUILDS / f"{sources.name}-{architecture or 'cpu'}"
     log = BUILDS / "build.log"
     with log.open("w") as out:
-        for words in build_words(sources, folder, gpu):
+        for words in build_words(sources, folder, architecture):
             try:
                 made = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
             except OSError as error:

@@ -43,13 +43,13 @@ class Plan:
     llama: LlamaCpp | None
 
     def works(self) -> Iterator[Work]:
-        """Products; the first steps at the near context; peers there; the rest, a model after the other.
+        """Products; the first steps at the near context; peers there; the rest, a format after the other.
 
         A model that comes at one context first is made again for the others: that costs seconds, and the figures at
         the near context are there by then.
         """
         near, far = self.contexts[:1], self.contexts[1:]
-        pairs = [(model, kind) for model in self.models for kind in self.formats]
+        pairs = [(model, kind) for kind in self.formats for model in self.models]
         main = DENSE if DENSE in self.models else self.models[0]
         first = [pair for pair in FIRST if pair in pairs] or [pair for pair in pairs if pair[0] == main]
         if self.products:
