@@ -20,6 +20,7 @@ from .lost import DeviceLost
 PIECE = 16 << 20  # bytes that an upload copies at a time
 MOST_GRAPHS = 128
 OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+LAUNCHED = object()  # in place of a graph that could not be made
 
 
 class CupyMemory:
@@ -31,10 +32,11 @@ class CupyMemory:
         name = self._runtime.getDeviceProperties(number)["name"]
         self.name: str = name.decode() if hasattr(name, "decode") else str(name)
         self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._graphs: OrderedDict[Hashable, Any] = OrderedDict()  # None: launched once, not captured yet
+        self._graphs: OrderedDict[Hashable, Any] = OrderedDict()  # None: launched once, not captured yet; or LAUNCHED
+        self.without_graph: str | None = None  # why a key is launched every time, if one is
         self._given, self._taken = Pinned(cupy), Pinned(cupy)  # by begin; by the rest
         self._copied = cupy.cuda.Event(disable_timing=True)  # what begin() has put there has gone over
-        with self._errors():
+        with self._errors(f"{bytes} bytes of the device: "):
             self._whole = cupy.cuda.Memory(bytes + ALIGNMENT)
         self._base: int = -(-self._whole.ptr // ALIGNMENT) * ALIGNMENT
         self._arena = Arena(bytes)
@@ -52,7 +54,7 @@ class CupyMemory:
         return self._base + self._arena.take(bytes)
 
     def release(self, place: int) -> None:
-        with suppress(DeviceLost), self._errors():
+        with suppress(Exception):  # the core's end calls this, and has nobody to tell
             self._stream.synchronize()
         self._arena.give_back(place - self._base)
 
@@ -97,7 +99,8 @@ class CupyMemory:
 
     def run(self, key: Hashable, enqueue: Callable[[int], None]) -> None:
         """Launched at its first call, captured at its second, replayed from then on: sizes that come once are not worth
-        a graph, and the first launch loads the kernels, which a capture must not."""
+        a graph, and the first launch loads the kernels, which a capture must not. Where no graph can be made, for want
+        of memory say, the key goes on being launched: that is slower, and the same."""
         with self._errors():
             if key not in self._graphs:
                 enqueue(self._stream.ptr)
@@ -105,10 +108,17 @@ class CupyMemory:
                 return
             graph = self._graphs[key]
             if graph is None:
-                graph = self._capture(enqueue)
+                try:
+                    graph = self._capture(enqueue)
+                except Exception as error:
+                    self.without_graph = str(error)
+                    graph = LAUNCHED
                 self._remember(key, graph)
             self._graphs.move_to_end(key)
-            graph.launch(self._stream)
+            if graph is LAUNCHED:
+                enqueue(self._stream.ptr)
+            else:
+                graph.launch(self._stream)
 
     def forget(self) -> None:
         if self._graphs:
@@ -139,7 +149,7 @@ class CupyMemory:
             self._runtime.memcpyAsync(place, pinned.place, data.size, kind, self._stream.ptr)
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, what: str = "") -> Iterator[None]:
         """An error that the stream repeats is a device that is lost; others are the call's own."""
         try:
             yield
@@ -147,7 +157,7 @@ class CupyMemory:
             raise
         except Exception as error:
             if getattr(error, "status", None) == OUT_OF_MEMORY:
-                raise MemoryError(str(error)) from error
+                raise MemoryError(f"{what}{error}") from error
             try:
                 self._stream.synchronize()
             except Exception:

@@ -14,6 +14,7 @@ from typing import Any
 from .cuda_core import DeviceStepper
 from .cupy_memory import CupyMemory
 from .device_memory import DeviceMemory, EmulatedMemory
+from .lost import DeviceLost
 
 SHARE = 0.9  # of the free memory
 SPARE = 1 << 30  # beside weights and pages: tables, states, the room of a step
@@ -72,10 +73,13 @@ def open_gpu(kind: str, arena: Any) -> tuple[Any, CupyMemory]:
     number = device_number(kind)
     native, cupy = find_modules(kind)
     check_device(kind, cupy, number)
-    cupy.cuda.Device(number).use()
-    native.use_device(number)
-    free, _ = cupy.cuda.runtime.memGetInfo()
-    return native, CupyMemory(cupy, number, arena(free))
+    try:
+        cupy.cuda.Device(number).use()
+        native.use_device(number)
+        free, _ = cupy.cuda.runtime.memGetInfo()
+        return native, CupyMemory(cupy, number, arena(free))
+    except (RuntimeError, DeviceLost) as error:  # it is somebody else's alone, or the module was built for others
+        raise ValueError(f"--device {kind}: the GPU cannot be used ({error})") from None
 
 
 def device_number(kind: str) -> int:

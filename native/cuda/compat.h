@@ -150,8 +150,11 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
 
+// What a call gives back it also leaves behind, for the next to find that asks for the last error: that is taken away here.
 inline void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(error) + ": " + cudaGetErrorString(error));
 }
 
 // Of this thread, from here on. This runtime is linked statically and knows nothing of what others in the process have chosen.

@@ -14,6 +14,13 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{16} << 20;  // packed and sent at once
 
+// A block takes a column in many kernels, and a grid has at most 65,535 in y and z; sizes are powers of two.
+constexpr int kMostColumns = 1 << 15;
+
+void check_columns_of_step(int columns) {
+  if (columns > kMostColumns) throw std::invalid_argument("a step of " + std::to_string(columns) + " tokens is more than the " + std::to_string(kMostColumns) + " of a GPU's");
+}
+
 int power_of_two(int n) { return n ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))) : 0; }
 
 // Heads that share a kv head take part in one item up to `queries_together`, and tokens fill it up (attention.h).
@@ -93,6 +100,7 @@ void DeviceCore::take_pages(int pages) {
 
 void DeviceCore::make_room(int columns, int outputs) {
   weights_.check_loaded();
+  check_columns_of_step(std::max(columns, outputs));
   reserve({power_of_two(columns), power_of_two(outputs), power_of_two((shape().context + kSplit - 1) / kSplit), 1, 1});
 }
 
@@ -113,6 +121,7 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   }
   counts.rows = static_cast<int>(rows.size());
   if (counts.columns == 0) throw std::invalid_argument("a step without rows");
+  check_columns_of_step(counts.columns);
   sizes.columns = power_of_two(counts.columns);
   sizes.outputs = power_of_two(counts.outputs);
   sizes.splits = power_of_two((longest + kSplit - 1) / kSplit);

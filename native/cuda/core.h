@@ -60,7 +60,7 @@ struct Copy {
   uint8_t *from = nullptr, *to = nullptr;
 };
 
-// Of this thread's launches, from here on.
+// Of this thread's launches, from here on. Throws where it cannot run what was built.
 void choose_device(int number);
 
 class DeviceCore {

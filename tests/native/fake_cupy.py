@@ -1,7 +1,9 @@
 """What native/cupy_memory.py and native/open_device.py use of CuPy, on the emulated device, written down call by call.
 
 Copies are late: a copy that is asked for happens when its stream is waited for or launches something that could need
-it, so that a pinned buffer written too early shows. Graphs hold the launches of their capture, with their arguments.
+it, so that a pinned buffer written too early shows. Graphs hold the launches of their capture, with their arguments;
+whatever else is asked of the device during a capture fails and spoils it. Names, arguments and errors are CuPy's:
+test_cuda_memory.py holds them against the real one where that is installed.
 """
 
 from __future__ import annotations
@@ -17,18 +19,27 @@ import numpy as np
 from .emulated import _emulator
 
 FREE = 1 << 28
+ERRORS = {
+    2: "cudaErrorMemoryAllocation: out of memory",
+    35: "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version",
+    46: "cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable",
+    100: "cudaErrorNoDevice: no CUDA-capable device is detected",
+    700: "cudaErrorIllegalAddress: an illegal memory access was encountered",
+    900: "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing",
+    901: "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error during capture",
+}
 
 
 class CUDARuntimeError(RuntimeError):
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, status: int) -> None:
+        super().__init__(ERRORS[status])
         self.status = status
 
 
 class Memory:
     def __init__(self, device: FakeCupy, size: int) -> None:
         if size > device.free:
-            raise CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
+            raise CUDARuntimeError(2)
         self._room = _emulator.Room(size)
         self.ptr: int = self._room.place
 
@@ -46,6 +57,7 @@ class Stream:
         self.ptr = len(device.streams) + 1
         self._device = device
         self._copies: list[Callable[[], None]] = []
+        self.capture: str | None = None  # "spoiled" by what it does not allow
 
     def later(self, copy: Callable[[], None]) -> None:
         self._copies.append(copy)
@@ -59,12 +71,17 @@ class Stream:
         self._device.note("synchronize")
         self.catch_up()
 
-    def begin_capture(self) -> None:
+    def begin_capture(self, mode: int | None = None) -> None:
         self._device.note("capture")
+        self.capture = "begun"
         _emulator.begin_capture()
 
     def end_capture(self) -> Graph:
-        return Graph(self._device, _emulator.end_capture())
+        recording, spoiled, self.capture = _emulator.end_capture(), self.capture == "spoiled", None
+        self._device.note("graph")
+        if spoiled:
+            raise CUDARuntimeError(901)
+        return Graph(self._device, recording)
 
 
 class Graph:
@@ -72,10 +89,14 @@ class Graph:
         self._device = device
         self._recording = recording
 
-    def launch(self, stream: Stream) -> None:
+    def launch(self, stream: Stream | None = None) -> None:
+        assert stream is not None, "the current stream is not ours"
         self._device.note("launch")
         stream.catch_up()
         self._recording.launch()
+
+
+IN_CAPTURE = ("enqueue", "graph")
 
 
 class FakeCupy:
@@ -96,13 +117,13 @@ class FakeCupy:
             getDeviceCount=lambda: 1,
             getDeviceProperties=lambda number: {"name": b"fake", "major": 9, "minor": 0},
             memGetInfo=lambda: (self.free, 2 * self.free),
-            runtimeGetVersion=lambda: 13000,
+            runtimeGetVersion=lambda: 13020,
         )
         self.cuda = SimpleNamespace(
             runtime=self.runtime,
             Device=lambda number: SimpleNamespace(use=lambda: self.note("use")),
             Stream=self._stream,
-            Event=lambda disable_timing: SimpleNamespace(
+            Event=lambda block=False, disable_timing=False, interprocess=False: SimpleNamespace(
                 record=lambda stream: self.note("record"), synchronize=self._wait
             ),
             Memory=lambda size: self._noted("malloc", Memory(self, size)),
@@ -111,6 +132,10 @@ class FakeCupy:
 
     def note(self, name: str) -> None:
         self.calls[name] += 1
+        for stream in self.streams:
+            if stream.capture and name not in IN_CAPTURE:
+                stream.capture = "spoiled"
+                raise CUDARuntimeError(900)
         if name in self.fail:
             raise self.fail[name]
 
@@ -148,6 +173,7 @@ class Launching:
 
     def use_device(self, number: int) -> None:
         self._cupy.note("native device")
+        _emulator.use_device(number)
 
     def Core(self, *arguments: Any, **options: Any) -> Any:  # noqa: N802
         return LaunchingCore(self._cupy, _emulator.Core(*arguments, **options))
@@ -167,6 +193,7 @@ class LaunchingCore:
         self._core.enqueue(sizes, stream)
 
     def replay(self, most: int, stream: int) -> None:
+        self._cupy.note("enqueue")
         self._catch_up()
         self._core.replay(most, stream)
 

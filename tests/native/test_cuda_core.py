@@ -177,6 +177,16 @@ def test_bad_rows_change_nothing(small: Pair) -> None:
     assert same_bits(rest[0][1], expected[20:])
 
 
+def test_a_step_too_large_for_a_grid_is_refused(tiny_model) -> None:
+    tokens = 32769
+    path = tiny_model(**MODELS["Q8_0"] | {"context": 33000})
+    core = open_core(path, slots=1, context=33000, kind=KIND)
+    with pytest.raises(ValueError, match="a step of 32769 tokens is more than the 32768 of a GPU's"):
+        core.step([Row(0, [1] * tokens, 0, 1, table(0, 33000))])
+    with pytest.raises(ValueError, match="40000 tokens"):
+        core.stepper.make_room(40000, 1)
+
+
 def test_one_pass_over_the_weights(pair: Pair) -> None:
     core = pair.device
 

@@ -94,6 +94,14 @@ def test_greedy_tokens_are_the_cpu_cores(cores: tuple[Core, Core]) -> None:
     assert greedy(cores[1], ids, STEPS) == greedy(cores[0], ids, STEPS)
 
 
+@pytest.mark.skipif(KIND == "emulator", reason="a GPU's; the emulated device has those of test_cuda_graphs.py")
+def test_a_decode_is_graphs(cores: tuple[Core, Core]) -> None:
+    greedy(cores[1], ids_of(11, 30, cores[1].vocab), 8)
+    memory = cores[1].stepper._memory  # type: ignore[attr-defined]
+    assert memory.without_graph is None
+    assert any(hasattr(graph, "launch") for graph in memory._graphs.values())
+
+
 def test_the_bits_after_a_long_decode_are_the_cpu_cores(cores: tuple[Core, Core]) -> None:
     ids = ids_of(10, 30 + STEPS, cores[0].vocab)
     cuts = [30 + step for step in range(STEPS)]
