@@ -5,20 +5,25 @@
 
 It needs no network. On the machine: a C++20 compiler, CMake, ninja or make, nvcc of CUDA 13 on the PATH or in
 CUDA_HOME; and in this Python (3.11 or newer, PYTHON=... names another): CuPy (cupy-cuda13x), pybind11 3, NumPy,
-safetensors, msgpack, tqdm, gguf (with its PyYAML), pytest and hypothesis. Whatever of these is missing may lie as
-wheels in --wheels DIR (pip download --no-deps -d DIR gguf); they are unpacked into the build folder, not installed.
-PyTorch with transformers is measured beside it where it is there, compute-sanitizer is used where it is there; without
-them a line says so.
+safetensors, msgpack, tqdm, gguf, PyYAML, pytest and hypothesis; pytest-timeout too, or a test that hangs takes the
+others of its file with it. What is missing may lie as wheels in --wheels DIR; those that fit this Python are unpacked
+into the build folder, before all that is installed. All but CuPy and NumPy, for a Python 3.12, are 5 MB:
+    pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64
+        --platform manylinux2014_x86_64 --platform manylinux1_x86_64 -d DIR gguf pyyaml 'pybind11>=3' safetensors
+        msgpack tqdm hypothesis sortedcontainers attrs pytest pluggy iniconfig packaging pygments pytest-timeout
+PyTorch with transformers and compute-sanitizer are used where they are there; without them a line says so.
 
-Steps, each with its own time limit; one that fails does not keep the others from running, but for the build:
+Steps; one that fails does not keep the others from running, but for the build. After the build all but the benchmark
+run side by side, each with processors of its own (--jobs), and what leaves the benchmark no time is stopped:
     build       native/_cpu, _emulator and _cuda for this GPU's architecture alone, in build/gpu_check
     hashes      integer products have the emulated device's bits
-    tests       tests/native/test_cuda_*.py on the GPU, and the memory tests
+    products, core, ...   tests/native/test_cuda_*.py on the GPU; one that loses the device is named, and the others go
+                on in a new process
     daemon      the greedy tokens of a model through `paceline daemon --device`; SmolLM2 where its file is at hand
     memcheck, racecheck   compute-sanitizer over a few of the tests
-    bench       scripts/bench_gpu.py with the time that is left
-The last lines are a table of what each gave; --json writes it with the bench's record. Exit status: 0 if all that could
-run went well, 1 if something failed, 69 if the build did.
+    bench       scripts/bench_gpu.py alone, with the time that is left
+The last lines are a table. --json has it too, and what the benchmark has found, after every step and every few seconds.
+Exit status: 0 if all that could run went well, 1 if something failed, 69 if the build did.
 """
 
 from __future__ import annotations
@@ -27,30 +32,27 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-import zipfile
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from gpu_here import asked, check_packages, find_nvcc, read_gpu, unpack
+from gpu_jobs import ROOT, Job, Result, run_jobs
+
 BUILD = ROOT / "build" / "gpu_check"
 NEEDED = ("numpy", "pybind11", "gguf", "safetensors", "msgpack", "tqdm", "pytest", "hypothesis")
-TESTS = ("test_cuda_schedules", "test_cuda_products", "test_cuda_core", "test_cuda_memory")
+FIRST = ("core", "products", "schedules")
 SANITIZED = (
     "tests/native/test_cuda_products.py::test_a_row_has_the_same_bits_in_any_company",
     "tests/native/test_cuda_core.py::test_a_step_has_the_bits_of_the_cpu",
 )
 QUICK = "Q8_0 or Q4_K or qwen3"
-
-
-@dataclass
-class Result:
-    name: str
-    state: str  # ok, failed, skipped
-    seconds: float
-    about: str
+BENCH_SECONDS = 150  # that the tests leave it, if they need their whole time
+TEST_SECONDS = 60
 
 
 class Check:
@@ -59,143 +61,135 @@ class Check:
         self.begun = time.monotonic()
         self.results: list[Result] = []
         self.device = "emulator" if chosen.emulate else chosen.device
-        site = BUILD / "site"
-        paths = [str(BUILD / "packages"), str(ROOT / "scripts"), str(site), os.environ.get("PYTHONPATH", "")]
+        self.architecture, self.at_once = "", chosen.jobs
+        self.bench_record, self.bench_found = BUILD / "bench.json", None
+        tools = str(Path(sys.executable).parent)  # a virtual environment's cmake and ninja
+        paths = [str(BUILD / "packages"), str(ROOT / "scripts"), str(BUILD / "site"), os.environ.get("PYTHONPATH", "")]
         self.env = os.environ | {
+            "PATH": os.pathsep.join((tools, os.environ.get("PATH", os.defpath))),
             "PYTHONPATH": os.pathsep.join(path for path in paths if path),
             "PACELINE_TEST_DEVICE": self.device,
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
         }
 
     def left(self) -> float:
         return 60 * self.chosen.minutes - (time.monotonic() - self.begun)
 
-    def run(self, name: str, words: list[str], limit: float, keep: int = 12) -> bool:
-        """One step; its output goes to build/gpu_check/NAME.log, and its end to the terminal where it failed."""
-        print(f"== {name}: {' '.join(words)[:160]}", flush=True)
-        begun, log = time.monotonic(), BUILD / f"{name}.log"
-        try:
-            with log.open("wb") as out:
-                done = subprocess.run(
-                    words,
-                    cwd=ROOT,
-                    env=self.env,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    timeout=max(1, limit),
-                    check=False,
-                )
-            code = f"exit status {done.returncode}"
-            good = done.returncode == 0
-        except (subprocess.TimeoutExpired, OSError) as error:
-            code, good = str(error)[-120:], False
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
-        print("\n".join(line[:200] for line in lines[-(3 if good else keep) :]), flush=True)
-        about = lines[-1][:100] if lines and good else f"{code}; {log.relative_to(ROOT)}"
-        self.note(name, "ok" if good else "failed", about, begun)
-        return good
+    def job(self, name: str, words: list[str], limit: float, tests: bool = False) -> Job:
+        return Job(name, words, BUILD / f"{name}.log", max(1, min(limit, self.left())), tests)
 
-    def note(self, name: str, state: str, about: str, begun: float | None = None) -> None:
-        self.results.append(Result(name, state, time.monotonic() - begun if begun else 0.0, about))
+    def run(self, jobs: list[Job], at_once: int = 1) -> bool:
+        """Whether all went well; their output is in build/gpu_check/NAME.log, and its end is shown where one failed."""
+        for job in jobs:
+            print(f"== {job.name}: {' '.join(job.words)[:200]}", flush=True)
+        before = len(self.results)
+        run_jobs(jobs, at_once, self.env, self.ended, self.write)
+        return all(result.state == "ok" for result in self.results[before:])
 
-    def python(self, *words: str) -> list[str]:
-        return [sys.executable, *words]
+    def ended(self, job: Job) -> None:
+        result = job.result()
+        print(f"-- {result.name}: {result.state}, {result.seconds:.1f} s, {result.about}", flush=True)
+        if result.state == "failed":
+            print("\n".join(line[:200] for line in job.lines()[-40:]), flush=True)
+        self.note(result)
 
-    def prepare(self) -> str | None:
-        """Wheels and the package's own folder; what is missing, or None."""
+    def note(self, result: Result) -> None:
+        self.results.append(result)
+        self.write()
+
+    def prepare(self) -> None:
+        """Wheels and the package's own folder; ValueError says what is missing."""
         shutil.rmtree(BUILD / "packages", ignore_errors=True)
         for folder in (BUILD / "packages", BUILD / "site", BUILD / "cmake"):
             folder.mkdir(parents=True, exist_ok=True)
         link = BUILD / "site" / "paceline"
-        if not link.exists():
+        if not link.is_symlink():
             link.symlink_to(ROOT, target_is_directory=True)
-        wheels = sorted(self.chosen.wheels.glob("*.whl")) if self.chosen.wheels else []
-        for wheel in wheels:
-            with zipfile.ZipFile(wheel) as packed:
-                packed.extractall(BUILD / "packages")
-        wanted = (*NEEDED, *(() if self.chosen.emulate else ("cupy",)))
-        problems = []
-        for name in wanted:
-            words = self.python("-c", f"import {name}")
-            tried = subprocess.run(words, env=self.env, capture_output=True, text=True, check=False)
-            if tried.returncode:
-                problems.append(f"{name} ({(tried.stderr.strip().splitlines() or ['?'])[-1]})")
-        if problems:
-            return (
-                f"this Python cannot import {', '.join(problems)}; put wheels into a folder and name it: --wheels DIR"
-            )
-        if not self.chosen.emulate and self.nvcc() is None:
-            return "there is no nvcc on the PATH, in CUDA_HOME or in /usr/local/cuda"
-        return None
-
-    def nvcc(self) -> str | None:
-        homes = [os.environ.get("CUDA_HOME", "/nowhere"), "/usr/local/cuda"]
-        found = [os.environ.get("NVCC"), shutil.which("nvcc"), *(f"{home}/bin/nvcc" for home in homes)]
-        return next((path for path in found if path and Path(path).exists()), None)
-
-    def capability(self) -> str:
-        """Of the GPU at hand, as nvcc names it: 90a and newer have instructions of their own."""
-        number = int(self.device.partition(":")[2] or 0)
-        code = f"import cupy; print(cupy.cuda.Device({number}).compute_capability)"
-        asked = subprocess.run(self.python("-c", code), env=self.env, capture_output=True, text=True, check=False)
-        if asked.returncode:
-            raise ValueError((asked.stderr.strip().splitlines() or ["CuPy finds no GPU"])[-1])
-        capability = asked.stdout.strip()
-        return capability + "a" * (capability == "90")
-
-    def build(self) -> bool:
-        code = "import pybind11; print(pybind11.get_cmake_dir())"
-        pybind11 = subprocess.run(self.python("-c", code), env=self.env, capture_output=True, text=True, check=True)
-        words = ["cmake", "-S", str(ROOT), "-B", str(BUILD / "cmake"), "-DPACELINE_EMULATE=ON"]
-        words += [f"-Dpybind11_DIR={pybind11.stdout.strip()}", f"-DPython_EXECUTABLE={sys.executable}"]
-        words += ["-GNinja"] if shutil.which("ninja") else []
+        for name in unpack(self.chosen.wheels, BUILD / "packages") if self.chosen.wheels else []:
+            print(f"{name} is not for this Python {sys.version_info.major}.{sys.version_info.minor}")
+        check_packages(self.env, NEEDED if self.chosen.emulate else (*NEEDED, "cupy"))
         if not self.chosen.emulate:
-            words += ["-DPACELINE_CUDA=ON", f"-DPACELINE_CUDA_ARCHITECTURES={self.capability()}-real"]
-            words += [f"-DCMAKE_CUDA_COMPILER={self.nvcc()}"]
-        if not self.run("configure", words, 120):
-            return False
-        if not self.run("build", ["cmake", "--build", str(BUILD / "cmake"), "--parallel"], 400):
-            return False
+            self.architecture, self.at_once = read_gpu(self.env, self.device)
+
+    def build(self) -> None:
+        """ValueError where it fails."""
+        folder = asked(self.env, "import pybind11; print(pybind11.get_cmake_dir())")
+        words = ["cmake", "-S", str(ROOT), "-B", str(BUILD / "cmake"), "-DPACELINE_EMULATE=ON"]
+        words += [f"-Dpybind11_DIR={folder}", f"-DPython_EXECUTABLE={sys.executable}"]
+        words += ["-GNinja"] if shutil.which("ninja", path=self.env["PATH"]) else []
+        if not self.chosen.emulate:
+            words += ["-DPACELINE_CUDA=ON", f"-DPACELINE_CUDA_ARCHITECTURES={self.architecture}-real"]
+            words += [f"-DCMAKE_CUDA_COMPILER={find_nvcc()}"]
+        together = str(len(os.sched_getaffinity(0)))
+        making = ["cmake", "--build", str(BUILD / "cmake"), "--parallel", together]
+        if not self.run([self.job("configure", words, 120)]) or not self.run([self.job("build", making, 400)]):
+            raise ValueError("the build failed")
         for module in (BUILD / "cmake").glob("_*.so"):
             fresh = ROOT / "native" / f".{module.name}.new"
             shutil.copy(module, fresh)
             fresh.replace(ROOT / "native" / module.name)
-        return True
 
-    def pytest(self, name: str, words: list[str], limit: float, before: tuple[str, ...] = ()) -> None:
-        base = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
-        self.run(name, [*before, *self.python(*base, *words)], limit, keep=30)
+    def tests(self, name: str, words: list[str], limit: float, before: tuple[str, ...] = ()) -> Job:
+        # A timeout by a thread ends the process: a signal is not heard by one that waits for a kernel.
+        each = 300 if self.chosen.emulate else limit if before else TEST_SECONDS
+        base = ["-m", "pytest", "-q", "-p", "gpu_plugin", "-p", "no:cacheprovider", "-W", "ignore"]
+        base += ["-o", f"timeout={each:.0f}", "-o", "timeout_method=thread", *words]
+        return self.job(name, [*before, sys.executable, *base], limit, tests=True)
 
-    def sanitize(self) -> None:
+    def jobs(self) -> list[Job]:
+        """Everything but the build and the benchmark, the longest first."""
+        limit = max(60.0, self.left() - BENCH_SECONDS)
+        quick = ["-k", "Q8_0 and (company or one_hash or greedy)"] if self.chosen.emulate else []
+        paths = sorted((ROOT / "tests" / "native").glob("test_cuda_*.py"))
+        names = {path.stem.removeprefix("test_cuda_"): str(path.relative_to(ROOT)) for path in paths}
+        if self.chosen.emulate:
+            names = {name: names[name] for name in ("products", "schedules")}
+        found = []
+        if not self.chosen.emulate:
+            found.append(self.tests("hashes", [names["schedules"], "-k", "hash_to_the_emulators"], limit))
+        found += self.sanitizers(limit)
+        order = sorted(names, key=lambda name: (name not in FIRST, name))
+        found += [self.tests(name, [names[name], *quick], limit) for name in order]
+        daemon = [sys.executable, "scripts/gpu_daemon.py", self.device, *self.chosen.model]
+        return [*found, self.job("daemon", daemon, min(120, limit))]
+
+    def sanitizers(self, limit: float) -> list[Job]:
         tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+        found = []
         for kind in ("memcheck", "racecheck"):
             if self.chosen.emulate or not Path(tool).exists():
-                self.note(kind, "skipped", "an emulated device" if self.chosen.emulate else "no compute-sanitizer here")
-            else:
-                before = (tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "5")
-                self.pytest(kind, [*SANITIZED, "-k", QUICK], min(75, self.left()), before)
+                why = "an emulated device" if self.chosen.emulate else "no compute-sanitizer here"
+                self.note(Result(kind, "skipped", 0.0, why))
+                continue
+            # A call that fails is told by whoever called; the tool is asked for memory alone.
+            before = (tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "5", "--report-api-errors", "no")
+            found.append(self.tests(kind, [*SANITIZED, "-k", QUICK], limit, before))
+        return found
 
     def bench(self) -> None:
         tiny = self.chosen.emulate
-        words = ["scripts/bench_gpu.py", "--device", self.device, "--json", str(BUILD / "bench.json")]
+        words = [sys.executable, "scripts/bench_gpu.py", "--device", self.device, "--json", str(self.bench_record)]
         words += ["--tiny", "--rows", "1,3", "--contexts", "64", "--formats", "Q4_K,BF16"] if tiny else []
         words += ["--seconds", str(int(max(20, self.left() - 45)))]
-        if self.run("bench", self.python(*words), max(60, self.left()), keep=40):
-            print((BUILD / "bench.log").read_text(errors="replace"), flush=True)
+        job = self.job("bench", words, max(60, self.left()))
+        if self.run([job]):
+            print("\n".join(job.lines()), flush=True)
 
     def table(self) -> None:
         print(f"\n{'step':12} {'result':8} {'seconds':>8}  about")
         for result in self.results:
             print(f"{result.name:12} {result.state:8} {result.seconds:8.1f}  {result.about}")
+            print("".join(f"    {test}\n" for test in result.failures[:9]), end="")
 
     def write(self) -> None:
-        record = BUILD / "bench.json"
-        bench = json.loads(record.read_text()) if record.exists() else None
-        chosen: Path = self.chosen.json
-        about = {"date": time.strftime("%Y-%m-%d"), "device": self.device, "bench": bench}
-        about["steps"] = [asdict(one) for one in self.results]
-        chosen.write_text(json.dumps(about, indent=1) + "\n")
-        print(f"written: {chosen}")
+        with suppress(OSError, ValueError):  # not there, or being written
+            self.bench_found = json.loads(self.bench_record.read_text())
+        steps = [asdict(one) for one in self.results]
+        about = {"date": time.strftime("%Y-%m-%d"), "device": self.device, "bench": self.bench_found, "steps": steps}
+        fresh = self.chosen.json.with_suffix(".new")
+        fresh.write_text(json.dumps(about, indent=1) + "\n")
+        fresh.replace(self.chosen.json)  # whenever this is cut off, one is whole
 
 
 def main() -> int:
@@ -207,32 +201,24 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=8.5, help="what the bench is shortened to (default 8.5)")
     parser.add_argument("--emulate", action="store_true", help="no GPU: the emulated device, and a short selection")
     parser.add_argument("--no-build", dest="build", action="store_false", help="what native/ has is tested")
+    parser.add_argument("--jobs", type=int, default=6, help="steps at once (default 6); 1 where a GPU has one owner")
     check = Check(parser.parse_args())
     BUILD.mkdir(parents=True, exist_ok=True)
-    (BUILD / "bench.json").unlink(missing_ok=True)
+    check.bench_record.unlink(missing_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        problem = check.prepare()
-        if problem is None and check.chosen.build and not check.build():
-            problem = "the build failed"
-    except (ValueError, subprocess.CalledProcessError, OSError) as error:
-        problem = str(error)
-    if problem is not None:
+        check.prepare()
+        if check.chosen.build:
+            check.build()
+    except (ValueError, subprocess.SubprocessError, OSError) as problem:
         print(f"gpu_check: {problem}", file=sys.stderr)
-        check.note("build", "failed", problem)
+        check.note(Result("prepare", "failed", 0.0, str(problem)))
         check.table()
-        check.write()
         return 69
-    short = check.chosen.emulate
-    check.pytest("hashes", ["tests/native/test_cuda_schedules.py", "-k", "hash_to_the_emulators"], 120)
-    files = [f"tests/native/{name}.py" for name in TESTS]
-    files += [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests/native").glob("test_cuda_*.py"))]
-    quick = ["-k", "Q8_0 and (company or one_hash or greedy)"] if short else []
-    check.pytest("tests", [*dict.fromkeys(files), *quick], 240)
-    check.run("daemon", check.python("scripts/gpu_daemon.py", check.device, *check.chosen.model), 60)
-    check.sanitize()
+    check.run(check.jobs(), min(check.at_once, check.chosen.jobs))
     check.bench()
     check.table()
-    check.write()
+    print(f"written: {check.chosen.json}")
     return int(any(result.state == "failed" for result in check.results))
 
 

@@ -1,0 +1,72 @@
+"""What scripts/gpu_check.py has to know of the machine (no command of its own). ValueError says what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+JOB_BYTES = 6 << 30  # of the device, for the tests of one process
+
+
+def asked(env: Mapping[str, str], code: str) -> str:
+    """What a line of this Python prints; ValueError with its last line where it fails."""
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode:
+        raise ValueError((done.stderr.strip().splitlines() or ["?"])[-1])
+    return done.stdout.strip()
+
+
+def check_packages(env: Mapping[str, str], names: Sequence[str]) -> None:
+    problems = []
+    for name in names:
+        try:
+            asked(env, f"import {name}")
+        except ValueError as error:
+            problems.append(f"{name} ({error})")
+    if problems:
+        raise ValueError(f"this Python cannot import {', '.join(problems)}; --wheels DIR may bring it")
+    found = asked(env, "import pybind11; print(pybind11.__version__)")
+    if int(found.partition(".")[0]) < 3:
+        raise ValueError(f"pybind11 {found} is installed, expected at least 3; --wheels DIR may bring it")
+
+
+def find_nvcc() -> str:
+    homes = [os.environ.get("CUDA_HOME", "/nowhere"), "/usr/local/cuda"]
+    found = [os.environ.get("NVCC"), shutil.which("nvcc"), *(f"{home}/bin/nvcc" for home in homes)]
+    for path in found:
+        if path and Path(path).exists():
+            return path
+    raise ValueError("there is no nvcc on the PATH, in CUDA_HOME or in /usr/local/cuda")
+
+
+def read_gpu(env: Mapping[str, str], device: str) -> tuple[str, int]:
+    """Its capability as nvcc names it, and how many processes that test have room on it."""
+    number = int(device.partition(":")[2] or 0)
+    code = f"import cupy; own = cupy.cuda.Device({number}); print(own.compute_capability, own.mem_info[0])"
+    capability, free = asked(env, code).split()
+    return capability + "a" * (capability == "90"), max(1, int(free) // JOB_BYTES)  # 9.0 has more, which is asked for
+
+
+def unpack(wheels: Path, folder: Path) -> list[str]:
+    """Those of `wheels` that this Python can import, into `folder`; the names of the others."""
+    others = []
+    for wheel in sorted(wheels.glob("*.whl")):
+        if fits(wheel.stem):
+            with zipfile.ZipFile(wheel) as packed:
+                packed.extractall(folder)
+        else:
+            others.append(wheel.name)
+    return others
+
+
+def fits(stem: str) -> bool:
+    """stem: name-version-python-abi-platform, as a wheel is called."""
+    *_, python, abi, _ = ("", "", *stem.split("-"))
+    own = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    return abi in ("none", "abi3") or (abi == own and own in python.split("."))

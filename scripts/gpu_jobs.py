@@ -1,0 +1,159 @@
+"""What scripts/gpu_check.py runs (no command of its own): several processes at once, each with a limit of its own.
+
+A job is a process group, and all of it is killed at its limit: a kernel that hangs, or a daemon that a killed script
+leaves behind, would hold the GPU for whatever comes next. Tests that ended before their end go on in a new process with
+those that were not begun: an error that a kernel makes spoils all that its process does afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_RUNS = 6  # of one job
+LOOK_SECONDS = 5.0
+
+
+@dataclass
+class Result:
+    name: str
+    state: str  # ok, failed, skipped
+    seconds: float
+    about: str
+    failures: list[str] = field(default_factory=list)  # tests, and why
+    log: str = ""  # its end, where it failed
+
+
+class Job:
+    def __init__(self, name: str, words: list[str], log: Path, limit: float, tests: bool = False) -> None:
+        self.name, self.words, self.log, self.limit = name, words, log, limit
+        self.told = log.with_suffix(".tests") if tests else None  # what scripts/gpu_plugin.py writes
+        self.begun = self.ended = 0.0
+        self.runs = 0
+        self.code: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, env: dict[str, str], processors: Sequence[int]) -> None:
+        """Again, if it ran before: what it was told then stays in its files."""
+        if self.runs == 0:
+            self.begun = time.monotonic()
+            for path in (self.log, self.told):
+                if path:
+                    path.unlink(missing_ok=True)
+        self.runs += 1
+        env = env | ({"PACELINE_TOLD": str(self.told)} if self.told else {})
+        with self.log.open("ab") as out:
+            # A group, and no session: whoever ends ours by its session must find these.
+            self._process = subprocess.Popen(
+                self.words,
+                cwd=ROOT,
+                env=env | {"OMP_NUM_THREADS": str(len(processors))},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                preexec_fn=lambda: os.sched_setaffinity(0, processors),
+            )
+
+    def over(self) -> bool:
+        """Whether this run is; one that is past its limit is ended."""
+        assert self._process is not None
+        self.code = self._process.poll()
+        late = self.code is None and time.monotonic() > self.begun + self.limit
+        if late:
+            self.kill()
+        self.ended = time.monotonic()
+        return late or self.code is not None
+
+    def kill(self) -> None:
+        if self._process is None:
+            return
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(10)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass  # it is gone, or waits in the driver for ever
+
+    def told_of(self, *states: str) -> list[tuple[str, str, str]]:
+        """A state, a test and perhaps a reason: the lines that begin with one of `states`."""
+        if self.told is None or not self.told.exists():
+            return []
+        lines = [line.partition("\t") for line in self.told.read_text().splitlines()]
+        told = [(*about.split(" ", 1), why) for about, _, why in lines]
+        return [(state, test, why) for state, test, why in told if state in states]
+
+    def tests(self) -> dict[str, tuple[str, str]]:
+        """Of each test that was begun what became of it, passed, failed, skipped, or begun, and why."""
+        return {test: (state, why) for state, test, why in self.told_of("begun", "passed", "failed", "skipped")}
+
+    def unfinished(self) -> bool:
+        """Whether tests are left that a new process might do."""
+        if not self.told_of("all") or self.code is None or self.runs >= MOST_RUNS:
+            return False
+        begun = [state for state, _ in self.tests().values()].count("begun")
+        return len(self.told_of("lost")) + begun >= self.runs  # each run ended with one of these
+
+    def lines(self) -> list[str]:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return [line for line in text.splitlines() if line.strip()]
+
+    def result(self) -> Result:
+        seconds, lines, tests = self.ended - self.begun, self.lines(), self.tests()
+        bad = {test: found for test, found in tests.items() if found[0] in ("failed", "begun")}
+        failures = [f"{test} ({state}{why and ': '}{why})" for test, (state, why) in bad.items()]
+        code = f"stopped after {self.limit:.0f} s" if self.code is None else f"exit status {self.code}"
+        good = self.code == 0 and not failures and self.runs == 1
+        if tests:
+            states = [state for state, _ in tests.values()]
+            about = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+            about = f"{self.told_of('all')[0][1]} tests: {about}"
+            about += f"; {self.runs} processes" if self.runs > 1 else "" if self.code in (0, 1) else f"; {code}"
+        else:
+            about = lines[-1][:100] if good and lines else f"{code}; {self.log.name}"
+        log = "" if good else "\n".join(line[:200] for line in lines[-60:])
+        return Result(self.name, "ok" if good else "failed", seconds, about, failures, log)
+
+
+def run_jobs(
+    jobs: list[Job],
+    at_once: int,
+    env: dict[str, str],
+    ended: Callable[[Job], None],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """All of them, in their order, at most `at_once` at a time; `ended` hears of each, and `meanwhile` is called every
+    few seconds."""
+    processors = sorted(os.sched_getaffinity(0))
+    at_once = max(1, min(at_once, len(processors), len(jobs)))
+    share = len(processors) // at_once
+    free = [processors[i * share : (i + 1) * share] for i in range(at_once)]
+    waiting, running = list(jobs), list[tuple[Job, list[int]]]()
+    looked = time.monotonic()
+    try:
+        while waiting or running:
+            while waiting and free:
+                own = free.pop()
+                running.append((waiting.pop(0), own))
+                running[-1][0].start(env, own)
+            time.sleep(0.05)
+            if time.monotonic() > looked + LOOK_SECONDS:
+                meanwhile()
+                looked = time.monotonic()
+            for job, own in list(running):
+                if not job.over():
+                    continue
+                if job.unfinished():
+                    job.start(env, own)
+                    continue
+                running.remove((job, own))
+                free.append(own)
+                ended(job)
+    finally:
+        for job, _ in running:
+            job.kill()
