@@ -54,6 +54,10 @@ class Shape:
     def state_bytes(self) -> int:
         """Bytes of one recurrent state, all layers; 0 where none is recurrent."""
 
+    @property
+    def update_bytes(self) -> int:
+        """Bytes of the updates that a slot keeps for a commit to a part of a row, all layers."""
+
 class Core:
     def __init__(
         self,

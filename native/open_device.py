@@ -17,7 +17,8 @@ from .device_memory import DeviceMemory, EmulatedMemory
 from .lost import DeviceLost
 
 SHARE = 0.9  # of the free memory
-SPARE = 1 << 30  # beside weights and pages: tables, states, the room of a step
+SPARE = 1 << 30  # beside weights, states and pages: tables, the room of a step
+SPARE_COLUMN = 1 << 18  # for each of its columns
 GET_CUPY = "pip install 'paceline[cuda]'"
 GET_MODULE = "with CUDA's nvcc on the PATH: pip install -C cmake.define.PACELINE_CUDA=ON '.[cuda]'"
 LEAST_CAPABILITY = (8, 0)
@@ -50,7 +51,7 @@ def open_device(
         memory: DeviceMemory = EmulatedMemory()
         pages = wanted.pages
     else:
-        states = (2 * wanted.slots + wanted.states) * shape.state_bytes
+        states = (2 * wanted.slots + wanted.states) * shape.state_bytes + wanted.slots * shape.update_bytes
         held = replace(wanted, weight_bytes=wanted.weight_bytes + states)
         native, memory = open_gpu(kind, lambda free: arena_bytes(free, held, shape.page_bytes(*cache_types)))
         pages = 0
@@ -133,7 +134,8 @@ def arena_bytes(free: int, wanted: Wanted, page_bytes: int) -> int:
     """How much of `free` bytes to take. MemoryError where that is more than there is."""
     asked = wanted.gpu_memory
     if asked is None:
-        return int(min(SHARE * free, 1.1 * wanted.weight_bytes + wanted.pages * page_bytes + SPARE))
+        spare = SPARE + wanted.columns * SPARE_COLUMN
+        return int(min(SHARE * free, 1.1 * wanted.weight_bytes + wanted.pages * page_bytes + spare))
     bytes = int(asked * free if asked <= 1 else asked)
     if bytes > free:
         raise MemoryError(f"--gpu-memory {bytes} is more than the {free} bytes that are free on the device")

@@ -79,7 +79,8 @@ void register_core(py::module_& m) {
             return Core::cache_layout(shape, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)).page_bytes();
           },
           py::arg("cache_type_k"), py::arg("cache_type_v"))
-      .def_property_readonly("state_bytes", [](const Shape& shape) { return Core::recurrent_layout(shape).state_bytes(); });
+      .def_property_readonly("state_bytes", [](const Shape& shape) { return Core::recurrent_layout(shape).state_bytes(); })
+      .def_property_readonly("update_bytes", [](const Shape& shape) { return Core::recurrent_layout(shape).update_bytes(); });
 
   py::class_<Core>(m, "Core")
       .def(py::init([](const Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, int slots, int pages,

@@ -60,7 +60,7 @@ void DeviceCore::make_states() {
   recurrent_.slots = options_.slots;
   recurrent_.kept = options_.states;
   states_ = reinterpret_cast<float*>(allocate(recurrent_.state_bytes() * (2 * static_cast<size_t>(options_.slots) + options_.states)));
-  updates_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.update_size() * recurrent_.replay * recurrent_.layers * options_.slots));
+  updates_ = reinterpret_cast<float*>(allocate(recurrent_.update_bytes() * options_.slots));
   replay_place_ = allocate(sizeof(ReplayInput));
   replayed_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.replay * recurrent_.channel_stride));
   kept_.assign(options_.states, kNothing);

@@ -18,6 +18,7 @@ from paceline.native import open_device
 from paceline.native.arena import Arena
 from paceline.native.core import Core, open_core
 from paceline.native.cupy_memory import CupyMemory
+from paceline.native.device_memory import EmulatedMemory
 from paceline.native.lost import DeviceLost
 
 from .core_models import MODELS, ids_of
@@ -79,6 +80,34 @@ def test_pages_are_what_memory_allows(cupy: FakeCupy, path: Path) -> None:
         opened(path, gpu_memory=2.0**16)
     with pytest.raises(MemoryError, match=r"\d+ pages of cache take 2\d{8} bytes, and .* are left"):
         opened(path, gpu_memory=0.5, cache_bytes=cupy.free)
+
+
+def test_more_slots_of_a_hybrid_are_more_memory(
+    tiny_model: Any, cupy: FakeCupy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their states and the updates that they keep, which is most of it, are counted before anything is taken."""
+    asked: list[int] = []
+    taken = [0, 0]
+
+    class Counted(EmulatedMemory):
+        def __init__(self, cupy: Any, number: int, bytes: int) -> None:
+            super().__init__()
+            asked.append(bytes)
+
+        def allocate(self, bytes: int) -> int:
+            taken[len(asked) - 1] += bytes
+            return super().allocate(bytes)
+
+    def stop(*arguments: Any) -> None:
+        raise StopIteration
+
+    monkeypatch.setattr(open_device, "SHARE", 1e9)
+    monkeypatch.setattr(open_device, "CupyMemory", Counted)
+    monkeypatch.setattr("paceline.native.core.load", stop)
+    for slots in (2, 30):
+        with pytest.raises(StopIteration):
+            opened(tiny_model(**MODELS["qwen3next"]), slots=slots, cache_bytes=1 << 20)
+    assert asked[1] - asked[0] >= taken[1] - taken[0] > 1 << 20
 
 
 def test_memory_that_somebody_took_meanwhile_is_a_sentence(cupy: FakeCupy, path: Path) -> None:
