@@ -17,6 +17,7 @@ from .device_memory import DeviceMemory, EmulatedMemory
 from .lost import DeviceLost
 
 SHARE = 0.9  # of the free memory
+OWN_PART = 64  # of a share, one part in so many is CUDA's own, for kernels and graphs
 SPARE = 1 << 30  # beside weights, states and pages: tables, the room of a step
 SPARE_COLUMN = 1 << 18  # for each of its columns
 GET_CUPY = "pip install 'paceline[cuda]'"
@@ -136,7 +137,7 @@ def arena_bytes(free: int, wanted: Wanted, page_bytes: int) -> int:
     if asked is None:
         spare = SPARE + wanted.columns * SPARE_COLUMN
         return int(min(SHARE * free, 1.1 * wanted.weight_bytes + wanted.pages * page_bytes + spare))
-    bytes = int(asked * free if asked <= 1 else asked)
+    bytes = int(asked * (free - free // OWN_PART) if asked <= 1 else asked)
     if bytes > free:
         raise MemoryError(f"--gpu-memory {bytes} is more than the {free} bytes that are free on the device")
     return bytes

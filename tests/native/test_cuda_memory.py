@@ -73,6 +73,7 @@ def test_pages_are_what_memory_allows(cupy: FakeCupy, path: Path) -> None:
     assert opened(path).pages == full
     share = opened(path, gpu_memory=0.5)
     assert full < share.pages < cupy.free // 2 // share.page_bytes
+    assert opened(path, gpu_memory=1.0).pages > share.pages
     assert opened(path, cache_bytes=9 * share.page_bytes, gpu_memory=0.5).pages == 9
     with pytest.raises(MemoryError, match="more than the 268435456 bytes that are free"):
         opened(path, gpu_memory=2.0**40)
