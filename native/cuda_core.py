@@ -56,7 +56,7 @@ class DeviceStepper:
         self.meanwhile: Callable[[], None] = lambda: None  # the host's own work while the device has a step to compute
 
     def one_piece(self, on: bool) -> None:
-        """For benchmarks: of a large matrix only the first 16 MiB are packed, and sent again for the others."""
+        """For benchmarks: of a large matrix only the first 16 MiB are packed and sent, and copied for the others."""
         self._core.one_piece = on
 
     def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:

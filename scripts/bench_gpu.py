@@ -5,7 +5,7 @@
     python scripts/bench_gpu.py --models Qwen3-8B --formats Q4_K,Q8_0 --rows 1,8 --contexts 512 --no-products
     python scripts/bench_gpu.py --device emulator --tiny                   # that the script works, not how fast
 
-Weights are random blocks that no file holds: 16 MiB of a matrix are packed and sent again and again. A product goes
+Weights are random blocks that no file holds: 16 MiB of a matrix are packed and sent once, and copied. A product goes
 over matrices of 32 MiB or more, several of them, 512 MiB in all, so that none is in a cache when its turn comes again.
 A step is one token of each of so many rows, each with a context of its own; its milliseconds are the whole of it, from
 the rows to their tokens in Python; `device_ms` is its graph alone, replayed back to back, and host_ms what is between

@@ -33,6 +33,10 @@ class PythonMemory final : public cuda::Memory {
     const py::gil_scoped_acquire hold;
     memory_.attr("upload")(number_of(to), py::memoryview::from_memory(from, static_cast<py::ssize_t>(bytes)));
   }
+  void copy(const uint8_t* from, uint8_t* to, size_t bytes) override {
+    const py::gil_scoped_acquire hold;
+    memory_.attr("copy")(number_of(from), number_of(to), bytes);
+  }
 
  private:
   py::object memory_;

@@ -45,7 +45,7 @@ class DeviceCore::PackStore final : public Store {
     for (int first = 0; first < m.tiles; first += piece) {
       const int end = std::min(first + piece, m.tiles);
       if (core_.one_piece && first > 0) {
-        core_.memory_.upload(place + first * row_tile, packed.data(), (end - first) * row_tile);
+        core_.memory_.copy(place, place + first * row_tile, (end - first) * row_tile);
         continue;
       }
 #pragma omp parallel

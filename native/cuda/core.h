@@ -25,6 +25,7 @@ class Memory {
   virtual uint8_t* allocate(size_t bytes) = 0;  // aligned to 256; throws
   virtual void release(uint8_t* place) = 0;
   virtual void upload(uint8_t* to, const void* from, size_t bytes) = 0;
+  virtual void copy(const uint8_t* from, uint8_t* to, size_t bytes) = 0;  // on the device
 };
 
 struct Activations;
@@ -70,7 +71,7 @@ class DeviceCore {
   ~DeviceCore();
 
   void load(const Source& source);
-  bool one_piece = false;  // for speed alone: of a large matrix only the first piece is packed, and sent again for the others
+  bool one_piece = false;  // for speed alone: of a large matrix only the first piece is packed and sent, and copied for the others
 
   // Once, where the options name no pages: after the weights, when what is left of the memory is known.
   void take_pages(int pages);
