@@ -157,8 +157,16 @@ inline void check(cudaError_t error, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(error) + ": " + cudaGetErrorString(error));
 }
 
+template <int = 0>
+PACELINE_KERNEL nothing() {}
+
 // Of this thread, from here on. This runtime is linked statically and knows nothing of what others in the process have chosen.
-inline void use_device(int number) { check(cudaSetDevice(number), "cudaSetDevice"); }
+// A build that is for other GPUs says so here, and not in the first step.
+inline void use_device(int number) {
+  check(cudaSetDevice(number), "cudaSetDevice");
+  cudaFuncAttributes about;
+  check(cudaFuncGetAttributes(&about, nothing<0>), "the kernels of this build");
+}
 
 // 48 KiB of shared memory are everybody's; more has to be asked for, once for each kernel.
 constexpr size_t kFreeShared = 48 << 10;

@@ -14,15 +14,9 @@ constexpr int kApartBelow = 512;  // blocks: with fewer, attention's splits go t
 constexpr int kApartColumns = 64;
 constexpr size_t kChangesFromTheStart = 16 << 20;
 
-PACELINE_KERNEL do_nothing() {}
-
 }  // namespace
 
-// A build that is for other GPUs, or for a newer driver, says so here and not in the first step.
-void choose_device(int number) {
-  use_device(number);
-  launch("a kernel of this build", do_nothing, {}, kWarp, 0, nullptr);
-}
+void choose_device(int number) { use_device(number); }
 
 bool DeviceCore::Work::splits_apart(const Sizes& sizes, const Shape& s) const {
   return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * s.kv_heads < kApartBelow;
