@@ -23,8 +23,8 @@ class Arena:
         return max((bytes for _, bytes in self._gaps), default=0)
 
     def take(self, bytes: int) -> int:
-        """An offset that is a multiple of 256."""
-        size = max(1, -(-bytes // ALIGNMENT)) * ALIGNMENT
+        """An offset that is a multiple of 256, and a Python integer for any `bytes`: CuPy takes no other address."""
+        size = max(1, -(-int(bytes) // ALIGNMENT)) * ALIGNMENT
         for index, (offset, room) in enumerate(self._gaps):
             if room >= size:
                 self._gaps[index : index + 1] = [(offset + size, room - size)] if room > size else []

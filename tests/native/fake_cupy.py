@@ -3,7 +3,7 @@
 Copies are late: a copy that is asked for happens when its stream is waited for or launches something that could need
 it, so that a pinned buffer written too early shows. Graphs hold the launches of their capture, with their arguments;
 whatever else is asked of the device during a capture fails and spoils it. Names, arguments and errors are CuPy's:
-test_cuda_memory.py holds them against the real one where that is installed.
+test_fake_cupy.py holds them against the real one where that is installed.
 """
 
 from __future__ import annotations
@@ -154,11 +154,19 @@ class FakeCupy:
 
     def _clear(self, target: int, value: int, bytes: int, stream: int) -> None:
         self.note("clear")
+        check_numbers(target, stream)
         self.streams[stream - 1].later(lambda: _view(target, bytes).fill(value))
 
     def _copy(self, target: int, source: int, bytes: int, kind: int, stream: int) -> None:
         self.note(("upload", "download", "copy")[kind - 1])
+        check_numbers(target, source, stream)
         self.streams[stream - 1].later(lambda: _view(target, bytes).__setitem__(slice(None), _view(source, bytes)))
+
+
+def check_numbers(*places: int) -> None:
+    """CuPy takes no other integers for addresses than Python's own: a NumPy one is a TypeError."""
+    if any(type(place) is not int for place in places):
+        raise TypeError("an integer is required")
 
 
 def _view(place: int, bytes: int) -> Any:

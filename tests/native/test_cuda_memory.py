@@ -23,7 +23,7 @@ from paceline.native.lost import DeviceLost
 
 from .core_models import MODELS, ids_of
 from .emulated import same_bits
-from .fake_cupy import ERRORS, CUDARuntimeError, FakeCupy, Graph, Launching, Stream
+from .fake_cupy import CUDARuntimeError, FakeCupy, Launching
 from .rows import all_logits, table
 
 CONTEXT = 640
@@ -166,27 +166,11 @@ def test_an_error_that_stays_is_a_lost_device(cupy: FakeCupy, path: Path, call: 
         execute(engine, plan_of(0, (0,)), lambda: 0.0)
 
 
-@pytest.mark.slow  # of the peers
-def test_the_fake_has_cupys_names(cupy: FakeCupy) -> None:
-    """Against the real one, which needs no driver for this."""
-    import cupy as real
-
-    for fake, own in ((cupy.cuda, real.cuda), (cupy.runtime, real.cuda.runtime)):
-        assert [name for name in vars(fake) if not hasattr(own, name)] == []
-    for name in ("memcpyHostToDevice", "memcpyDeviceToHost", "memcpyDeviceToDevice"):
-        assert getattr(real.cuda.runtime, name) == getattr(cupy.runtime, name)
-    for status in ERRORS:
-        error = real.cuda.runtime.CUDARuntimeError(status)
-        assert (error.status, str(error)) == (status, str(CUDARuntimeError(status)))
-    for kind in (Stream, Graph):
-        methods = [name for name in vars(kind) if not name.startswith("_") and name not in ("later", "catch_up")]
-        assert [name for name in methods if not hasattr(getattr(real.cuda, kind.__name__), name)] == []
-
-
 def test_uploads_go_in_pieces(cupy: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paceline.native.cupy_memory.PIECE", 1000)
     memory = CupyMemory(cupy, 0, 1 << 16)
     data = np.random.default_rng(1).integers(0, 256, 4321, np.uint8)
+    memory.allocate(np.int64(1000))  # type: ignore[arg-type]  # a number that CuPy would not take for an address
     place = memory.allocate(data.size)
     memory.upload(place, data)
     assert np.array_equal(memory.download(place, data.size), data)
