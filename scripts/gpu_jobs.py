@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,23 +49,32 @@ class Job:
                     path.unlink(missing_ok=True)
         self.runs += 1
         env = env | ({"PACELINE_TOLD": str(self.told)} if self.told else {})
+
+        def stay() -> None:
+            with suppress(OSError):  # a machine that knows no such thing
+                os.sched_setaffinity(0, processors)
+
         with self.log.open("ab") as out:
-            # A group, and no session: whoever ends ours by its session must find these.
-            self._process = subprocess.Popen(
-                self.words,
-                cwd=ROOT,
-                env=env | {"OMP_NUM_THREADS": str(len(processors))},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-                preexec_fn=lambda: os.sched_setaffinity(0, processors),
-            )
+            try:
+                # A group, and no session: whoever ends ours by its session must find these.
+                self._process = subprocess.Popen(
+                    self.words,
+                    cwd=ROOT,
+                    env=env | {"OMP_NUM_THREADS": str(len(processors))},
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    process_group=0,
+                    preexec_fn=stay,
+                )
+            except OSError as error:
+                out.write(f"{error}\n".encode())
+                self.code = 127
 
     def over(self) -> bool:
         """Whether this run is; one that is past its limit is ended."""
-        assert self._process is not None
-        self.code = self._process.poll()
+        if self._process is not None:
+            self.code = self._process.poll()
         late = self.code is None and time.monotonic() > self.begun + self.limit
         if late:
             self.kill()
