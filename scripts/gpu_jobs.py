@@ -125,7 +125,8 @@ class Job:
             about = f"{self.told_of('all')[0][1]} tests: {about}"
             about += f"; {self.runs} processes" if self.runs > 1 else "" if self.code in (0, 1) else f"; {code}"
         else:
-            about = lines[-1][:100] if good and lines else f"{code}; {self.log.name}"
+            said = lines[-1][:120] if lines else self.log.name
+            about = said if good else f"{code}: {said}"
         log = "" if good else "\n".join(line[:200] for line in lines[-60:])
         return Result(self.name, "ok" if good else "failed", seconds, about, failures, log)
 
