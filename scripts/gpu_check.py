@@ -134,7 +134,7 @@ class Check:
         # A timeout by a thread ends the process: a signal is not heard by one that waits for a kernel.
         each = 300 if self.chosen.emulate else limit if before else TEST_SECONDS
         base = ["-m", "pytest", "-q", "-p", "gpu_plugin", "-p", "no:cacheprovider", "-W", "ignore"]
-        base += ["-o", f"timeout={each:.0f}", "-o", "timeout_method=thread", *words]
+        base += [f"--basetemp={BUILD / name}.tmp", "-o", f"timeout={each:.0f}", "-o", "timeout_method=thread", *words]
         return self.job(name, [*before, sys.executable, *base], limit, tests=True)
 
     def jobs(self) -> list[Job]:
