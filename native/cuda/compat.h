@@ -21,8 +21,11 @@
 
 #define PACELINE_DEVICE __device__ __forceinline__
 #define PACELINE_KERNEL __global__ void
+#define PACELINE_KERNEL_FOR(threads, blocks) __global__ void __launch_bounds__(threads, blocks)  // so many registers at most that `blocks` of them fit
 #define PACELINE_TABLE static __device__ constexpr  // read by the lanes of a warp at different places
 #define PACELINE_UNROLL _Pragma("unroll")
+#define PACELINE_UNROLL_BY(n) PACELINE_PRAGMA(unroll n)
+#define PACELINE_PRAGMA(words) _Pragma(#words)
 
 namespace paceline::cuda {
 

@@ -1,17 +1,25 @@
-// RMSNorm: y = x / sqrt(mean(x^2) + epsilon) * weight, sixteen virtual lanes folded 8-4-2-1. A block takes a column: all threads fetch
-// it, half a warp sums its squares, all warps write blocks of 32.
+// RMSNorm: y = x / sqrt(mean(x^2) + epsilon) * weight, sixteen virtual lanes folded 8-4-2-1. All threads fetch the column, half a warp sums its squares,
+// all warps write blocks of 32. Of few columns, each is some blocks' work: all of them sum the squares, each writes a part. To quantize is a long chain, and
+// one block alone would be at it for most of the time.
 #include "operations.h"
 
 namespace paceline::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kWarps = kThreads / kWarp;
+constexpr int kEnoughBlocks = 256;  // for a GPU to be busy
 
 // The column into shared memory, zeros up to a whole block -> 1 / rms, the same for all threads.
 PACELINE_DEVICE float fetch_column(const Norm& norm, int column, float* row, float* shared_scale) {
   const int padded = (norm.size + kBlock - 1) / kBlock * kBlock;
   const float* const x = norm.x + static_cast<size_t>(norm.from ? norm.from[column] : column) * norm.stride;
-  for (int i = static_cast<int>(thread_index()); i < padded; i += kThreads) row[i] = i < norm.size ? x[i] : 0.0f;
+  PACELINE_UNROLL_BY(4)
+  for (int i = 4 * static_cast<int>(thread_index()); i < padded; i += 4 * kThreads) {  // a column's stride is a multiple of 32
+    Word4 four = *reinterpret_cast<const Word4*>(x + i);
+    for (int j = 0; j < 4; ++j)
+      if (i + j >= norm.size) four.v[j] = 0;
+    *reinterpret_cast<Word4*>(row + i) = four;
+  }
   sync_block();
   if (warp_index() == 0) {
     const float scale = inverse_rms(row, norm.size, norm.epsilon);
@@ -21,14 +29,14 @@ PACELINE_DEVICE float fetch_column(const Norm& norm, int column, float* row, flo
   return *shared_scale;
 }
 
-PACELINE_KERNEL norm_column(Norm norm) {
+PACELINE_KERNEL norm_column(Norm norm, int parts) {
   const int column = static_cast<int>(block_x());
   if (column >= *norm.count) return;
   SharedMemory memory;
   float* const shared_scale = memory.take<float>(4);
   float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
   const float scale = fetch_column(norm, column, row, shared_scale);
-  for (int block = static_cast<int>(warp_index()); block < norm.out.blocks; block += kThreads / kWarp) {
+  for (int block = static_cast<int>(block_y() * kWarps + warp_index()); block < norm.out.blocks; block += parts * kWarps) {
     const int i = block * kBlock + static_cast<int>(lane_index());
     store_block(norm.out, column, block, i < norm.size ? row[i] * scale * norm.weight[i] : 0.0f);
   }
@@ -50,7 +58,8 @@ size_t shared_bytes(const Norm& norm) { return ((norm.size + kBlock - 1) / kBloc
 }  // namespace
 
 void rms_norm(const Norm& norm, int most, Stream stream) {
-  launch("rms_norm", norm_column, {static_cast<unsigned>(most), 1, 1}, kThreads, shared_bytes(norm), stream, norm);
+  const int useful = (norm.out.blocks + kWarps - 1) / kWarps, parts = most * useful <= kEnoughBlocks ? useful : most < kEnoughBlocks ? kEnoughBlocks / most : 1;
+  launch("rms_norm", norm_column, {static_cast<unsigned>(most), static_cast<unsigned>(parts), 1}, kThreads, shared_bytes(norm), stream, norm, parts);
 }
 
 void add_norm(const Norm& branch, float* sum, int most, Stream stream) {

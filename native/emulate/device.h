@@ -11,8 +11,10 @@
 
 #define PACELINE_DEVICE inline
 #define PACELINE_KERNEL inline void
+#define PACELINE_KERNEL_FOR(threads, blocks) inline void
 #define PACELINE_TABLE inline constexpr
 #define PACELINE_UNROLL
+#define PACELINE_UNROLL_BY(n)
 
 namespace paceline::cuda {
 
