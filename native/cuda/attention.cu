@@ -5,7 +5,7 @@ namespace {
 
 template <int most>
 struct Room {
-  static constexpr size_t floats(int head_size) { return static_cast<size_t>(most) * (head_size + kSplit + 2 * kSplitPages + 2 + 4) + 4 * 8; }
+  static constexpr size_t floats(int head_size) { return static_cast<size_t>(most) * (head_size + kSplit + 3 * kSplitPages + 4) + 4 * 8; }
 };
 
 PACELINE_DEVICE void wait_for_page(int stages) {
@@ -32,13 +32,14 @@ PACELINE_DEVICE void score(const Queries& queries, const CacheView& cache, const
   }
 }
 
-PACELINE_DEVICE void add_values(const Queries& queries, int first, int step, const CacheView& cache, int page, int page_begin, const uint8_t* v, int d, OwnValues& own) {
+template <int own>
+PACELINE_DEVICE void add_values(const Queries& queries, int first, int step, const CacheView& cache, int page, int page_begin, const uint8_t* v, int d, OwnValues<own>& values) {
   switch (cache.value_type) {
-    case CacheType::F32: return add_page<CacheType::F32>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
-    case CacheType::F16: return add_page<CacheType::F16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
-    case CacheType::BF16: return add_page<CacheType::BF16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
-    case CacheType::Q8_0: return add_page<CacheType::Q8_0>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
-    case CacheType::Q4_0: return add_page<CacheType::Q4_0>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, own);
+    case CacheType::F32: return add_page<CacheType::F32>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
+    case CacheType::F16: return add_page<CacheType::F16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
+    case CacheType::BF16: return add_page<CacheType::BF16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
+    case CacheType::Q8_0: return add_page<CacheType::Q8_0>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
+    case CacheType::Q4_0: return add_page<CacheType::Q4_0>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
   }
 }
 
@@ -59,8 +60,8 @@ struct Pages {
   int first, last;
 };
 
-template <int most>
-PACELINE_KERNEL attend_item(Attention a, StepInput input, size_t value_bytes, int stages) {
+template <int most, int own>
+PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t value_bytes, int stages) {
   const int item_index = static_cast<int>(block_z());
   if (item_index >= input.counts->items) return;
   const Item item = input.items[item_index];
@@ -83,7 +84,7 @@ PACELINE_KERNEL attend_item(Attention a, StepInput input, size_t value_bytes, in
   queries.weights = memory.take<float>(static_cast<size_t>(most) * kSplit);
   queries.peaks = memory.take<float>(most * kSplitPages);
   queries.corrections = memory.take<float>(most * kSplitPages);
-  queries.split = memory.take<float>(most * 2);
+  queries.sums = memory.take<float>(most * kSplitPages);
   queries.merged = memory.take<float>(most * 4);
 
   const int thread = static_cast<int>(thread_index()), warp = static_cast<int>(warp_index());
@@ -97,9 +98,9 @@ PACELINE_KERNEL attend_item(Attention a, StepInput input, size_t value_bytes, in
   }
   const int pairs = cache.value_stride / 2, step = kAttentionThreads / pairs, first = thread / pairs, d = thread % pairs * 2;
   const bool adds = first < step;
-  OwnValues own;
+  OwnValues<own> values;
   PACELINE_UNROLL
-  for (int n = 0; n < kOwnQueries; ++n) own.total[n] = {0.0f, 0.0f};
+  for (int n = 0; n < own; ++n) values.total[n] = {0.0f, 0.0f};
   const auto page_at = [&](int position) {
     return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
   };
@@ -114,57 +115,65 @@ PACELINE_KERNEL attend_item(Attention a, StepInput input, size_t value_bytes, in
     }
     if (warp >= pages.first && warp <= pages.last) score<most>(queries, cache, page_at(begin + warp * kPage) + cache.key_offset, warp, begin + warp * kPage);
     sync_block();
-    for (int i = warp; i < queries.count; i += kAttentionWarps) weigh_split(queries, i, cache.window, begin, pages.last + 1);
+    const int count = pages.last + 1 - pages.first;
+    for (int i = warp; i < queries.count * count; i += kAttentionWarps) weigh_page(queries, i / count, cache.window, begin, pages.first + i % count);
     PACELINE_UNROLL
-    for (int n = 0; n < kOwnQueries; ++n) own.split[n] = {0.0f, 0.0f};
+    for (int n = 0; n < own; ++n) values.split[n] = {0.0f, 0.0f};
     for (int page = pages.first; page <= pages.last; ++page) {
       wait_for_page(stages);
       sync_block();
       const int stage = (page - pages.first) % stages;
-      if (adds) add_values(queries, first, step, cache, page, begin + page * kPage, staged + value_bytes * stage, d, own);
+      if (adds) add_values(queries, first, step, cache, page, begin + page * kPage, staged + value_bytes * stage, d, values);
       sync_block();
       if (page + stages <= pages.last) copy_page_values(staged + value_bytes * stage, page_at(begin + (page + stages) * kPage) + cache.value_offset, value_bytes);
       commit_copies();
     }
-    if (a.partial) break;
+    if (a.partial) {
+      if (thread < queries.count) {
+        const Softmax softmax = softmax_of_split(queries, thread, cache.window, begin, pages.last + 1);
+        float* const to = a.partial + ((static_cast<size_t>(queries.column(thread)) * a.heads + queries.head(thread)) * a.splits + own_split) * (cache.value_stride + 2);
+        to[cache.value_stride] = softmax.peak;
+        to[cache.value_stride + 1] = softmax.sum;
+      }
+      break;
+    }
     // Splits of which a query sees nothing leave its state as it was.
     if (thread < queries.count) {
       const int position = queries.position(thread);
       float* const m = queries.merged + 4 * thread;
       Merge factors = {1.0f, 0.0f};
       const bool sees = position >= begin && (cache.window <= 0 || position - cache.window + 1 < begin + kSplit);
-      if (sees) factors = merge(m[0], m[1], queries.split[2 * thread], queries.split[2 * thread + 1]);
+      if (sees) {
+        const Softmax softmax = softmax_of_split(queries, thread, cache.window, begin, pages.last + 1);
+        factors = merge(m[0], m[1], softmax.peak, softmax.sum);
+      }
       m[2] = factors.before;
       m[3] = sees ? factors.after : -1.0f;
     }
     sync_block();
     PACELINE_UNROLL
-    for (int n = 0; n < kOwnQueries; ++n) {
+    for (int n = 0; n < own; ++n) {
       const int i = first + n * step;
       if (!adds || i >= queries.count) continue;
       const float before = queries.merged[4 * i + 2], after = queries.merged[4 * i + 3];
       if (after < 0.0f) continue;
-      own.total[n].low = fma(own.total[n].low, before, own.split[n].low * after);
-      own.total[n].high = fma(own.total[n].high, before, own.split[n].high * after);
+      values.total[n].low = fma(values.total[n].low, before, values.split[n].low * after);
+      values.total[n].high = fma(values.total[n].high, before, values.split[n].high * after);
     }
   }
   PACELINE_UNROLL
-  for (int n = 0; n < kOwnQueries; ++n) {
+  for (int n = 0; n < own; ++n) {
     const int i = first + n * step;
     if (!adds || i >= queries.count) continue;
     if (a.partial) {
       float* const to = a.partial + ((static_cast<size_t>(queries.column(i)) * a.heads + queries.head(i)) * a.splits + own_split) * (cache.value_stride + 2);
-      to[d] = own.split[n].low;
-      to[d + 1] = own.split[n].high;
-      if (d == 0) {
-        to[cache.value_stride] = queries.split[2 * i];
-        to[cache.value_stride + 1] = queries.split[2 * i + 1];
-      }
+      to[d] = values.split[n].low;
+      to[d + 1] = values.split[n].high;
     } else {
       float* const to = a.out + static_cast<size_t>(queries.column(i)) * a.out_stride + queries.head(i) * cache.head_size;
       const float inverse = 1.0f / queries.merged[4 * i + 1];
-      if (d < cache.head_size) to[d] = own.total[n].low * inverse;
-      if (d + 1 < cache.head_size) to[d + 1] = own.total[n].high * inverse;
+      if (d < cache.head_size) to[d] = values.total[n].low * inverse;
+      if (d + 1 < cache.head_size) to[d + 1] = values.total[n].high * inverse;
     }
   }
 }
@@ -187,22 +196,24 @@ PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
   }
 }
 
-template <int most>
+template <int most, int own>
 void launch_attention(const Attention& a, const StepInput& input, int most_items, Stream stream) {
   const size_t value_bytes = cache_bytes(a.cache.value_type, static_cast<size_t>(kPage) * a.cache.value_stride);
   const int stages = stages_for(value_bytes), group = a.heads / a.kv_heads;
   const size_t shared = value_bytes * stages + Room<most>::floats(a.cache.head_size) * sizeof(float);
   const Grid grid = {a.partial ? static_cast<unsigned>(a.splits) : 1u, static_cast<unsigned>(a.kv_heads * ((group + most - 1) / most)), static_cast<unsigned>(most_items)};
-  launch("attend", attend_item<most>, grid, kAttentionThreads, shared, stream, a, input, value_bytes, stages);
+  launch("attend", attend_item<most, own>, grid, kAttentionThreads, shared, stream, a, input, value_bytes, stages);
 }
 
 }  // namespace
 
 void attend(const Attention& a, const StepInput& input, int most_tokens, int most_columns, Stream stream) {
   const int group = a.heads / a.kv_heads, together = queries_together(a.cache.head_size), queries = most_tokens * (group < together ? group : together);
-  if (queries <= 4) launch_attention<4>(a, input, most_columns, stream);
-  else if (queries <= 8) launch_attention<8>(a, input, most_columns, stream);
-  else launch_attention<16>(a, input, most_columns, stream);
+  // Queries whose values a thread adds: a quarter of the block's where a head has up to 128 dimensions.
+  const bool quarter = a.cache.value_stride <= 128;
+  if (queries <= 4) (quarter ? launch_attention<4, 1> : launch_attention<4, 4>)(a, input, most_columns, stream);
+  else if (queries <= 8) (quarter ? launch_attention<8, 2> : launch_attention<8, 4>)(a, input, most_columns, stream);
+  else launch_attention<16, 4>(a, input, most_columns, stream);
   if (a.partial)
     launch("merge_splits", merge_splits, {static_cast<unsigned>(a.heads), static_cast<unsigned>(most_columns), 1}, 64, 0, stream, a, input);
 }

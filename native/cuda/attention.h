@@ -5,8 +5,8 @@
 //   score[key] = fma over the head's dimensions, ascending; sums of weights over 16 virtual lanes (key mod 16), folded 8-4-2-1
 //   value[dim] = value * correction, then fma over the page's keys, ascending
 //
-// A split in three steps: each warp scores a page (a lane two keys, all queries); each warp runs down the pages of its queries for
-// peaks, weights and corrections; each thread adds up two dimensions of some queries. The values' pages come into shared memory
+// A split in three steps: each warp scores a page (a lane two keys, all queries); each warp makes weights, their sum and the correction of
+// a page of a query; each thread adds up two dimensions of some queries. The values' pages come into shared memory
 // by asynchronous copies that begin before the scores. No sum crosses threads but those of the weights, so a split costs no
 // bits: whether blocks take one split each (`partial`) or all of them in turn is a question of how many blocks there are.
 #pragma once
@@ -46,7 +46,7 @@ struct Queries {
   float* weights;        // [kMost][512]: scores, then weights
   float* peaks;          // [kMost][8]: of each page, -inf where nothing is seen
   float* corrections;    // [kMost][8]
-  float* split;          // [kMost][2]: peak and sum of the split
+  float* sums;           // [kMost][8]: of each page's weights
   float* merged;         // [kMost][4]: peak and sum of all splits so far, the factors of the last merge
 
   PACELINE_DEVICE int position(int i) const { return first_position + i / heads; }
@@ -54,22 +54,44 @@ struct Queries {
   PACELINE_DEVICE int head(int i) const { return first_head + i % heads; }
 };
 
-// Scores of all queries against a page's 64 keys, by one warp.
+// Scores of all queries against a page's 64 keys, by one warp. Some dimensions are always on their way.
 template <CacheType type, int most>
 PACELINE_DEVICE void score_page(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
-  const int key = 2 * static_cast<int>(lane_index());
+  using Keys = KeysAhead<type>;
+  const int key = 2 * static_cast<int>(lane_index()), whole = cache.head_size / Keys::kDims * Keys::kDims;
   float low[most], high[most];
   PACELINE_UNROLL
   for (int i = 0; i < most; ++i) low[i] = high[i] = 0.0f;
-  for (int d = 0; d < cache.head_size; ++d) {
-    const Two x = two_keys<type>(k, cache.head_size, d, key);
+  const auto add = [&](int d, const Two& x) {
     PACELINE_UNROLL
     for (int i = 0; i < most; ++i) {
       const float q = queries.q[d * most + i];
       low[i] = fma(q, x.low, low[i]);
       high[i] = fma(q, x.high, high[i]);
     }
+  };
+  Keys keys;
+  keys.k = k;
+  keys.head_size = cache.head_size;
+  keys.key = key;
+  if (whole > 0) {
+    keys.load_scales(0);
+    PACELINE_UNROLL
+    for (int i = 0; i < Keys::kDims; ++i) keys.load(i, i);
   }
+  PACELINE_UNROLL_BY(1)
+  for (int d = 0; d < whole; d += Keys::kDims) {
+    const bool more = d + Keys::kDims < whole;
+    const Two scale = keys.scale();
+    if (more) keys.load_scales(d + Keys::kDims);
+    PACELINE_UNROLL
+    for (int i = 0; i < Keys::kDims; ++i) {
+      const Two x = keys.at(i, scale);
+      if (more) keys.load(d + Keys::kDims + i, i);
+      add(d + i, x);
+    }
+  }
+  for (int d = whole; d < cache.head_size; ++d) add(d, two_keys<type>(k, cache.head_size, d, key));
   PACELINE_UNROLL  // so that sums stay in registers
   for (int i = 0; i < most; ++i) {
     if (i >= queries.count) continue;
@@ -90,78 +112,124 @@ PACELINE_DEVICE void score_page(const Queries& queries, const CacheView& cache, 
   }
 }
 
-// Peaks, weights and corrections of one query over the pages of a split, by one warp.
-PACELINE_DEVICE void weigh_split(const Queries& queries, int i, int window, int split_begin, int pages) {
-  const int lane = static_cast<int>(lane_index());
-  float peak = -__builtin_huge_valf(), sum = 0.0f;
-  for (int page = 0; page < pages; ++page) {
-    const Seen seen = seen_of_page(queries.position(i), window, split_begin + page * kPage);
-    if (seen.begin >= seen.end) continue;
-    const float block_peak = queries.peaks[i * kSplitPages + page], next = peak > block_peak ? peak : block_peak;
-    float* const weights = queries.weights + i * kSplit + page * kPage;
-    const int key = 2 * lane;
-    const float a = key < seen.begin || key >= seen.end ? 0.0f : exponential(weights[key] - next);
-    const float b = key + 1 < seen.begin || key + 1 >= seen.end ? 0.0f : exponential(weights[key + 1] - next);
-    weights[key] = a;
-    weights[key + 1] = b;
-    // Lane l < 8 has virtual lanes 2l and 2l + 1; those of the keys 16, 32 and 48 further on are 8, 16 and 24 lanes on.
-    float even = 0.0f + a, odd = 0.0f + b;
-    for (int j = 1; j < 4; ++j) {
-      const int other = lane % 8 + 8 * j;
-      even = even + shuffle(a, other);
-      odd = odd + shuffle(b, other);
-    }
-    for (int width = 4; width > 0; width /= 2) {
-      even = even + shuffle(even, lane + width);
-      odd = odd + shuffle(odd, lane + width);
-    }
-    const float page_sum = shuffle(even + odd, 0);
-    const float correction = exponential(peak - next);
-    if (lane == 0) queries.corrections[i * kSplitPages + page] = correction;
-    sum = fma(sum, correction, page_sum);
-    peak = next;
+// The peak of a query's pages before `page`, which are few.
+PACELINE_DEVICE float peak_before(const Queries& queries, int i, int window, int split_begin, int page) {
+  float peak = -__builtin_huge_valf();
+  for (int p = 0; p < page; ++p) {
+    const Seen seen = seen_of_page(queries.position(i), window, split_begin + p * kPage);
+    const float own = queries.peaks[i * kSplitPages + p];
+    if (seen.begin < seen.end) peak = peak > own ? peak : own;
+  }
+  return peak;
+}
+
+// Weights, their sum and the correction of one query and page, by one warp.
+PACELINE_DEVICE void weigh_page(const Queries& queries, int i, int window, int split_begin, int page) {
+  const int lane = static_cast<int>(lane_index()), key = 2 * lane;
+  const Seen seen = seen_of_page(queries.position(i), window, split_begin + page * kPage);
+  if (seen.begin >= seen.end) return;  // the same for all lanes
+  const float peak = peak_before(queries, i, window, split_begin, page), page_peak = queries.peaks[i * kSplitPages + page];
+  const float next = peak > page_peak ? peak : page_peak;
+  float* const weights = queries.weights + i * kSplit + page * kPage;
+  const float a = key < seen.begin || key >= seen.end ? 0.0f : exponential(weights[key] - next);
+  const float b = key + 1 < seen.begin || key + 1 >= seen.end ? 0.0f : exponential(weights[key + 1] - next);
+  weights[key] = a;
+  weights[key + 1] = b;
+  // Lane l < 8 has virtual lanes 2l and 2l + 1; those of the keys 16, 32 and 48 further on are 8, 16 and 24 lanes on.
+  float even = 0.0f + a, odd = 0.0f + b;
+  for (int j = 1; j < 4; ++j) {
+    const int other = lane % 8 + 8 * j;
+    even = even + shuffle(a, other);
+    odd = odd + shuffle(b, other);
+  }
+  for (int width = 4; width > 0; width /= 2) {
+    even = even + shuffle(even, lane + width);
+    odd = odd + shuffle(odd, lane + width);
   }
   if (lane == 0) {
-    queries.split[2 * i] = peak;
-    queries.split[2 * i + 1] = sum;
+    queries.sums[i * kSplitPages + page] = even + odd;
+    queries.corrections[i * kSplitPages + page] = exponential(peak - next);
   }
 }
 
-// Two dimensions of some queries, first, first + step, ...: correction, then the keys of a page that each sees.
-constexpr int kOwnQueries = 4;  // of one thread
-struct OwnValues {
-  Two split[kOwnQueries], total[kOwnQueries];
+// Peak and sum of one query's split, by one thread.
+struct Softmax {
+  float peak, sum;
 };
-template <CacheType type>
-PACELINE_DEVICE void add_page(const Queries& queries, int first, int step, int window, int page, int page_begin, const uint8_t* v, int stride, int d, OwnValues& own) {
-  Seen seen[kOwnQueries];
-  const float* weights[kOwnQueries];
-  int begin = kPage, end = 0;
+PACELINE_DEVICE Softmax softmax_of_split(const Queries& queries, int i, int window, int split_begin, int pages) {
+  Softmax split = {peak_before(queries, i, window, split_begin, pages), 0.0f};
+  for (int page = 0; page < pages; ++page) {
+    const Seen seen = seen_of_page(queries.position(i), window, split_begin + page * kPage);
+    if (seen.begin < seen.end) split.sum = fma(split.sum, queries.corrections[i * kSplitPages + page], queries.sums[i * kSplitPages + page]);
+  }
+  return split;
+}
+
+// Two dimensions of `own` queries, first, first + step, ...: correction, then the keys of a page that each sees.
+template <int own>
+struct OwnValues {
+  Two split[own], total[own];
+};
+constexpr int kKeysTogether = 8;
+template <CacheType type, int own>
+PACELINE_DEVICE void add_page(const Queries& queries, int first, int step, int window, int page, int page_begin, const uint8_t* v, int stride, int d, OwnValues<own>& values) {
+  Seen seen[own];
+  const float* weights[own];
+  int begin = kPage, end = 0, all_begin = 0, all_end = kPage;  // of keys that some see, and that all do
   PACELINE_UNROLL
-  for (int n = 0; n < kOwnQueries; ++n) {
+  for (int n = 0; n < own; ++n) {
     const int i = first + n * step;
-    seen[n] = i < queries.count ? seen_of_page(queries.position(i), window, page_begin) : Seen{0, 0};
     weights[n] = queries.weights + (i < queries.count ? i : 0) * kSplit + page * kPage;
-    if (seen[n].begin >= seen[n].end) {
-      seen[n] = {0, 0};
+    seen[n] = {0, 0};
+    if (i >= queries.count) continue;  // what it adds is nobody's
+    const Seen sees = seen_of_page(queries.position(i), window, page_begin);
+    if (sees.begin >= sees.end) {
+      all_end = 0;
       continue;
     }
-    begin = seen[n].begin < begin ? seen[n].begin : begin;
-    end = seen[n].end > end ? seen[n].end : end;
+    seen[n] = sees;
+    begin = sees.begin < begin ? sees.begin : begin;
+    end = sees.end > end ? sees.end : end;
+    all_begin = sees.begin > all_begin ? sees.begin : all_begin;
+    all_end = sees.end < all_end ? sees.end : all_end;
     const float correction = queries.corrections[i * kSplitPages + page];
-    own.split[n].low = own.split[n].low * correction;
-    own.split[n].high = own.split[n].high * correction;
+    values.split[n].low = values.split[n].low * correction;
+    values.split[n].high = values.split[n].high * correction;
   }
-  for (int key = begin; key < end; ++key) {
+  const auto add_key = [&](int key) {
     const Two x = two_values<type>(v, stride, key, d);
     PACELINE_UNROLL
-    for (int n = 0; n < kOwnQueries; ++n) {
+    for (int n = 0; n < own; ++n) {
       if (key < seen[n].begin || key >= seen[n].end) continue;
       const float weight = weights[n][key];
-      own.split[n].low = fma(weight, x.low, own.split[n].low);
-      own.split[n].high = fma(weight, x.high, own.split[n].high);
+      values.split[n].low = fma(weight, x.low, values.split[n].low);
+      values.split[n].high = fma(weight, x.high, values.split[n].high);
+    }
+  };
+  int key = begin;
+  PACELINE_UNROLL_BY(1)
+  for (; key < end && (key % kKeysTogether || key < all_begin); ++key) add_key(key);
+  PACELINE_UNROLL_BY(1)
+  for (; key + kKeysTogether <= all_end; key += kKeysTogether) {
+    Two x[kKeysTogether];
+    PACELINE_UNROLL
+    for (int j = 0; j < kKeysTogether; ++j) x[j] = two_values<type>(v, stride, key + j, d);
+    PACELINE_UNROLL
+    for (int n = 0; n < own; ++n) {
+      PACELINE_UNROLL
+      for (int j = 0; j < kKeysTogether; j += 4) {
+        const Word4 four = *reinterpret_cast<const Word4*>(weights[n] + key + j);
+        PACELINE_UNROLL
+        for (int l = 0; l < 4; ++l) {
+          const float weight = bits_to_float(four.v[l]);
+          values.split[n].low = fma(weight, x[j + l].low, values.split[n].low);
+          values.split[n].high = fma(weight, x[j + l].high, values.split[n].high);
+        }
+      }
     }
   }
+  PACELINE_UNROLL_BY(1)
+  for (; key < end; ++key) add_key(key);
 }
 
 }  // namespace paceline::cuda

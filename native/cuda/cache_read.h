@@ -10,6 +10,18 @@ struct Two {
   float low, high;
 };
 
+// Two values of 16 bits each.
+template <CacheType type>
+PACELINE_DEVICE Two two_of(uint32_t w) {
+  const uint16_t low = static_cast<uint16_t>(w), high = static_cast<uint16_t>(w >> 16);
+  if constexpr (type == CacheType::F16) return {half_to_float(low), half_to_float(high)};
+  else return {brain_to_float(low), brain_to_float(high)};
+}
+PACELINE_DEVICE Two codes_of(uint32_t w) { return {static_cast<float>(static_cast<int8_t>(w & 0xff)), static_cast<float>(static_cast<int8_t>(w >> 8 & 0xff))}; }
+PACELINE_DEVICE Two nibbles_of(uint32_t w, int shift) {
+  return {static_cast<float>(static_cast<int>(w >> shift & 15) - 8), static_cast<float>(static_cast<int>(w >> (8 + shift) & 15) - 8)};
+}
+
 // Values `at` and at + 1 (at even) of a run of floats of some type.
 template <CacheType type>
 PACELINE_DEVICE Two two_floats(const uint8_t* base, size_t at) {
@@ -17,21 +29,12 @@ PACELINE_DEVICE Two two_floats(const uint8_t* base, size_t at) {
     const Word2 w = *reinterpret_cast<const Word2*>(base + 4 * at);
     return {bits_to_float(w.v[0]), bits_to_float(w.v[1])};
   } else {
-    const uint32_t w = *reinterpret_cast<const uint32_t*>(base + 2 * at);
-    const uint16_t low = static_cast<uint16_t>(w), high = static_cast<uint16_t>(w >> 16);
-    if constexpr (type == CacheType::F16) return {half_to_float(low), half_to_float(high)};
-    else return {brain_to_float(low), brain_to_float(high)};
+    return two_of<type>(*reinterpret_cast<const uint32_t*>(base + 2 * at));
   }
 }
 
-PACELINE_DEVICE Two two_codes(const uint8_t* p) {
-  const uint16_t w = *reinterpret_cast<const uint16_t*>(p);
-  return {static_cast<float>(static_cast<int8_t>(w & 0xff)), static_cast<float>(static_cast<int8_t>(w >> 8))};
-}
-PACELINE_DEVICE Two two_nibbles(const uint8_t* p, int shift) {
-  const uint16_t w = *reinterpret_cast<const uint16_t*>(p);
-  return {static_cast<float>(static_cast<int>(w >> shift & 15) - 8), static_cast<float>(static_cast<int>(w >> (8 + shift) & 15) - 8)};
-}
+PACELINE_DEVICE Two two_codes(const uint8_t* p) { return codes_of(*reinterpret_cast<const uint16_t*>(p)); }
+PACELINE_DEVICE Two two_nibbles(const uint8_t* p, int shift) { return nibbles_of(*reinterpret_cast<const uint16_t*>(p), shift); }
 
 // Dimension d of keys `key` and key + 1 of a page.
 template <CacheType type>
@@ -44,6 +47,48 @@ PACELINE_DEVICE Two two_keys(const uint8_t* k, int head_size, int d, int key) {
     return {code.low * scale.low, code.high * scale.high};
   }
 }
+
+// Some dimensions of keys `key` and key + 1 as they lie in a page: loaded well before they are needed, and widened only then.
+template <CacheType type>
+struct KeysAhead {
+  static constexpr int kDims = type == CacheType::F32 ? 16 : kCacheBlock;
+  static constexpr int kWords = type == CacheType::F32 ? 2 * kDims : type == CacheType::Q4_0 ? kDims / 2 : kDims;
+  const uint8_t* k;  // of the page
+  int head_size, key;
+  uint32_t words[kWords], scales;
+
+  // Dimension d, which takes the place of d - kDims.
+  PACELINE_DEVICE void load(int d, int i) {
+    if constexpr (type == CacheType::F32) {
+      const Word2 two = *reinterpret_cast<const Word2*>(k + 4 * (d * kPage + key));
+      words[2 * i] = two.v[0];
+      words[2 * i + 1] = two.v[1];
+    } else if constexpr (type == CacheType::Q8_0) {
+      words[i] = *reinterpret_cast<const uint16_t*>(k + d * kPage + key);
+    } else if constexpr (type == CacheType::Q4_0) {
+      if (i % 2 == 1) words[i / 2] = *reinterpret_cast<const uint16_t*>(k + d / 2 * kPage + key);
+    } else {
+      words[i] = *reinterpret_cast<const uint32_t*>(k + 2 * (d * kPage + key));
+    }
+  }
+  // Those of 32 dimensions from d.
+  PACELINE_DEVICE void load_scales(int d) {
+    if constexpr (is_quantized(type))
+      scales = *reinterpret_cast<const uint32_t*>(k + code_bytes(type, static_cast<size_t>(kPage) * head_size) + 2 * (d / kCacheBlock * kPage + key));
+  }
+  PACELINE_DEVICE Two scale() const {
+    if constexpr (is_quantized(type)) return two_of<CacheType::F16>(scales);
+    else return {1.0f, 1.0f};
+  }
+  PACELINE_DEVICE Two at(int i, const Two& scale) const {
+    if constexpr (type == CacheType::F32) return {bits_to_float(words[2 * i]), bits_to_float(words[2 * i + 1])};
+    else if constexpr (!is_quantized(type)) return two_of<type>(words[i]);
+    else {
+      const Two code = type == CacheType::Q8_0 ? codes_of(words[i]) : nibbles_of(words[i / 2], i % 2 * 4);
+      return {code.low * scale.low, code.high * scale.high};
+    }
+  }
+};
 
 // Dimensions d and d + 1 (d even) of a key of a page.
 template <CacheType type>
