@@ -9,7 +9,7 @@ namespace paceline::cuda {
 
 constexpr int kColumns = 8;  // of one mma
 
-struct ColumnBlock {
+struct alignas(16) ColumnBlock {
   float scale, scaled_sum;
   int32_t sum, low_sum;  // of all codes, of the first 16
 };

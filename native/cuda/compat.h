@@ -113,21 +113,41 @@ PACELINE_DEVICE uint16_t float_to_brain(float f) {
 // Byte i of the result is byte (selector >> 4i & 7) of {b, a}.
 PACELINE_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
 
+// Bytes of ones where the byte's top bit is one, else of zeros.
+PACELINE_DEVICE uint32_t spread_top_bits(uint32_t a) {
+  uint32_t masks;
+  asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(masks) : "r"(a));
+  return masks;
+}
+
 PACELINE_DEVICE int dot_product(uint32_t a, uint32_t b, int c) {  // unsigned bytes of a times signed bytes of b
   asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(c) : "r"(a), "r"(b), "r"(c));
   return c;
 }
 
-// c [16][8] += a [16][32] unsigned bytes * b [32][8] signed bytes; fragments are those of the PTX manual.
-PACELINE_DEVICE void mma_bytes_32(int32_t c[4], const uint32_t a[4], const uint32_t b[2]) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+// c [16][8] = a [16][32] bytes, signed or not, * b [32][8] signed bytes, from `left` in a lane's first column and `right` in its second; fragments are those
+// of the PTX manual.
+template <bool with_sign>
+PACELINE_DEVICE void mma_bytes_32(int32_t c[4], const uint32_t a[4], const uint32_t b[2], int32_t left, int32_t right) {
+  if constexpr (with_sign)
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %10, %11};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(left), "r"(right));
+  else
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %10, %11};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(left), "r"(right));
 }
-PACELINE_DEVICE void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b) {
-  asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b));
+template <bool with_sign>
+PACELINE_DEVICE void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b, int32_t left, int32_t right) {
+  if constexpr (with_sign)
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %7, %8};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b), "r"(left), "r"(right));
+  else
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %7, %8};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b), "r"(left), "r"(right));
 }
 
 // c [16][8] += a [16][16] * b [16][8]

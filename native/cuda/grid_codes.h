@@ -1,4 +1,4 @@
-// Codes of IQ2_XXS: 64 + or - a magnitude of the grid's pattern.
+// Codes of IQ2_XXS: a magnitude of the grid's pattern, or its negative.
 #pragma once
 
 #include "../cpu/grid_table.h"
@@ -6,27 +6,24 @@
 
 namespace paceline::cuda {
 
+constexpr int kGridWords = 512;
+
+// Magnitudes of inputs 0 .. 3 and 4 .. 7 of each pattern, a byte each. Products keep it in shared memory: lanes ask for places far apart.
 struct GridTable {
-  uint16_t patterns[256];
+  uint32_t words[kGridWords];
 };
-constexpr GridTable copy_of_grid() {
+constexpr GridTable magnitudes_of_grid() {
   GridTable table{};
-  for (int i = 0; i < 256; ++i) table.patterns[i] = kGrid[i];
+  for (int i = 0; i < kGridWords; ++i)
+    for (int j = 0; j < 4; ++j) table.words[i] |= static_cast<uint32_t>(kMagnitudes[kGrid[i / 2] >> (8 * (i % 2) + 2 * j) & 3]) << 8 * j;
   return table;
 }
-PACELINE_TABLE GridTable kDeviceGrid = copy_of_grid();
-constexpr uint32_t kMagnitudeBytes = kMagnitudes[0] | kMagnitudes[1] << 8 | kMagnitudes[2] << 16;
+PACELINE_TABLE GridTable kDeviceGrid = magnitudes_of_grid();
 
-// Magnitudes of inputs 0 .. 3 or 4 .. 7 (`second`) of a pattern, a byte each.
-PACELINE_DEVICE uint32_t grid_codes(uint32_t pattern, int second) {
-  const uint32_t pairs = kDeviceGrid.patterns[pattern] >> 8 * second;
-  return permute_bytes(kMagnitudeBytes, 0, (pairs & 3) | (pairs & 12) << 2 | (pairs & 48) << 4 | (pairs & 192) << 6);
-}
-
-// 64 + magnitude, or 64 - magnitude where the byte of `minus` is 1. No byte carries into the next.
+// Negative where the top bit of the byte of `minus` is one. No magnitude is zero, so no byte carries into the next.
 PACELINE_DEVICE uint32_t grid_signed(uint32_t magnitudes, uint32_t minus) {
-  const uint32_t mask = minus * 0xffu;
-  return 0x40404040u + (magnitudes & ~mask) - (magnitudes & mask);
+  const uint32_t mask = spread_top_bits(minus);
+  return (magnitudes ^ mask) + (mask & 0x01010101u);
 }
 
 }  // namespace paceline::cuda

@@ -1,7 +1,7 @@
 // Integer weights by mma m16n8k32, or two m16n8k16 where a row has two scales. In a block of 32 the sum is an exact integer:
 //   acc = fma(float(isum), d_w * d_a, acc); acc = fma(m_w, d_a * sum(a), acc) for formats with minimums
-// Codes are unsigned and biased. The mma begins at -bias * sum(a), and at 1.5 * 2^23 besides, so that what it ends with is, read as
-// a float, 12582912 + isum: one subtraction gives float(isum), where a conversion would take four times as long.
+// Codes have their sign, or are biased: then the mma begins at -bias * sum(a). It begins at 1.5 * 2^23 besides, so that what it ends with is, read as a
+// float, 12582912 + isum: one subtraction gives float(isum), where a conversion would take four times as long.
 #pragma once
 
 #include "product.h"
@@ -15,11 +15,11 @@ PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cas
 
 template <Format f, int n>
 PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes, const ColumnBlock* about, size_t group_stride, int block, int columns,
-                              float (&acc)[n][4]) {
+                              const uint32_t* grid, float (&acc)[n][4]) {
   const int lane = static_cast<int>(lane_index()), g = lane / 4, t = lane % 4;
-  constexpr int kScales = layout(f).scales;
+  constexpr int kScales = layout(f).scales, kBias = device_bias(f);
   uint32_t a[4];
-  unit.codes(k, a);
+  unit.codes(k, a, grid);
   float scale[kScales][2], minimum[kScales][2];
   for (int half = 0; half < kScales; ++half)
     for (int upper = 0; upper < 2; ++upper) {
@@ -28,7 +28,7 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes,
     }
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i) {
-    if (kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
+    if (i > 0 && kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
     const size_t place = (i * group_stride + block) * kColumns;
     uint32_t b[2] = {0, 0};
     if (kColumns * i + g < columns) {
@@ -41,10 +41,9 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes,
     for (int half = 0; half < kScales; ++half) {
       const int32_t left_sum = kScales == 1 ? left.sum : half == 0 ? left.low_sum : left.sum - left.low_sum;
       const int32_t right_sum = kScales == 1 ? right.sum : half == 0 ? right.low_sum : right.sum - right.low_sum;
-      const int32_t begin_left = kMagic - layout(f).bias * left_sum, begin_right = kMagic - layout(f).bias * right_sum;
-      int32_t c[4] = {begin_left, begin_right, begin_left, begin_right};
-      if constexpr (kScales == 1) mma_bytes_32(c, a, b);
-      else mma_bytes_16(c, a + 2 * half, b[half]);
+      int32_t c[4];
+      if constexpr (kScales == 1) mma_bytes_32<has_sign(f)>(c, a, b, kMagic - kBias * left_sum, kMagic - kBias * right_sum);
+      else mma_bytes_16<has_sign(f)>(c, a + 2 * half, b[half], kMagic - kBias * left_sum, kMagic - kBias * right_sum);
       PACELINE_UNROLL
       for (int j = 0; j < 4; ++j) {
         const ColumnBlock& column = j % 2 ? right : left;
@@ -60,7 +59,8 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes,
 
 // A segment's sums of a row tile, by one warp. columns: of this block.
 template <Format f, int n>
-PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, int first_column, int columns, int first, int end, float* sums) {
+PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, int first_column, int columns, int first, int end, const uint32_t* grid,
+                                    float* sums) {
   const size_t group_stride = input.blocks, first_group = static_cast<size_t>(first_column / kColumns) * group_stride;
   const uint32_t* const codes = input.codes + first_group * kColumns * 8;
   const ColumnBlock* const about = input.about + first_group * kColumns;
@@ -74,9 +74,14 @@ PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& 
   for (int b = first; b < end; b += unit_tiles(f)) {
     place += device_unit_bytes(f);
     if (b + unit_tiles(f) < end) next.load(place);
-    PACELINE_UNROLL
-    for (int k = 0; k < unit_tiles(f); ++k)
-      if (b + k < end) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, columns, acc);
+    if (has_header(f) || b + unit_tiles(f) <= end) {  // of formats with a header, blocks fill units
+      PACELINE_UNROLL
+      for (int k = 0; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, columns, grid, acc);
+    } else {
+      PACELINE_UNROLL
+      for (int k = 0; k < unit_tiles(f); ++k)
+        if (b + k < end) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, columns, grid, acc);
+    }
     unit = next;
   }
   const int g = static_cast<int>(lane_index()) / 4, t = static_cast<int>(lane_index()) % 4;
@@ -85,36 +90,53 @@ PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& 
     for (int j = 0; j < 4; ++j) sums[(kColumns * i + 2 * t + j % 2) * kTileRows + g + 8 * (j / 2)] = acc[i][j];
 }
 
+// The table of IQ2_XXS in shared memory; nothing for others.
+template <Format f>
+constexpr size_t kGridBytes = has_grid(f) ? kGridWords * sizeof(uint32_t) : 0;
+template <Format f>
+PACELINE_DEVICE const uint32_t* take_grid(SharedMemory& memory) {
+  if constexpr (!has_grid(f)) return nullptr;
+  uint32_t* const grid = memory.take<uint32_t>(kGridWords);
+  for (int i = static_cast<int>(thread_index()); i < kGridWords; i += kProductWarps * kWarp) grid[i] = kDeviceGrid.words[i];
+  sync_block();
+  return grid;
+}
+
+// Blocks of 256 threads that an SM is to have room for in its 64 Ki registers. With few columns it is memory that they wait for.
+constexpr int resident_blocks(Format f, int n) { return n > 2 ? 1 : n == 1 && unit_tiles(f) == 4 ? 3 : 2; }
+
 template <Format f, int n>
-PACELINE_KERNEL integer_product(Product product, int kept) {
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_product(Product product, int kept) {
   constexpr int kMost = kColumns * n;
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTileRows * kMost);
+  const uint32_t* const grid = take_grid<f>(memory);
   const OwnTile own = own_tile(product, columns);
   const uint8_t* const weights = own.weights + own.tile * device_row_tile_bytes(f, product.blocks);
   float total[kOwnOutputs<kMost, 1>];
   add_segments<kMost, 1>(product, kept, sums, total, [&](int, int first, int end, float* to) {
-    sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, to);
+    sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, grid, to);
   });
   store_tile<kMost>(product, own, columns, total);
 }
 
 // Two row tiles of gate and the same of up: 32 outputs, which are a block of activations. No sum leaves the block.
 template <Format f, int n>
-PACELINE_KERNEL gated_product(Product product, int kept) {
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(Product product, int kept) {
   constexpr int kMost = kColumns * n, kOutputs = kTileRows * kMost;
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * 4 * kOutputs);
+  const uint32_t* const grid = take_grid<f>(memory);
   const int pair = static_cast<int>(block_x());
   const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);
   float total[kOwnOutputs<kMost, 4>];
   add_segments<kMost, 4>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
     const uint8_t* const weights = (tile < 2 ? gate.weights : up.weights) + (2 * pair + tile % 2) * device_row_tile_bytes(f, product.blocks);
-    sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, to);
+    sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, grid, to);
   });
   PACELINE_UNROLL
   for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
@@ -133,7 +155,7 @@ template <Format f, int n>
 void launch_integer_product(const Product& product, int most_columns, Stream stream) {
   const int kept = segments_kept(product.blocks, kColumns * n);
   launch("integer_product", integer_product<f, n>, product_grid(product, most_columns, kColumns * n), kProductWarps * kWarp,
-         static_cast<size_t>(kept) * kTileRows * kColumns * n * sizeof(float), stream, product, kept);
+         static_cast<size_t>(kept) * kTileRows * kColumns * n * sizeof(float) + kGridBytes<f>, stream, product, kept);
 }
 
 template <Format f, int n>
@@ -141,7 +163,7 @@ void launch_gated_product(const Product& product, int most_columns, Stream strea
   const int kept = segments_kept(product.blocks, 4 * kColumns * n);
   Grid grid = product_grid(product, most_columns, kColumns * n);
   grid.x /= 4;
-  const size_t shared = static_cast<size_t>(kept) * 4 * kTileRows * kColumns * n * sizeof(float);
+  const size_t shared = static_cast<size_t>(kept) * 4 * kTileRows * kColumns * n * sizeof(float) + kGridBytes<f>;
   launch("gated_product", gated_product<f, n>, grid, kProductWarps * kWarp, shared, stream, product, kept);
 }
 

@@ -3,6 +3,8 @@
 //
 //   plane of b bits   [tiles * b / 8][32 lanes][4 words]; word w of lane 4g + t has inputs 16 * (w / 2) + 4t .. + 3 of row
 //                     g + 8 * (w % 2); its bytes are the inputs, and bits b*k .. of a byte belong to tile k of the 8 / b
+//                     formats with a table of codes: four bits of tile k of each input in the lower half of a word, of tile k + 1 in the upper
+//                     Q8_0: the code itself, with its sign
 //   grid (IQ2_XXS)    in place of the low plane: [16 rows][8 tiles][4] patterns
 //   scales            [16 rows][bytes of all tiles], then the minimums likewise
 //   header            [16 rows] of half d, or half d and half m, where eight tiles share one
@@ -21,6 +23,10 @@ constexpr int unit_tiles(Format f) {
   return layout(f).unit == 8 || layout(f).high_bits == 1 ? 8 : 4;
 }
 constexpr bool has_grid(Format f) { return f == Format::IQ2_XXS; }
+constexpr bool has_table(Format f) { return is_nonlinear(f) || is_float4(f); }
+// Whether codes are what they stand for, with their sign; others are layout().bias more.
+constexpr bool has_sign(Format f) { return has_table(f) || has_grid(f) || f == Format::Q8_0; }
+constexpr int device_bias(Format f) { return has_sign(f) ? 0 : layout(f).bias; }
 constexpr bool has_header(Format f) { return layout(f).header_bytes > 0; }
 
 // Bytes of one row in a unit.

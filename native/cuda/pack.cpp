@@ -9,7 +9,7 @@ namespace {
 uint32_t plane_word(const uint8_t* plane, int bits, int j, int r) {
   uint32_t word;
   switch (bits) {
-    case 8: std::memcpy(&word, plane + 64 * j + 4 * r, 4); return word;
+    case 8: std::memcpy(&word, plane + 64 * j + 4 * r, 4); return word ^ 0x80808080u;  // Q8_0, with its sign
     case 4: std::memcpy(&word, plane + 64 * (j % 4) + 4 * r, 4); return word >> 4 * (j / 4) & 0x0f0f0f0fu;
     case 2: std::memcpy(&word, plane + 64 * (j / 4) + 4 * r, 4); return word >> 2 * (j % 4) & 0x03030303u;
     default: {
@@ -19,8 +19,8 @@ uint32_t plane_word(const uint8_t* plane, int bits, int j, int r) {
   }
 }
 
-// Tile k's plane into the unit's.
-void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane) {
+// Tile k's plane into the unit's. table: of a format with a table of codes.
+void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, bool table) {
   const int together = 8 / bits;
   for (int r = 0; r < kTileRows; ++r)
     for (int j = 0; j < 8; ++j) {
@@ -28,7 +28,8 @@ void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane) {
       uint8_t* at = out + (static_cast<size_t>(k / together) * 32 + lane) * 16 + 4 * w;
       uint32_t word;
       std::memcpy(&word, at, 4);
-      word |= plane_word(plane, bits, j, r) << bits * (k % together);
+      const uint32_t own = plane_word(plane, bits, j, r);
+      word |= table ? ((own & 15) | (own >> 4 & 0xf0) | (own >> 8 & 0xf00) | (own >> 12 & 0xf000)) << 16 * (k % 2) : own << bits * (k % together);
       std::memcpy(at, &word, 4);
     }
 }
@@ -77,9 +78,9 @@ void pack_row_tile(Format f, int blocks, const uint8_t* tiles, uint8_t* out) {
     if (has_grid(f)) {
       for (int r = 0; r < kTileRows; ++r) std::memcpy(unit + (r * unit_tiles(f) + k) * 4, tile + 4 * r, 4);
     } else {
-      put_plane(unit, shape.low_bits, k, tile);
+      put_plane(unit, shape.low_bits, k, tile, has_table(f));
     }
-    if (shape.high_bits) put_plane(unit + high_begin(f), shape.high_bits, k, tile + high_offset(f));
+    if (shape.high_bits) put_plane(unit + high_begin(f), shape.high_bits, k, tile + high_offset(f), false);
     put_scales(f, unit, k, tile);
     if (has_header(f) && k == 0)
       for (int r = 0; r < kTileRows; ++r)

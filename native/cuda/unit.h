@@ -39,21 +39,20 @@ struct Bytes<0> {
   PACELINE_DEVICE void load(const uint8_t*) {}
 };
 
-// A table of sixteen bytes, as constants of the code.
+// A table of sixteen signed bytes, as constants of the code.
 template <Format f>
 struct Table {
   static constexpr uint32_t four(int i) {
     uint32_t word = 0;
-    for (int j = 0; j < 4; ++j) word |= static_cast<uint32_t>(is_nonlinear(f) ? kNonlinear[4 * i + j] : kFloat4[4 * i + j]) << 8 * j;
+    for (int j = 0; j < 4; ++j) word |= static_cast<uint32_t>(((is_nonlinear(f) ? kNonlinear[4 * i + j] : kFloat4[4 * i + j]) - layout(f).bias) & 0xff) << 8 * j;
     return word;
   }
   static constexpr uint32_t a = four(0), b = four(1), c = four(2), d = four(3);
 
-  // Of four codes of four bits, a byte each.
-  PACELINE_DEVICE static uint32_t look_up(uint32_t codes) {
-    const uint32_t selector = (codes & 7) | (codes >> 8 & 7) << 4 | (codes >> 16 & 7) << 8 | (codes >> 24 & 7) << 12;
-    const uint32_t high = (codes >> 3 & 0x01010101u) * 0xffu;
-    return (permute_bytes(a, b, selector) & ~high) | (permute_bytes(c, d, selector) & high);
+  // Of four codes of four bits, one after the other in the lower or the upper half: from both halves of the table, then the right one of each two.
+  PACELINE_DEVICE static uint32_t look_up(uint32_t codes, int upper) {
+    const uint32_t selector = codes >> 16 * upper & 0x7777u;
+    return permute_bytes(permute_bytes(a, b, selector), permute_bytes(c, d, selector), ((codes & 0x8888u << 16 * upper) >> (1 + 16 * upper)) + 0x3210u);
   }
 };
 
@@ -85,32 +84,35 @@ struct Unit {
     }
   }
 
-  // Tile k's codes, biased (layout().bias).
-  PACELINE_DEVICE void codes(int k, uint32_t a[4]) const {
+  // Tile k's codes, with their sign or biased (device_bias). grid: of IQ2_XXS, the table.
+  PACELINE_DEVICE void codes(int k, uint32_t a[4], const uint32_t* grid) const {
     for (int w = 0; w < 4; ++w) {
       if constexpr (has_grid(f)) {
-        const int t = static_cast<int>(lane_index() % 4), place = 2 * (w / 2) + t / 2;
-        const uint32_t magnitudes = grid_codes(patterns[w % 2].v[k] >> 8 * place & 0xff, t % 2);
-        a[w] = grid_signed(magnitudes, high.v[w] >> k & 0x01010101u);
+        const int t = static_cast<int>(lane_index() % 4);
+        const uint32_t pattern = permute_bytes(patterns[w % 2].v[k], 0, 0x4440u + 2 * (w / 2) + t / 2);
+        a[w] = grid_signed(grid[2 * pattern + t % 2], high.v[w] << (7 - k));
+      } else if constexpr (has_table(f)) {
+        a[w] = Table<f>::look_up(low.v[k / 2 * 4 + w], k % 2);
       } else {
         a[w] = field<kLow>(low, k, w);
         if constexpr (kHigh > 0) a[w] |= field<kHigh>(high, k, w) << kLow;
-        if constexpr (is_nonlinear(f) || is_float4(f)) a[w] = Table<f>::look_up(a[w]);
       }
     }
   }
+  // What a code stands for.
+  PACELINE_DEVICE static int value(uint32_t code) { return has_sign(f) ? static_cast<int8_t>(code) : static_cast<int>(code) - layout(f).bias; }
 
   // Of inputs 0 .. 15 or 16 .. 31 where a row has two scales.
   PACELINE_DEVICE float scale(int k, int half, int upper) const {
     const auto& s = scales[upper];
     if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
-    else if constexpr (f == Format::NVFP4) return half_to_float(static_cast<uint16_t>(s.byte(2 * k + half) << 7)) * 128.0f;
+    else if constexpr (f == Format::NVFP4) return half_to_float(static_cast<uint16_t>(both_halves(s.v[k / 2], k) >> 16 * half)) * 128.0f;
     else if constexpr (!has_header(f)) return half_to_float(s.two(k));
     else {
       const float d = half_to_float(header[upper].two(0));
       if constexpr (f == Format::Q5_K || f == Format::Q4_K) return d * static_cast<float>(s.byte(k));
       else if constexpr (f == Format::Q2_K) return d * static_cast<float>(s.byte(2 * k + half) & 15);
-      else if constexpr (f == Format::IQ2_XXS) return d * ((static_cast<float>(s.v[0] >> 4 * k & 15) + 0.5f) * 0.25f);
+      else if constexpr (f == Format::IQ2_XXS) return d * fma(static_cast<float>(s.v[0] >> 4 * k & 15), 0.25f, 0.125f);  // exact
       else if constexpr (f == Format::IQ4_XS) return d * static_cast<float>(s.signed_byte(k));
       else return d * static_cast<float>(s.signed_byte(2 * k + half));
     }
@@ -123,7 +125,7 @@ struct Unit {
   }
   PACELINE_DEVICE float minimum(int k, int half, int upper) const {
     if constexpr (!layout(f).minimum) return 0.0f;
-    else if constexpr (has_header(f)) return 0.0f - below(k, half, upper);
+    else if constexpr (has_header(f)) return -below(k, half, upper);
     else return half_to_float(minimums[upper].two(k));
   }
 
@@ -138,6 +140,8 @@ struct Unit {
     if constexpr (bits == 8) return plane.v[4 * k + w];
     else return plane.v[k / (8 / bits) * 4 + w] >> bits * (k % (8 / bits)) & ((1u << bits) - 1) * 0x01010101u;
   }
+  // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of halves that are 128 times smaller.
+  PACELINE_DEVICE static uint32_t both_halves(uint32_t scales, int k) { return permute_bytes(scales, 0, k % 2 ? 0x4342u : 0x4140u) << 7; }
   // 2^(e - 128)
   PACELINE_DEVICE static float power_of(uint32_t e) { return bits_to_float(e < 2 ? 0x200000u << e : (e - 1) << 23); }
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "../cpu/half.h"
 #include "grid.h"
@@ -99,6 +100,9 @@ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   return result;
 }
 
+// Bytes of ones where the byte's top bit is one, else of zeros.
+inline uint32_t spread_top_bits(uint32_t a) { return (a >> 7 & 0x01010101u) * 0xffu; }
+
 inline int dot_product(uint32_t a, uint32_t b, int c) {  // unsigned bytes of a times signed bytes of b
   for (int i = 0; i < 4; ++i) c += static_cast<int>(a >> 8 * i & 0xff) * static_cast<int8_t>(b >> 8 * i & 0xff);
   return c;
@@ -110,11 +114,11 @@ struct MmaBytes {
   int32_t c[4];
 };
 
-// depth 32 or 16: c [16][8] += a [16][depth] unsigned bytes * b [depth][8] signed bytes
-template <int depth>
+// depth 32 or 16: c [16][8] += a [16][depth] bytes, signed or not, * b [depth][8] signed bytes
+template <int depth, class Weight>
 void mma_lanes(const void* const* ins, void* const* outs) {
   constexpr int words = depth / 4;
-  uint8_t a[16][depth];
+  Weight a[16][depth];
   int8_t b[8][depth];
   for (int lane = 0; lane < 32; ++lane) {
     const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
@@ -134,13 +138,15 @@ void mma_lanes(const void* const* ins, void* const* outs) {
   }
 }
 
-inline void mma_bytes_32(int32_t c[4], const uint32_t a[4], const uint32_t b[2]) {
-  const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {c[0], c[1], c[2], c[3]}};
-  emulate::meet_warp("mma m16n8k32", &in, c, mma_lanes<32>);
+template <bool with_sign>
+void mma_bytes_32(int32_t c[4], const uint32_t a[4], const uint32_t b[2], int32_t left, int32_t right) {
+  const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {left, right, left, right}};
+  emulate::meet_warp("mma m16n8k32", &in, c, mma_lanes<32, std::conditional_t<with_sign, int8_t, uint8_t>>);
 }
-inline void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b) {
-  const MmaBytes in = {{a[0], a[1], 0, 0}, {b, 0}, {c[0], c[1], c[2], c[3]}};
-  emulate::meet_warp("mma m16n8k16", &in, c, mma_lanes<16>);
+template <bool with_sign>
+void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b, int32_t left, int32_t right) {
+  const MmaBytes in = {{a[0], a[1], 0, 0}, {b, 0}, {left, right, left, right}};
+  emulate::meet_warp("mma m16n8k16", &in, c, mma_lanes<16, std::conditional_t<with_sign, int8_t, uint8_t>>);
 }
 
 // c [16][8] += a [16][16] * b [16][8], halves or bfloat16. Products are exact; here they are summed in ascending order in double and
