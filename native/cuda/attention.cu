@@ -62,6 +62,7 @@ struct Pages {
 
 template <int most, int own>
 PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t value_bytes, int stages) {
+  begin_kernel();
   const int item_index = static_cast<int>(block_z());
   if (item_index >= input.counts->items) return;
   const Item item = input.items[item_index];
@@ -180,6 +181,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
 
 // The splits of a column's head, ascending.
 PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
+  begin_kernel();
   const int column = static_cast<int>(block_y()), head = static_cast<int>(block_x()), stride = a.cache.value_stride;
   if (column >= input.counts->columns) return;
   const int position = input.columns[column].position, lowest = a.cache.window > 0 && position - a.cache.window + 1 > 0 ? position - a.cache.window + 1 : 0;

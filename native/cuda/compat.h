@@ -16,6 +16,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
@@ -77,6 +78,28 @@ PACELINE_DEVICE uint32_t load_once_4(const void* p) {
   uint32_t w;
   asm("ld.global.nc.u32 %0, [%1];" : "=r"(w) : "l"(p));
   return w;
+}
+
+// Into the L2 cache, for later.
+PACELINE_DEVICE void fetch_ahead(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
+// From sm_90 on a kernel begins while the one before it still runs, as soon as all blocks of that one have said let_next_begin() and there is room. All threads
+// of every kernel call wait_for_earlier(), before they end too, or the next one would not wait for what this one has not waited for. Before it, only what no
+// kernel ever writes may be read, as weights are.
+PACELINE_DEVICE void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+PACELINE_DEVICE void wait_for_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// For a kernel that has nothing to do before.
+PACELINE_DEVICE void begin_kernel() {
+  let_next_begin();
+  wait_for_earlier();
 }
 
 PACELINE_DEVICE uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
@@ -191,14 +214,34 @@ inline void use_device(int number) {
   check(cudaFuncGetAttributes(&about, nothing<0>), "the kernels of this build");
 }
 
+// Whether kernels of this thread's device may begin before the one before them has ended. PACELINE_CUDA_APART=1 says no, to find out whether that is at fault.
+inline bool overlaps() {
+  static const bool apart = std::getenv("PACELINE_CUDA_APART") != nullptr;
+  static thread_local int known = -1, major = 0;
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  if (device != known) check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  known = device;
+  return !apart && major >= 9;
+}
+
 // 48 KiB of shared memory are everybody's; more has to be asked for, once for each kernel.
 constexpr size_t kFreeShared = 48 << 10;
 
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned threads, size_t shared_bytes, Stream stream, Arguments... arguments) {
   if (shared_bytes > kFreeShared) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)), name);
-  kernel<<<dim3(grid.x, grid.y, grid.z), threads, shared_bytes, static_cast<cudaStream_t>(stream)>>>(arguments...);
-  check(cudaGetLastError(), name);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(grid.x, grid.y, grid.z);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &attribute;
+  config.numAttrs = overlaps() ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
 }
 }  // namespace paceline::cuda
 

@@ -9,6 +9,7 @@ constexpr unsigned kThreads = 128;
 
 template <Format f>
 PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, float scale, StepInput input, float* x, int stride) {
+  begin_kernel();
   const int column = static_cast<int>(block_x());
   if (column >= input.counts->columns) return;
   const int row = input.columns[column].token, within = row % kTileRows;
@@ -40,6 +41,7 @@ PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, flo
 
 template <Format f>
 PACELINE_KERNEL embed_floats(ProductItem embedding, int blocks, int width, float scale, StepInput input, float* x, int stride) {
+  begin_kernel();
   constexpr int kInputs = 16 / layout(f).file_bytes;
   const int column = static_cast<int>(block_x());
   if (column >= input.counts->columns) return;

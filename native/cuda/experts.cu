@@ -11,6 +11,7 @@ constexpr int kThreads = 256;
 
 // Softmax over all experts' logits; the `used` largest, ties to the lower id. A warp takes a column.
 PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
+  begin_kernel();
   const int column = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
   if (column >= input.counts->columns) return;
   SharedMemory memory;
@@ -54,6 +55,7 @@ PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
 // Places by counting, in the order of the choices: each warp counts those of a part of them, lane l the experts l, l + 32, ...; then
 // the parts' counts are added up. One block.
 PACELINE_KERNEL group_choices(Routing r, StepInput input, int together) {
+  begin_kernel();
   SharedMemory memory;
   int* const counts = memory.take<int>(static_cast<size_t>(kGroupWarps) * r.experts);  // of a part; then places taken by those before it
   int* const first_group = memory.take<int>(r.experts);
@@ -119,6 +121,7 @@ PACELINE_KERNEL group_choices(Routing r, StepInput input, int together) {
 
 // A column's inputs to the place of each choice. A block takes a choice.
 PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Activations to) {
+  begin_kernel();
   const int choice = static_cast<int>(block_x()), column = choice / r.used;
   if (column >= input.counts->columns) return;
   const int place = r.choices[choice].place;
@@ -139,6 +142,7 @@ PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Acti
 
 // Experts by ascending id, the shared one last.
 PACELINE_KERNEL combine_column(Combination c, StepInput input) {
+  begin_kernel();
   const int column = static_cast<int>(block_y()), i = static_cast<int>(block_x()) * kThreads + static_cast<int>(thread_index());
   if (column >= input.counts->columns || i >= c.size) return;
   const Choice* const choices = c.choices + static_cast<size_t>(column) * c.used;

@@ -7,6 +7,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 
 PACELINE_KERNEL quantize_column(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, Activations out) {
+  begin_kernel();
   const int column = static_cast<int>(block_y()), block = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
   if (column >= *count || block >= out.blocks) return;
   const int i = block * kBlock + static_cast<int>(lane_index());
@@ -16,6 +17,7 @@ PACELINE_KERNEL quantize_column(const float* x, int stride, int size, const floa
 }
 
 PACELINE_KERNEL gate_column(Gate g) {
+  begin_kernel();
   const int index = static_cast<int>(block_x()), block = static_cast<int>(block_y()) * kWarps + static_cast<int>(warp_index());
   if (index / g.used >= *g.count || block >= g.out.blocks) return;
   const int column = g.choices ? g.choices[index].place : index, i = block * kBlock + static_cast<int>(lane_index());

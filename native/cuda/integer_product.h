@@ -108,17 +108,22 @@ constexpr int resident_blocks(Format f, int n) { return n > 2 ? 1 : n == 1 && un
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_product(Product product, int kept) {
   constexpr int kMost = kColumns * n;
+  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  begin_product(product, [&] {
+    const OwnTile tile = own_tile(product, {});
+    fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, static_cast<int>(warp_index()));
+  });
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTileRows * kMost);
   const uint32_t* const grid = take_grid<f>(memory);
   const OwnTile own = own_tile(product, columns);
-  const uint8_t* const weights = own.weights + own.tile * device_row_tile_bytes(f, product.blocks);
+  const uint8_t* const weights = own.weights + own.tile * row_bytes;
   float total[kOwnOutputs<kMost, 1>];
   add_segments<kMost, 1>(product, kept, sums, total, [&](int, int first, int end, float* to) {
     sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, grid, to);
-  });
+  }, [&](int, int segment) { fetch_segment<f>(weights, product.blocks, segment); });
   store_tile<kMost>(product, own, columns, total);
 }
 
@@ -126,18 +131,23 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_produc
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(Product product, int kept) {
   constexpr int kMost = kColumns * n, kOutputs = kTileRows * kMost;
+  const int pair = static_cast<int>(block_x());
+  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  begin_product(product, [&] {
+    const int warp = static_cast<int>(warp_index());
+    fetch_segment<f>(product.items[warp % 4 / 2].weights + (2 * pair + warp % 2) * row_bytes, product.blocks, warp / 4);
+  });
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * 4 * kOutputs);
   const uint32_t* const grid = take_grid<f>(memory);
-  const int pair = static_cast<int>(block_x());
   const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);
   float total[kOwnOutputs<kMost, 4>];
+  const auto weights_of = [&](int tile) { return (tile < 2 ? gate.weights : up.weights) + (2 * pair + tile % 2) * row_bytes; };
   add_segments<kMost, 4>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
-    const uint8_t* const weights = (tile < 2 ? gate.weights : up.weights) + (2 * pair + tile % 2) * device_row_tile_bytes(f, product.blocks);
-    sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, grid, to);
-  });
+    sum_segment_of<f, n>(weights_of(tile), product.input, columns.first, columns.end - columns.first, first, end, grid, to);
+  }, [&](int tile, int segment) { fetch_segment<f>(weights_of(tile), product.blocks, segment); });
   PACELINE_UNROLL
   for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
     const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp;

@@ -30,6 +30,7 @@ PACELINE_DEVICE float fetch_column(const Norm& norm, int column, float* row, flo
 }
 
 PACELINE_KERNEL norm_column(Norm norm, int parts) {
+  begin_kernel();
   const int column = static_cast<int>(block_x());
   if (column >= *norm.count) return;
   SharedMemory memory;
@@ -43,6 +44,7 @@ PACELINE_KERNEL norm_column(Norm norm, int parts) {
 }
 
 PACELINE_KERNEL add_normed_column(Norm norm, float* sum) {
+  begin_kernel();
   const int column = static_cast<int>(block_x());
   if (column >= *norm.count) return;
   SharedMemory memory;

@@ -8,6 +8,7 @@ namespace {
 constexpr int kWarps = 4;
 
 PACELINE_KERNEL place_heads(Place p, StepInput input) {
+  begin_kernel();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int unit = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
   if (column >= input.counts->columns || unit >= p.heads + 2 * p.kv_heads) return;

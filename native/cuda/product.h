@@ -11,6 +11,7 @@
 #pragma once
 
 #include "activations.h"
+#include "layout.h"
 
 namespace paceline::cuda {
 
@@ -115,9 +116,10 @@ template <int most, int tiles>
 constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 1) / (kProductWarps * kWarp);  // of a thread
 
 // Sums of `tiles` row tiles of up to `most` columns: a thread's outputs thread, thread + 256, ... of [tiles][most][16]. sums: room for `kept` segments of
-// all of them. sum_segment(tile, first block, end block, sums [most * 16]) leaves a segment's sums, by all lanes of a warp.
-template <int most, int tiles, class SumSegment>
-PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment) {
+// all of them. sum_segment(tile, first block, end block, sums [most * 16]) leaves a segment's sums, by all lanes of a warp; fetch(tile, segment) asks for the
+// weights of one that comes next.
+template <int most, int tiles, class SumSegment, class Fetch>
+PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment, Fetch fetch) {
   constexpr int kOutputs = kTileRows * most, kAll = tiles * kOutputs, kThreads = kProductWarps * kWarp, kOwn = kOwnOutputs<most, tiles>;
   const int segments = (product.blocks + kSegmentBlocks - 1) / kSegmentBlocks, thread = static_cast<int>(thread_index());
   PACELINE_UNROLL
@@ -125,7 +127,8 @@ PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums,
   for (int round = 0; round < segments; round += kept) {
     const int end = round + kept < segments ? round + kept : segments;
     for (int s = static_cast<int>(warp_index()); s < (end - round) * tiles; s += kProductWarps) {
-      const int first = (round + s / tiles) * kSegmentBlocks, last = first + kSegmentBlocks;
+      const int first = (round + s / tiles) * kSegmentBlocks, last = first + kSegmentBlocks, next = s + kProductWarps;
+      if (next < (end - round) * tiles) fetch(next % tiles, round + next / tiles);
       sum_segment(s % tiles, first, last < product.blocks ? last : product.blocks, sums + s * kOutputs);
     }
     sync_block();
@@ -135,6 +138,14 @@ PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums,
         for (int s = round; s < end; ++s) total[i] = total[i] + sums[(s - round) * kAll + thread + i * kThreads];
     sync_block();
   }
+}
+
+// Each warp asks for the weights of its first segment, which may be long before its inputs are there; of experts, nobody knows yet which they are.
+template <class Fetch>
+PACELINE_DEVICE void begin_product(const Product& product, Fetch fetch) {
+  let_next_begin();
+  if (!product.lists) fetch();
+  wait_for_earlier();
 }
 
 template <int most>
@@ -147,6 +158,14 @@ PACELINE_DEVICE void store_tile(const Product& product, const OwnTile& own, cons
     const float sum = total[i] * own.scale;
     *to = product.add ? *to + sum : sum;
   }
+}
+
+// A segment of a row tile's weights, by a warp.
+template <Format f>
+PACELINE_DEVICE void fetch_segment(const uint8_t* row_tile, int blocks, int segment) {
+  constexpr size_t kLine = 128, kSegment = static_cast<size_t>(kSegmentBlocks / unit_tiles(f)) * device_unit_bytes(f);
+  const size_t all = device_row_tile_bytes(f, blocks), begin = kSegment * segment, end = begin + kSegment < all ? begin + kSegment : all;
+  for (size_t at = begin + lane_index() * kLine; at < end; at += kWarp * kLine) fetch_ahead(row_tile + at);
 }
 
 inline Grid product_grid(const Product& product, int most_columns, int columns) {

@@ -2,7 +2,6 @@
 // Lanes 0 .. 15 have the 16 rows of even columns, lanes 16 .. 31 those of odd ones: both halves read the same weights, 16 bytes a
 // lane. At 16 columns the arithmetic, not memory, is the bound of this form (docs/cuda.md).
 #include "product.h"
-#include "layout.h"
 
 namespace paceline::cuda {
 namespace {
@@ -20,6 +19,11 @@ PACELINE_DEVICE float weight_of(const Word4& words, int i) {
 // n: columns of each half of the warp.
 template <Format f, int n>
 PACELINE_KERNEL product_of_floats(Product product, int kept) {
+  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  begin_product(product, [&] {
+    const OwnTile tile = own_tile(product, {});
+    fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, static_cast<int>(warp_index()));
+  });
   const OwnColumns columns = own_columns(product, 2 * n);
   if (!columns.end) return;
   SharedMemory memory;
@@ -27,7 +31,8 @@ PACELINE_KERNEL product_of_floats(Product product, int kept) {
   const OwnTile own = own_tile(product, columns);
   const int lane = static_cast<int>(lane_index()), row = lane % kTileRows, odd = lane / kTileRows;
   const size_t inputs = static_cast<size_t>(product.input.blocks) * kBlock;
-  const uint8_t* const weights = own.weights + own.tile * device_row_tile_bytes(f, product.blocks) + row * 16;
+  const uint8_t* const row_tile = own.weights + own.tile * row_bytes;
+  const uint8_t* const weights = row_tile + row * 16;
   const float* const wide = product.input.wide + (columns.first + odd) * inputs;
   const int mine = (columns.end - columns.first - odd + 1) / 2;  // columns of this half, more where there are more than n
   float total[kOwnOutputs<2 * n, 1>];
@@ -53,7 +58,7 @@ PACELINE_KERNEL product_of_floats(Product product, int kept) {
     }
     PACELINE_UNROLL
     for (int c = 0; c < n; ++c) to[(2 * c + odd) * kTileRows + row] = acc[c];
-  });
+  }, [&](int, int segment) { fetch_segment<f>(row_tile, product.blocks, segment); });
   store_tile<2 * n>(product, own, columns, total);
 }
 

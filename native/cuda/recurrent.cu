@@ -33,6 +33,7 @@ PACELINE_DEVICE float softplus(float x) {
 // A unit of a column: a head's queries, keys or values, or, last, all heads' decays and betas. What the row leaves behind is written here too: the last
 // inputs of the convolution, and of short rows all that their updates were made of.
 PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* columns, const int* count) {
+  begin_kernel();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int unit = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), heads = 2 * r.key_heads;
   if (column >= *count || unit > heads + r.value_heads) return;
@@ -100,6 +101,7 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
 
 // 32 values of a head by one warp, over the tokens of a row. The state stands in shared memory.
 PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) {
+  begin_kernel();
   const int index = static_cast<int>(block_z()), head = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   if (index >= *count) return;
   const RowInput row = rows[index];
@@ -175,6 +177,7 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
 
 // Each head's outputs normed, times silu(gate), as activations. A block takes some heads of a column that begin and end with a block of 32.
 PACELINE_KERNEL join_heads(RecurrentJoin j, int heads) {
+  begin_kernel();
   const int column = static_cast<int>(block_x()), first_head = static_cast<int>(block_y()) * heads, lane = static_cast<int>(lane_index());
   if (column >= *j.count) return;
   const int end_head = first_head + heads < j.value_heads ? first_head + heads : j.value_heads;

@@ -231,6 +231,7 @@ PACELINE_DEVICE int draw_token(Draws& d, int best, int* ids) {
 }
 
 PACELINE_KERNEL sample_row(Sample sample, StepInput input) {
+  begin_kernel();
   const int output = static_cast<int>(block_x());
   if (output >= input.counts->outputs) return;
   const SampleInput& s = input.samples[output];

@@ -18,6 +18,7 @@ PACELINE_DEVICE Largest best_of_warp(Largest best) {
 
 // What is no number is nobody's best.
 PACELINE_KERNEL largest_of_part(const float* logits, int stride, int size, const int* count, Largest* parts) {
+  begin_kernel();
   const int output = static_cast<int>(block_y());
   if (output >= *count) return;
   SharedMemory memory;
@@ -35,6 +36,7 @@ PACELINE_KERNEL largest_of_part(const float* logits, int stride, int size, const
 }
 
 PACELINE_KERNEL largest_of_parts(const int* count, const Largest* parts, int* tokens) {
+  begin_kernel();
   const int output = static_cast<int>(block_x());
   if (output >= *count) return;
   const Largest best = best_of_warp(parts[output * kVocabularyParts + lane_index()]);
@@ -42,6 +44,7 @@ PACELINE_KERNEL largest_of_parts(const int* count, const Largest* parts, int* to
 }
 
 PACELINE_KERNEL cap_logits(float cap, float* logits, int stride, int size, const int* count) {
+  begin_kernel();
   const int output = static_cast<int>(block_y()), i = static_cast<int>(block_x() * block_threads() + thread_index());
   if (output >= *count || i >= size) return;
   float& x = logits[static_cast<size_t>(output) * stride + i];

@@ -69,6 +69,13 @@ inline Word4 load_once(const void* p) { return aligned_load<Word4>(p); }
 inline Word2 load_once_8(const void* p) { return aligned_load<Word2>(p); }
 inline uint32_t load_once_4(const void* p) { return aligned_load<uint32_t>(p); }
 
+inline void fetch_ahead(const void* p) { static_cast<void>(*static_cast<const volatile uint8_t*>(p)); }  // of what is there
+
+// Kernels run one after the other here; what is checked is that no thread forgets to wait.
+inline void let_next_begin() {}
+inline void wait_for_earlier() { emulate::note_wait(); }
+inline void begin_kernel() { emulate::note_wait(); }
+
 inline void copy_async_16(void* shared, const void* global) { emulate::copy_later(shared, global, 16); }
 inline void commit_copies() { emulate::commit_copies(); }
 template <int newest_left>

@@ -40,7 +40,8 @@ struct Thread {
   void* stack = nullptr;
   State state = State::Ready;
   size_t shared_taken = 0;
-  int groups = 0;  // of copies, committed so far
+  bool waited = false;  // for the kernels before
+  int groups = 0;       // of copies, committed so far
   std::vector<Copy> copies;
 };
 
@@ -95,6 +96,7 @@ class Worker {
 void enter() {
   try {
     (*mine().body)();
+    if (!mine().threads[mine().place.thread].waited) fault("a thread that ends without wait_for_earlier()");
   } catch (const Fault& problem) {
     if (mine().problem.empty()) mine().problem = problem.what();
   } catch (const std::exception& problem) {
@@ -128,6 +130,7 @@ void Worker::run_block(const char* name, Size grid, Size block, unsigned count, 
     thread.stack = new_stack(stacks_ + kStack * t, kStack, enter);
     thread.state = State::Ready;
     thread.shared_taken = 0;
+    thread.waited = false;
     thread.groups = 0;
     thread.copies.clear();
   }
@@ -200,6 +203,8 @@ const Place& place() { return mine().place; }
 void fault(const std::string& what) { throw Fault(what); }
 
 void* take_shared(size_t bytes, size_t alignment) { return take(mine(), bytes, alignment); }
+
+void note_wait() { mine().threads[mine().place.thread].waited = true; }
 
 void meet_block() {
   Worker& w = mine();

@@ -3,6 +3,7 @@
 //
 //   - lanes of a warp that meet in different operations, or do not all meet (every warp operation is full-mask)
 //   - a barrier that some threads of the block never reach
+//   - a thread that ends without having waited for the kernels before
 //   - more shared memory taken than the launch asked for, a write past its end, a pointer that is not aligned to its load
 //   - a read of shared memory that nobody wrote, or of a copy not waited for, shows: both are filled with 0xff, NaN as a float
 //   - a global buffer overrun by a byte or more meets a page without access (room.h)
@@ -45,6 +46,7 @@ struct Place {
 const Place& place();
 [[noreturn]] void fault(const std::string& what);
 void meet_block();  // a barrier of the block
+void note_wait();   // for the kernels before
 
 // All lanes of the warp bring `in` and get `out`: the last to arrive calls work(ins, outs) with the pointers of 32 lanes.
 using WarpWork = void (*)(const void* const* ins, void* const* outs);

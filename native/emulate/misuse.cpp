@@ -16,33 +16,46 @@ using cuda::sync_warp;
 using cuda::thread_index;
 
 PACELINE_KERNEL half_a_warp() {
+  cuda::begin_kernel();
   if (thread_index() < 16) shuffle(1, 0);
 }
 
 PACELINE_KERNEL two_operations() {
+  cuda::begin_kernel();
   if (thread_index() < 16) shuffle(1, 0);
   else sync_warp();
 }
 
 PACELINE_KERNEL half_a_barrier() {
+  cuda::begin_kernel();
   if (thread_index() < 32) sync_block();
 }
 
 PACELINE_KERNEL too_much_shared() {
+  cuda::begin_kernel();
   SharedMemory memory;
   memory.take<float>(64);
 }
 
 PACELINE_KERNEL past_shared() {
+  cuda::begin_kernel();
   SharedMemory memory;
   float* const piece = memory.take<float>(16);
   if (thread_index() == 0) piece[16] = 0.0f;
 }
 
-PACELINE_KERNEL misaligned(const uint8_t* data) { load_once(data + 4); }
+PACELINE_KERNEL misaligned(const uint8_t* data) {
+  cuda::begin_kernel();
+  load_once(data + 4);
+}
+
+PACELINE_KERNEL half_waits() {
+  if (thread_index() < 16) cuda::begin_kernel();
+}
 
 // The second warp reads what the first writes.
 PACELINE_KERNEL no_barrier(int* out) {
+  cuda::begin_kernel();
   SharedMemory memory;
   int* const piece = memory.take<int>(4);
   if (thread_index() == 0) *piece = 7;
@@ -50,6 +63,7 @@ PACELINE_KERNEL no_barrier(int* out) {
 }
 
 PACELINE_KERNEL no_wait(const int* from, int* out) {
+  cuda::begin_kernel();
   SharedMemory memory;
   int* const piece = memory.take<int>(4);
   if (thread_index() == 0) {
@@ -72,6 +86,7 @@ int misuse(const std::string& name) {
   else if (name == "too much shared memory") launch("too_much_shared", too_much_shared, {}, 32, 128, nullptr);
   else if (name == "past shared memory") launch("past_shared", past_shared, {}, 32, 64, nullptr);
   else if (name == "misaligned") launch("misaligned", misaligned, {}, 32, 0, nullptr, reinterpret_cast<const uint8_t*>(from));
+  else if (name == "half waits") launch("half_waits", half_waits, {}, 32, 0, nullptr);
   else if (name == "no barrier") launch("no_barrier", no_barrier, {}, 64, 16, nullptr, &out);
   else if (name == "no wait") launch("no_wait", no_wait, {}, 32, 16, nullptr, static_cast<const int*>(from), &out);
   else throw std::invalid_argument("no misuse '" + name + "'");

@@ -21,6 +21,7 @@ from .emulated import _emulator, lanes
         ("too much shared memory", "256 bytes of shared memory taken, the launch asked for 128"),
         ("past shared memory", "past the end of shared memory"),
         ("misaligned", "no multiple of 16"),
+        ("half waits", "without wait_for_earlier"),
     ],
 )
 def test_a_misuse_is_named(what: str, said: str) -> None:
