@@ -55,6 +55,13 @@ PACELINE_DEVICE Merge merge(float& peak, float& sum, float split_peak, float spl
   return factors;
 }
 
+// Dimension d of a head's output, the block of 32 that it is in by a warp.
+PACELINE_DEVICE void join_block(const Attention& a, int column, int head, int d, float y) {
+  const int input = head * a.cache.head_size + d;
+  if (a.gates) y = y * sigmoid(a.gates[static_cast<size_t>(column) * a.heads * a.cache.head_size + input]);
+  store_block(a.joined, column, input / kBlock, y);
+}
+
 // The first and last page of a split that any of this block's queries sees, counted from the split's begin.
 struct Pages {
   int first, last;
@@ -170,31 +177,53 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
       float* const to = a.partial + ((static_cast<size_t>(queries.column(i)) * a.heads + queries.head(i)) * a.splits + own_split) * (cache.value_stride + 2);
       to[d] = values.split[n].low;
       to[d + 1] = values.split[n].high;
-    } else {
-      float* const to = a.out + static_cast<size_t>(queries.column(i)) * a.out_stride + queries.head(i) * cache.head_size;
-      const float inverse = 1.0f / queries.merged[4 * i + 1];
-      if (d < cache.head_size) to[d] = values.total[n].low * inverse;
-      if (d + 1 < cache.head_size) to[d + 1] = values.total[n].high * inverse;
+      continue;
     }
+    float* const to = a.ends_with_blocks() ? queries.q + i * cache.head_size  // nobody asks for queries any more
+                                           : a.out + static_cast<size_t>(queries.column(i)) * a.out_stride + queries.head(i) * cache.head_size;
+    const float inverse = 1.0f / queries.merged[4 * i + 1];
+    if (d < cache.head_size) to[d] = values.total[n].low * inverse;
+    if (d + 1 < cache.head_size) to[d + 1] = values.total[n].high * inverse;
+  }
+  if (a.partial || !a.ends_with_blocks()) return;
+  sync_block();
+  const int blocks = cache.head_size / kBlock;
+  for (int i = warp; i < queries.count * blocks; i += kAttentionWarps) {
+    const int query = i / blocks;
+    join_block(a, queries.column(query), queries.head(query), i % blocks * kBlock + static_cast<int>(lane_index()), queries.q[i * kBlock + static_cast<int>(lane_index())]);
   }
 }
 
 // The splits of a column's head, ascending.
+constexpr int kMergeThreads = 128, kSplitsAhead = 4;
 PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
   begin_kernel();
   const int column = static_cast<int>(block_y()), head = static_cast<int>(block_x()), stride = a.cache.value_stride;
   if (column >= input.counts->columns) return;
   const int position = input.columns[column].position, lowest = a.cache.window > 0 && position - a.cache.window + 1 > 0 ? position - a.cache.window + 1 : 0;
+  const int end = position / kSplit + 1;
   const float* const parts = a.partial + (static_cast<size_t>(column) * a.heads + head) * a.splits * (stride + 2);
-  float* const out = a.out + static_cast<size_t>(column) * a.out_stride + head * a.cache.head_size;
-  for (int d = static_cast<int>(thread_index()); d < a.cache.head_size; d += static_cast<int>(block_threads())) {
+  for (int d = static_cast<int>(thread_index()); d < a.cache.head_size; d += kMergeThreads) {
     float peak = -__builtin_huge_valf(), sum = 0.0f, total = 0.0f;
-    for (int split = lowest / kSplit; split <= position / kSplit; ++split) {
-      const float* const part = parts + split * (stride + 2);
-      const Merge factors = merge(peak, sum, part[stride], part[stride + 1]);
-      total = fma(total, factors.before, part[d] * factors.after);
+    for (int split = lowest / kSplit; split < end; split += kSplitsAhead) {
+      float peaks[kSplitsAhead], sums[kSplitsAhead], values[kSplitsAhead];
+      PACELINE_UNROLL
+      for (int i = 0; i < kSplitsAhead; ++i) {
+        const float* const part = parts + (split + i < end ? split + i : split) * (stride + 2);
+        peaks[i] = part[stride];
+        sums[i] = part[stride + 1];
+        values[i] = part[d];
+      }
+      PACELINE_UNROLL
+      for (int i = 0; i < kSplitsAhead; ++i) {
+        if (split + i >= end) continue;
+        const Merge factors = merge(peak, sum, peaks[i], sums[i]);
+        total = fma(total, factors.before, values[i] * factors.after);
+      }
     }
-    out[d] = total * (1.0f / sum);
+    const float y = total * (1.0f / sum);
+    if (a.ends_with_blocks()) join_block(a, column, head, d, y);
+    else a.out[static_cast<size_t>(column) * a.out_stride + head * a.cache.head_size + d] = y;
   }
 }
 
@@ -217,7 +246,7 @@ void attend(const Attention& a, const StepInput& input, int most_tokens, int mos
   else if (queries <= 8) (quarter ? launch_attention<8, 2> : launch_attention<8, 4>)(a, input, most_columns, stream);
   else launch_attention<16, 4>(a, input, most_columns, stream);
   if (a.partial)
-    launch("merge_splits", merge_splits, {static_cast<unsigned>(a.heads), static_cast<unsigned>(most_columns), 1}, 64, 0, stream, a, input);
+    launch("merge_splits", merge_splits, {static_cast<unsigned>(a.heads), static_cast<unsigned>(most_columns), 1}, kMergeThreads, 0, stream, a, input);
 }
 
 }  // namespace paceline::cuda

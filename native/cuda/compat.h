@@ -21,6 +21,7 @@
 #include <string>
 
 #define PACELINE_DEVICE __device__ __forceinline__
+#define PACELINE_HOST_DEVICE __host__ __device__ __forceinline__
 #define PACELINE_KERNEL __global__ void
 #define PACELINE_KERNEL_FOR(threads, blocks) __global__ void __launch_bounds__(threads, blocks)  // so many registers at most that `blocks` of them fit
 #define PACELINE_TABLE static __device__ constexpr  // read by the lanes of a warp at different places

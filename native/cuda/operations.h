@@ -63,8 +63,11 @@ struct Attention {
   size_t head_stride;
   int splits;                      // of 512 positions, that the grid is for
   float* partial;                  // [columns][heads][splits][value_stride + 2]: a split's sums, its peak, its weight; null: no merge
-  float* out;                      // [columns][out_stride]
+  float* out;                      // [columns][out_stride], where heads do not end with a block of 32
   int out_stride;
+  const float* gates;              // [columns][heads * head_size], or null: outputs are times sigmoid of these, where heads end with a block
+  Activations joined;              // of all heads, then in place of `out`
+  PACELINE_HOST_DEVICE bool ends_with_blocks() const { return cache.head_size % kBlock == 0; }
 };
 // most_tokens: of an item, at most tokens_together()
 void attend(const Attention& attention, const StepInput& input, int most_tokens, int most_columns, Stream stream);

@@ -18,7 +18,7 @@ PACELINE_DEVICE float weight_of(const Word4& words, int i) {
 
 // n: columns of each half of the warp.
 template <Format f, int n>
-PACELINE_KERNEL product_of_floats(Product product, int kept) {
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, n == 1 ? 4 : n == 4 && f != Format::F32 ? 3 : 2) product_of_floats(Product product, int kept) {
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   begin_product(product, [&] {
     const OwnTile tile = own_tile(product, {});
@@ -33,28 +33,36 @@ PACELINE_KERNEL product_of_floats(Product product, int kept) {
   const size_t inputs = static_cast<size_t>(product.input.blocks) * kBlock;
   const uint8_t* const row_tile = own.weights + own.tile * row_bytes;
   const uint8_t* const weights = row_tile + row * 16;
-  const float* const wide = product.input.wide + (columns.first + odd) * inputs;
-  const int mine = (columns.end - columns.first - odd + 1) / 2;  // columns of this half, more where there are more than n
+  // Columns of this half; one that is not there is another's again, and nobody's output.
+  const int mine = (columns.end - columns.first - odd + 1) / 2;
+  const float* wide[n];
+  PACELINE_UNROLL
+  for (int c = 0; c < n; ++c) wide[c] = product.input.wide + (columns.first + odd + 2 * (c < mine ? c : mine > 0 ? mine - 1 : 0)) * inputs;
   float total[kOwnOutputs<2 * n, 1>];
   add_segments<2 * n, 1>(product, kept, sums, total, [&](int, int first, int end, float* to) {
+    constexpr int kLoads = kBlock / kInputs<f>;  // of a block, all on their way while the block before is worked on
     float acc[n];
     PACELINE_UNROLL
     for (int c = 0; c < n; ++c) acc[c] = 0.0f;
-    const int last = end * kBlock;
-    Word4 words = load_once(weights + static_cast<size_t>(first) * kBlock / kInputs<f> * 256), next = words;
-    for (int k = first * kBlock; k < last; k += kInputs<f>) {
-      if (k + kInputs<f> < last) next = load_once(weights + static_cast<size_t>(k + kInputs<f>) / kInputs<f> * 256);
+    Word4 words[kLoads];
+    PACELINE_UNROLL
+    for (int l = 0; l < kLoads; ++l) words[l] = load_once(weights + (static_cast<size_t>(first) * kLoads + l) * 256);
+    PACELINE_UNROLL_BY(1)
+    for (int block = first; block < end; ++block) {
       PACELINE_UNROLL
-      for (int i = 0; i < kInputs<f>; i += 4) {
+      for (int l = 0; l < kLoads; ++l) {
+        const Word4 own = words[l];
+        if (block + 1 < end) words[l] = load_once(weights + (static_cast<size_t>(block + 1) * kLoads + l) * 256);
         PACELINE_UNROLL
-        for (int c = 0; c < n; ++c) {
-          if (c >= mine) continue;
-          const Word4 x = *reinterpret_cast<const Word4*>(wide + 2 * c * inputs + k + i);
+        for (int i = 0; i < kInputs<f>; i += 4) {
           PACELINE_UNROLL
-          for (int j = 0; j < 4; ++j) acc[c] = fma(weight_of<f>(words, i + j), bits_to_float(x.v[j]), acc[c]);
+          for (int c = 0; c < n; ++c) {
+            const Word4 x = *reinterpret_cast<const Word4*>(wide[c] + block * kBlock + l * kInputs<f> + i);
+            PACELINE_UNROLL
+            for (int j = 0; j < 4; ++j) acc[c] = fma(weight_of<f>(own, i + j), bits_to_float(x.v[j]), acc[c]);
+          }
         }
       }
-      words = next;
     }
     PACELINE_UNROLL
     for (int c = 0; c < n; ++c) to[(2 * c + odd) * kTileRows + row] = acc[c];

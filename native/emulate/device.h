@@ -11,6 +11,7 @@
 #include "recording.h"
 
 #define PACELINE_DEVICE inline
+#define PACELINE_HOST_DEVICE inline
 #define PACELINE_KERNEL inline void
 #define PACELINE_KERNEL_FOR(threads, blocks) inline void
 #define PACELINE_TABLE inline constexpr
