@@ -3,6 +3,9 @@
 namespace paceline::cuda {
 namespace {
 
+constexpr int kFewBlocks = 256;
+constexpr size_t kLine = 128;  // of the L2 cache
+
 template <int most>
 struct Room {
   static constexpr size_t floats(int head_size) { return static_cast<size_t>(most) * (head_size + kSplit + 3 * kSplitPages + 4) + 4 * 8; }
@@ -68,17 +71,26 @@ struct Pages {
 };
 
 template <int most, int own>
-PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t value_bytes, int stages) {
-  begin_kernel();
+PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t key_bytes, size_t value_bytes, int stages) {
+  let_next_begin();
   const int item_index = static_cast<int>(block_z());
-  if (item_index >= input.counts->items) return;
+  if (item_index >= input.counts->items) return wait_for_earlier();
   const Item item = input.items[item_index];
   const CacheView& cache = a.cache;
   const int group = a.heads / a.kv_heads, parts = (group + most - 1) / most, kv_head = static_cast<int>(block_y()) / parts, part = static_cast<int>(block_y()) % parts;
   const int last_position = item.position + item.count - 1, lowest = cache.window > 0 && item.position - cache.window + 1 > 0 ? item.position - cache.window + 1 : 0;
   const int own_split = static_cast<int>(block_x());
   const int first_split = a.partial ? own_split : lowest / kSplit, end_split = a.partial ? own_split + 1 : last_position / kSplit + 1;
-  if (first_split < lowest / kSplit || first_split > last_position / kSplit) return;
+  if (first_split < lowest / kSplit || first_split > last_position / kSplit) return wait_for_earlier();
+  const auto page_at = [&](int position) {
+    return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
+  };
+  if (input.counts->items * a.kv_heads * a.splits <= kFewBlocks) {  // nothing else keeps memory busy; what the last kernel writes is not read here
+    const int position = first_split * kSplit + static_cast<int>(warp_index()) * kPage;
+    if (position <= last_position && position + kPage > lowest)
+      for (size_t i = lane_index() * kLine; i < key_bytes; i += kWarp * kLine) fetch_ahead(page_at(position) + cache.key_offset + i);
+  }
+  wait_for_earlier();
 
   SharedMemory memory;
   Queries queries;
@@ -109,9 +121,6 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   OwnValues<own> values;
   PACELINE_UNROLL
   for (int n = 0; n < own; ++n) values.total[n] = {0.0f, 0.0f};
-  const auto page_at = [&](int position) {
-    return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
-  };
 
   for (int split = first_split; split < end_split; ++split) {
     const int begin = split * kSplit, end = last_position < begin + kSplit - 1 ? last_position : begin + kSplit - 1;
@@ -230,10 +239,11 @@ PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
 template <int most, int own>
 void launch_attention(const Attention& a, const StepInput& input, int most_items, Stream stream) {
   const size_t value_bytes = cache_bytes(a.cache.value_type, static_cast<size_t>(kPage) * a.cache.value_stride);
+  const size_t key_bytes = cache_bytes(a.cache.key_type, static_cast<size_t>(kPage) * a.cache.head_size);
   const int stages = stages_for(value_bytes), group = a.heads / a.kv_heads;
   const size_t shared = value_bytes * stages + Room<most>::floats(a.cache.head_size) * sizeof(float);
   const Grid grid = {a.partial ? static_cast<unsigned>(a.splits) : 1u, static_cast<unsigned>(a.kv_heads * ((group + most - 1) / most)), static_cast<unsigned>(most_items)};
-  launch("attend", attend_item<most, own>, grid, kAttentionThreads, shared, stream, a, input, value_bytes, stages);
+  launch("attend", attend_item<most, own>, grid, kAttentionThreads, shared, stream, a, input, key_bytes, value_bytes, stages);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ PACELINE_DEVICE Two two_keys(const uint8_t* k, int head_size, int d, int key) {
 // Some dimensions of keys `key` and key + 1 as they lie in a page: loaded well before they are needed, and widened only then.
 template <CacheType type>
 struct KeysAhead {
-  static constexpr int kDims = type == CacheType::F32 ? 16 : kCacheBlock;
+  static constexpr int kDims = type == CacheType::F32 ? 8 : 16;  // twice as many take so many registers that other things lose theirs
   static constexpr int kWords = type == CacheType::F32 ? 2 * kDims : type == CacheType::Q4_0 ? kDims / 2 : kDims;
   const uint8_t* k;  // of the page
   int head_size, key;
