@@ -13,10 +13,15 @@ constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f; |isum| stays
 
 PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cast<uint32_t>(biased)) - 12582912.0f; }
 
+// A lane's part of eight columns' activations, from the block on that a unit begins with.
+struct LaneInputs {
+  const uint32_t* codes;     // of column g
+  const ColumnBlock* about;  // of columns 2t and 2t + 1
+};
+
 template <Format f, int n>
-PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes, const ColumnBlock* about, size_t group_stride, int block, int columns,
-                              const uint32_t* grid, float (&acc)[n][4]) {
-  const int lane = static_cast<int>(lane_index()), g = lane / 4, t = lane % 4;
+PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4]) {
+  const int g = static_cast<int>(lane_index()) / 4;
   constexpr int kScales = layout(f).scales, kBias = device_bias(f);
   uint32_t a[4];
   unit.codes(k, a, grid);
@@ -29,14 +34,13 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes,
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i) {
     if (i > 0 && kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
-    const size_t place = (i * group_stride + block) * kColumns;
     uint32_t b[2] = {0, 0};
     if (kColumns * i + g < columns) {
-      const Word2 words = *reinterpret_cast<const Word2*>(codes + ((place + g) * 4 + t) * 2);
+      const Word2 words = *reinterpret_cast<const Word2*>(inputs[i].codes + k * kColumns * 8);
       b[0] = words.v[0];
       b[1] = words.v[1];
     }
-    const ColumnBlock left = about[place + 2 * t], right = about[place + 2 * t + 1];
+    const ColumnBlock left = inputs[i].about[k * kColumns], right = inputs[i].about[k * kColumns + 1];
     PACELINE_UNROLL
     for (int half = 0; half < kScales; ++half) {
       const int32_t left_sum = kScales == 1 ? left.sum : half == 0 ? left.low_sum : left.sum - left.low_sum;
@@ -61,9 +65,13 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const uint32_t* codes,
 template <Format f, int n>
 PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, int first_column, int columns, int first, int end, const uint32_t* grid,
                                     float* sums) {
-  const size_t group_stride = input.blocks, first_group = static_cast<size_t>(first_column / kColumns) * group_stride;
-  const uint32_t* const codes = input.codes + first_group * kColumns * 8;
-  const ColumnBlock* const about = input.about + first_group * kColumns;
+  const int lane = static_cast<int>(lane_index()), g = lane / 4, t = lane % 4;
+  LaneInputs inputs[n];
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i) {
+    const size_t place = (static_cast<size_t>(first_column / kColumns + i) * input.blocks + first) * kColumns;
+    inputs[i] = {input.codes + ((place + g) * 4 + t) * 2, input.about + place + 2 * t};
+  }
   float acc[n][4];
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
@@ -76,15 +84,19 @@ PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& 
     if (b + unit_tiles(f) < end) next.load(place);
     if (has_header(f) || b + unit_tiles(f) <= end) {  // of formats with a header, blocks fill units
       PACELINE_UNROLL
-      for (int k = 0; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, columns, grid, acc);
+      for (int k = 0; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
     } else {
       PACELINE_UNROLL
       for (int k = 0; k < unit_tiles(f); ++k)
-        if (b + k < end) add_tile<f, n>(unit, k, codes, about, group_stride, b + k, columns, grid, acc);
+        if (b + k < end) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
+    }
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i) {
+      inputs[i].codes += unit_tiles(f) * kColumns * 8;
+      inputs[i].about += unit_tiles(f) * kColumns;
     }
     unit = next;
   }
-  const int g = static_cast<int>(lane_index()) / 4, t = static_cast<int>(lane_index()) % 4;
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < 4; ++j) sums[(kColumns * i + 2 * t + j % 2) * kTileRows + g + 8 * (j / 2)] = acc[i][j];
