@@ -116,7 +116,8 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     queries.merged[4 * i] = -__builtin_huge_valf();
     queries.merged[4 * i + 1] = 0.0f;
   }
-  const int pairs = cache.value_stride / 2, step = kAttentionThreads / pairs, first = thread / pairs, d = thread % pairs * 2;
+  const int pairs = cache.value_stride / 2, step = kAttentionThreads / pairs < most / own ? kAttentionThreads / pairs : most / own;
+  const int first = thread / pairs, d = thread % pairs * 2;
   const bool adds = first < step;
   OwnValues<own> values;
   PACELINE_UNROLL
@@ -250,10 +251,10 @@ void launch_attention(const Attention& a, const StepInput& input, int most_items
 
 void attend(const Attention& a, const StepInput& input, int most_tokens, int most_columns, Stream stream) {
   const int group = a.heads / a.kv_heads, together = queries_together(a.cache.head_size), queries = most_tokens * (group < together ? group : together);
-  // Queries whose values a thread adds: a quarter of the block's where a head has up to 128 dimensions.
-  const bool quarter = a.cache.value_stride <= 128;
-  if (queries <= 4) (quarter ? launch_attention<4, 1> : launch_attention<4, 4>)(a, input, most_columns, stream);
-  else if (queries <= 8) (quarter ? launch_attention<8, 2> : launch_attention<8, 4>)(a, input, most_columns, stream);
+  // Queries whose values a thread adds: two of up to eight where threads are enough. A value is loaded and widened once for both; more would be too few warps.
+  const bool two = a.cache.value_stride <= 128;
+  if (queries <= 4) (two ? launch_attention<4, 2> : launch_attention<4, 4>)(a, input, most_columns, stream);
+  else if (queries <= 8) (two ? launch_attention<8, 2> : launch_attention<8, 4>)(a, input, most_columns, stream);
   else launch_attention<16, 4>(a, input, most_columns, stream);
   if (a.partial)
     launch("merge_splits", merge_splits, {static_cast<unsigned>(a.heads), static_cast<unsigned>(most_columns), 1}, kMergeThreads, 0, stream, a, input);

@@ -43,7 +43,7 @@ PACELINE_DEVICE unsigned grid_x() { return gridDim.x; }
 PACELINE_DEVICE void sync_block() { __syncthreads(); }
 PACELINE_DEVICE void sync_warp() { __syncwarp(); }
 
-extern __shared__ unsigned char paceline_shared[];
+extern __shared__ __align__(16) unsigned char paceline_shared[];
 
 class SharedMemory {
  public:
