@@ -99,6 +99,21 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   for (int channel = begin + lane; channel < begin + size; channel += kWarp) out[channel] = out[channel] * factor;
 }
 
+// Some keys' states of a lane's value, and the key itself: all loaded before the first is used, since a store between could be to any of them.
+constexpr int kKeysTogether = 16;
+struct KeysOf {
+  float state[kKeysTogether], vector[kKeysTogether];
+};
+PACELINE_DEVICE KeysOf load_keys(const float* column, const float* vector) {
+  KeysOf keys;
+  PACELINE_UNROLL
+  for (int i = 0; i < kKeysTogether; ++i) {
+    keys.state[i] = column[i * kDeltaPart];
+    keys.vector[i] = vector[i];
+  }
+  return keys;
+}
+
 // 32 values of a head by one warp, over the tokens of a row. The state stands in shared memory.
 PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) {
   begin_kernel();
@@ -158,14 +173,29 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
     if (lane >= width) continue;
     float seen = 0.0f, out = 0.0f;
     float* const column = s + lane;
-    for (int k = 0; k < r.key_size; ++k) {
-      const float decayed = column[k * kDeltaPart] * decay;
-      column[k * kDeltaPart] = decayed;
-      seen = fma(decayed, key[k], seen);
+    const int whole = r.key_size / kKeysTogether * kKeysTogether;
+    for (int k = 0; k < whole; k += kKeysTogether) {
+      const KeysOf own = load_keys(column + k * kDeltaPart, key + k);
+      PACELINE_UNROLL
+      for (int i = 0; i < kKeysTogether; ++i) seen = fma(own.state[i] * decay, own.vector[i], seen);
     }
+    for (int k = whole; k < r.key_size; ++k) seen = fma(column[k * kDeltaPart] * decay, key[k], seen);
     const float delta = value < r.value_size ? beta * (own_value - seen) : 0.0f;
-    for (int k = 0; k < r.key_size; ++k) {
-      const float updated = fma(key[k], delta, column[k * kDeltaPart]);
+    for (int k = 0; k < whole; k += kKeysTogether) {
+      KeysOf own = load_keys(column + k * kDeltaPart, key + k);
+      float asked[kKeysTogether];
+      PACELINE_UNROLL
+      for (int i = 0; i < kKeysTogether; ++i) asked[i] = query[k + i];
+      PACELINE_UNROLL
+      for (int i = 0; i < kKeysTogether; ++i) {
+        own.state[i] = fma(own.vector[i], delta, own.state[i] * decay);
+        out = fma(own.state[i], asked[i], out);
+      }
+      PACELINE_UNROLL
+      for (int i = 0; i < kKeysTogether; ++i) column[(k + i) * kDeltaPart] = own.state[i];
+    }
+    for (int k = whole; k < r.key_size; ++k) {
+      const float updated = fma(key[k], delta, column[k * kDeltaPart] * decay);
       column[k * kDeltaPart] = updated;
       out = fma(updated, query[k], out);
     }
