@@ -25,17 +25,36 @@ struct Draws {
   uint64_t* sums;      // [kWarps][kDigits]
   uint64_t lowest = 0; // the key of the last candidate
 
-  PACELINE_DEVICE int id(int i) const { return ids ? ids[i] : i; }
-  PACELINE_DEVICE float weight(int id) const { return exponential((logits[id] - peak) * factor); }
+  PACELINE_DEVICE float weight(float logit) const { return exponential((logit - peak) * factor); }
   PACELINE_DEVICE uint64_t whole(float weight) const { return static_cast<uint64_t>(weight * kWholeWeight); }
   // Larger for who comes first.
   PACELINE_DEVICE uint64_t by_id(int id) const { return (uint64_t{1} << id_bits) - 1 - id; }
-  PACELINE_DEVICE uint64_t by_logit(int id) const {
-    const float x = logits[id] == logits[id] ? logits[id] + 0.0f : -__builtin_huge_valf();  // what is no number comes last; no zero is negative
+  PACELINE_DEVICE uint64_t by_logit(int id, float logit) const {
+    const float x = logit == logit ? logit + 0.0f : -__builtin_huge_valf();  // what is no number comes last; no zero is negative
     const uint32_t bits = float_to_bits(x), ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return static_cast<uint64_t>(ordered) << id_bits | by_id(id);
   }
 };
+
+// work(id, logit) for a thread's part of ids [count], or of 0 .. count - 1 where ids are null; some logits are on their way together.
+template <class Work>
+PACELINE_DEVICE void each_candidate(const Draws& d, const int* ids, int count, Work work) {
+  constexpr int kAhead = 4;
+  for (int first = static_cast<int>(thread_index()); first < count; first += kAhead * kThreads) {
+    int id[kAhead];
+    float logit[kAhead];
+    PACELINE_UNROLL
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = first + j * kThreads;
+      id[j] = i >= count ? -1 : ids ? ids[i] : i;
+    }
+    PACELINE_UNROLL
+    for (int j = 0; j < kAhead; ++j) logit[j] = id[j] < 0 ? 0.0f : d.logits[id[j]];
+    PACELINE_UNROLL
+    for (int j = 0; j < kAhead; ++j)
+      if (id[j] >= 0) work(id[j], logit[j]);
+  }
+}
 
 // Sums of all threads, the same for all.
 template <int n>
@@ -54,7 +73,7 @@ PACELINE_DEVICE void add_up(uint64_t (&values)[n], uint64_t* shared) {
   }
 }
 
-// The key at which the sum of measure(id) over candidates, largest key first, is enough; where it never is, the smallest key.
+// The key at which the sum of measure(id, logit) over candidates, largest key first, is enough; where it never is, the smallest key.
 template <class Key, class Measure, class Enough>
 PACELINE_DEVICE uint64_t search(const Draws& d, int bits, Key key, Measure measure, Enough enough) {
   uint64_t prefix = 0, above = 0;
@@ -62,14 +81,13 @@ PACELINE_DEVICE uint64_t search(const Draws& d, int bits, Key key, Measure measu
     uint64_t sums[kDigits];
     PACELINE_UNROLL
     for (int i = 0; i < kDigits; ++i) sums[i] = 0;
-    for (int i = static_cast<int>(thread_index()); i < d.count; i += kThreads) {
-      const int id = d.id(i);
-      const uint64_t k = key(id) >> shift;
-      if (k >> kDigitBits != prefix) continue;
-      const uint64_t value = measure(id);
+    each_candidate(d, d.ids, d.count, [&](int id, float logit) {
+      const uint64_t k = key(id, logit) >> shift;
+      if (k >> kDigitBits != prefix) return;
+      const uint64_t value = measure(id, logit);
       PACELINE_UNROLL
       for (int j = 0; j < kDigits; ++j) sums[j] += static_cast<int>(k % kDigits) == j ? value : 0;
-    }
+    });
     add_up(sums, d.sums);
     int digit = 0;
     bool found = false;
@@ -141,16 +159,16 @@ PACELINE_DEVICE void take_candidates(Draws& d, int* ids) {
   }
   PACELINE_UNROLL
   for (int j = 0; j < 2 * kCuts + 1; ++j) found[j] = 0;
-  for (int id = static_cast<int>(thread_index()); id < d.size; id += kThreads) {
-    const uint64_t weight = d.whole(d.weight(id));
+  each_candidate(d, nullptr, d.size, [&](int, float logit) {
+    const uint64_t weight = d.whole(d.weight(logit));
     found[2 * kCuts] += weight;
     PACELINE_UNROLL
     for (int j = 0; j < kCuts; ++j) {
-      if (!(d.logits[id] >= bounds[j])) continue;
+      if (!(logit >= bounds[j])) continue;
       ++own[j];
       found[kCuts + j] += weight;
     }
-  }
+  });
   PACELINE_UNROLL
   for (int j = 0; j < kCuts; ++j) found[j] = own[j];
   add_up(found, d.sums);
@@ -180,8 +198,9 @@ PACELINE_DEVICE void take_candidates(Draws& d, int* ids) {
   if (lane == kWarp - 1) d.sums[warp_index()] = before + mine;
   sync_block();
   for (int w = 0; w < static_cast<int>(warp_index()); ++w) before += static_cast<uint32_t>(d.sums[w]);
-  for (int id = static_cast<int>(thread_index()); id < d.size; id += kThreads)
-    if (d.logits[id] >= bound) ids[before++] = id;
+  each_candidate(d, nullptr, d.size, [&](int id, float logit) {
+    if (logit >= bound) ids[before++] = id;
+  });
   sync_block();
   d.ids = ids;
   d.count = static_cast<int>(all);
@@ -192,45 +211,38 @@ PACELINE_DEVICE int draw_token(Draws& d, int best, int* ids) {
   const bool cut = s.top_k > 0 && s.top_k < d.size, nucleus = s.top_p < 1.0f;
   if (cut || nucleus) take_candidates(d, ids);
   const int bits = 32 + d.id_bits;
-  const auto by_logit = [&](int id) { return d.by_logit(id); };
+  const auto by_logit = [&](int id, float logit) { return d.by_logit(id, logit); };
   if (cut) {
     const uint64_t wanted = static_cast<uint64_t>(s.top_k);
-    d.lowest = search(d, bits, by_logit, [](int) -> uint64_t { return 1; }, [&](uint64_t sum) { return sum >= wanted; });
+    d.lowest = search(d, bits, by_logit, [](int, float) -> uint64_t { return 1; }, [&](uint64_t sum) { return sum >= wanted; });
   }
-  const auto weight = [&](int id) { return d.by_logit(id) >= d.lowest ? d.whole(d.weight(id)) : 0; };
-  const auto total_of = [&](auto measure) {
+  const auto weight = [&](int id, float logit) { return d.by_logit(id, logit) >= d.lowest ? d.whole(d.weight(logit)) : 0; };
+  const auto total_of = [&](const int* own, int count, auto measure) {
     uint64_t total[1] = {0};
-    for (int i = static_cast<int>(thread_index()); i < d.count; i += kThreads) total[0] += measure(d.id(i));
+    each_candidate(d, own, count, [&](int id, float logit) { total[0] += measure(id, logit); });
     add_up(total, d.sums);
     return total[0];
   };
   if (nucleus) {
-    uint64_t all;
-    if (cut || !d.ids) {
-      all = total_of(weight);
-    } else {  // of those that were left out too
-      uint64_t total[1] = {0};
-      for (int id = static_cast<int>(thread_index()); id < d.size; id += kThreads) total[0] += d.whole(d.weight(id));
-      add_up(total, d.sums);
-      all = total[0];
-    }
+    const bool of_all = !cut && d.ids;  // of those that were left out too
+    const uint64_t all = of_all ? total_of(nullptr, d.size, [&](int, float logit) { return d.whole(d.weight(logit)); }) : total_of(d.ids, d.count, weight);
     const double enough = s.top_p * static_cast<double>(all);
     d.lowest = search(d, bits, by_logit, weight, [&](uint64_t sum) { return static_cast<double>(sum) >= enough; });
   }
-  const auto kept = [&](int id) -> uint64_t {
-    if (d.by_logit(id) < d.lowest) return 0;
-    const float w = d.weight(id);
+  const auto kept = [&](int id, float logit) -> uint64_t {
+    if (d.by_logit(id, logit) < d.lowest) return 0;
+    const float w = d.weight(logit);
     return s.min_p > 0.0f && !(w >= s.min_p) ? 0 : d.whole(w);
   };
-  const uint64_t total = total_of(kept), drawn = share_of(s.draw, total);
+  const uint64_t total = total_of(d.ids, d.count, kept), drawn = share_of(s.draw, total);
   if (total == 0) return best;
   const auto hit = [&](uint64_t sum) { return sum > drawn; };
   const uint64_t mask = (uint64_t{1} << d.id_bits) - 1;
-  const uint64_t key = nucleus ? search(d, bits, by_logit, kept, hit) : search(d, d.id_bits, [&](int id) { return d.by_id(id); }, kept, hit);
+  const uint64_t key = nucleus ? search(d, bits, by_logit, kept, hit) : search(d, d.id_bits, [&](int id, float) { return d.by_id(id); }, kept, hit);
   return static_cast<int>(mask - (key & mask));
 }
 
-PACELINE_KERNEL sample_row(Sample sample, StepInput input) {
+PACELINE_KERNEL_FOR(kThreads, 1) sample_row(Sample sample, StepInput input) {
   begin_kernel();
   const int output = static_cast<int>(block_x());
   if (output >= input.counts->outputs) return;
