@@ -18,14 +18,19 @@ struct alignas(16) ColumnBlock {
 struct Activations {
   uint32_t* codes = nullptr;      // [columns / 8][blocks][8 columns][4][2]: word w of place t has inputs 16w + 4t .. + 3
   ColumnBlock* about = nullptr;   // [columns / 8][blocks][8 columns]
-  float* wide = nullptr;          // [columns][blocks * 32]
+  float* wide = nullptr;          // [columns / 8][blocks * 8][8 columns][4]: place t has inputs 4t .. + 3
   int blocks = 0;
 };
+
+// Where an input of a column is in `wide`.
+PACELINE_DEVICE size_t wide_place(int blocks, int column, int input) {
+  return ((static_cast<size_t>(column / kColumns) * blocks * (kBlock / 4) + input / 4) * kColumns + column % kColumns) * 4 + input % 4;
+}
 
 // One block of one column by one warp: lane i has input i.
 PACELINE_DEVICE void store_block(const Activations& out, int column, int block, float y) {
   const int lane = static_cast<int>(lane_index());
-  if (out.wide) out.wide[(static_cast<size_t>(column) * out.blocks + block) * kBlock + lane] = y;
+  if (out.wide) out.wide[wide_place(out.blocks, column, block * kBlock + lane)] = y;
   if (!out.codes) return;
   const float size = magnitude(y), peak = fold_larger(larger(size, shuffle(size, lane + kVirtual)));
   const bool tiny = !(peak > 1e-30f);  // 127 / peak must stay finite

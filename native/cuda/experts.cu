@@ -136,7 +136,7 @@ PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Acti
   }
   if (from.wide) {
     const int inputs = from.blocks * kBlock;
-    for (int i = begin; i < inputs; i += kThreads) to.wide[static_cast<size_t>(place) * inputs + i] = from.wide[static_cast<size_t>(column) * inputs + i];
+    for (int i = begin; i < inputs; i += kThreads) to.wide[wide_place(to.blocks, place, i)] = from.wide[wide_place(from.blocks, column, i)];
   }
 }
 
