@@ -36,7 +36,8 @@ PACELINE_DEVICE void score(const Queries& queries, const CacheView& cache, const
 }
 
 template <int own>
-PACELINE_DEVICE void add_values(const Queries& queries, int first, int step, const CacheView& cache, int page, int page_begin, const uint8_t* v, int d, OwnValues<own>& values) {
+PACELINE_DEVICE void add_values(const Queries& queries, int first, int step, const CacheView& cache, int page, int page_begin, const uint8_t* v, int d,
+                                OwnValues<own>& values) {
   switch (cache.value_type) {
     case CacheType::F32: return add_page<CacheType::F32>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
     case CacheType::F16: return add_page<CacheType::F16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
@@ -63,6 +64,11 @@ PACELINE_DEVICE void join_block(const Attention& a, int column, int head, int d,
   const int input = head * a.cache.head_size + d;
   if (a.gates) y = y * sigmoid(a.gates[static_cast<size_t>(column) * a.heads * a.cache.head_size + input]);
   store_block(a.joined, column, input / kBlock, y);
+}
+
+// Where a query's part of a split goes.
+PACELINE_DEVICE float* part_of(const Attention& a, const Queries& queries, int i, int split) {
+  return a.partial + ((static_cast<size_t>(queries.column(i)) * a.heads + queries.head(i)) * a.splits + split) * (a.cache.value_stride + 2);
 }
 
 // The first and last page of a split that any of this block's queries sees, counted from the split's begin.
@@ -149,7 +155,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     if (a.partial) {
       if (thread < queries.count) {
         const Softmax softmax = softmax_of_split(queries, thread, cache.window, begin, pages.last + 1);
-        float* const to = a.partial + ((static_cast<size_t>(queries.column(thread)) * a.heads + queries.head(thread)) * a.splits + own_split) * (cache.value_stride + 2);
+        float* const to = part_of(a, queries, thread, own_split);
         to[cache.value_stride] = softmax.peak;
         to[cache.value_stride + 1] = softmax.sum;
       }
@@ -184,7 +190,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     const int i = first + n * step;
     if (!adds || i >= queries.count) continue;
     if (a.partial) {
-      float* const to = a.partial + ((static_cast<size_t>(queries.column(i)) * a.heads + queries.head(i)) * a.splits + own_split) * (cache.value_stride + 2);
+      float* const to = part_of(a, queries, i, own_split);
       to[d] = values.split[n].low;
       to[d + 1] = values.split[n].high;
       continue;
@@ -199,8 +205,8 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   sync_block();
   const int blocks = cache.head_size / kBlock;
   for (int i = warp; i < queries.count * blocks; i += kAttentionWarps) {
-    const int query = i / blocks;
-    join_block(a, queries.column(query), queries.head(query), i % blocks * kBlock + static_cast<int>(lane_index()), queries.q[i * kBlock + static_cast<int>(lane_index())]);
+    const int query = i / blocks, lane = static_cast<int>(lane_index());
+    join_block(a, queries.column(query), queries.head(query), i % blocks * kBlock + lane, queries.q[i * kBlock + lane]);
   }
 }
 

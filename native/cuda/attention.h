@@ -172,7 +172,8 @@ struct OwnValues {
 };
 constexpr int kKeysTogether = 8;
 template <CacheType type, int own>
-PACELINE_DEVICE void add_page(const Queries& queries, int first, int step, int window, int page, int page_begin, const uint8_t* v, int stride, int d, OwnValues<own>& values) {
+PACELINE_DEVICE void add_page(const Queries& queries, int first, int step, int window, int page, int page_begin, const uint8_t* v, int stride, int d,
+                              OwnValues<own>& values) {
   Seen seen[own];
   const float* weights[own];
   int begin = kPage, end = 0, all_begin = 0, all_end = kPage;  // of keys that some see, and that all do

@@ -119,7 +119,8 @@ constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 
 // all of them. sum_segment(tile, first block, end block, sums [most * 16]) leaves a segment's sums, by all lanes of a warp; fetch(tile, segment) asks for the
 // weights of one that comes next.
 template <int most, int tiles, class SumSegment, class Fetch>
-PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment, Fetch fetch) {
+PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment,
+                                  Fetch fetch) {
   constexpr int kOutputs = kTileRows * most, kAll = tiles * kOutputs, kThreads = kProductWarps * kWarp, kOwn = kOwnOutputs<most, tiles>;
   const int segments = (product.blocks + kSegmentBlocks - 1) / kSegmentBlocks, thread = static_cast<int>(thread_index());
   PACELINE_UNROLL

@@ -249,7 +249,8 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   place.head_stride = head_stride;
   place_keys(place, input, most, stream);
 
-  Attention attention{work.queries, s.heads, s.kv_heads, view, head_stride, sizes.splits, nullptr, work.attended, s.queries(), place.gates, work.attention_input};
+  Attention attention{work.queries, s.heads, s.kv_heads, view, head_stride, sizes.splits, nullptr, work.attended, s.queries(), place.gates,
+                      work.attention_input};
   if (work.splits_apart(sizes, s)) attention.partial = work.partial;
   attend(attention, input, sizes.tokens, most, stream);
   if (!attention.ends_with_blocks()) quantize(work.attended, s.queries(), s.queries(), place.gates, s.queries(), columns, work.attention_input, most, stream);

@@ -44,7 +44,10 @@ template <Format f>
 struct Table {
   static constexpr uint32_t four(int i) {
     uint32_t word = 0;
-    for (int j = 0; j < 4; ++j) word |= static_cast<uint32_t>(((is_nonlinear(f) ? kNonlinear[4 * i + j] : kFloat4[4 * i + j]) - layout(f).bias) & 0xff) << 8 * j;
+    for (int j = 0; j < 4; ++j) {
+      const int biased = is_nonlinear(f) ? kNonlinear[4 * i + j] : kFloat4[4 * i + j];
+      word |= static_cast<uint32_t>((biased - layout(f).bias) & 0xff) << 8 * j;
+    }
     return word;
   }
   static constexpr uint32_t a = four(0), b = four(1), c = four(2), d = four(3);
