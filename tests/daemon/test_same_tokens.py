@@ -11,7 +11,6 @@ import random
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,6 +63,7 @@ class Bench:
         cache_types: tuple[str, str] = ("f16", "f16"),
     ) -> None:
         self.path, self.context, self.cache_types = path, context, cache_types
+        self._cores: dict[tuple[str, int], NativeEngine] = {}
         fastest = _cpu.instruction_sets()[-1]
         self.kinds = [(fastest, 2), (fastest, 1), (fastest, 3), *((isa, 2) for isa in _cpu.instruction_sets()[1:-1])]
         if plain:
@@ -79,20 +79,21 @@ class Bench:
                 self.jobs.append(Job("ids:" + ",".join(ids), chance.choice(totals), option))
         self._solo: dict[Job, tuple[list[int], str]] = {}
 
-    @cache  # noqa: B019 (a bench lives as long as its module)
     def core(self, isa: str, threads: int) -> NativeEngine:
-        keys, values = self.cache_types
-        core = open_core(
-            self.path,
-            slots=SLOTS,
-            context=self.context,
-            threads=threads,
-            isa=isa,
-            cache_type_k=keys,
-            cache_type_v=values,
-            states=STATES,
-        )
-        return NativeEngine(core, self.path)
+        if (isa, threads) not in self._cores:
+            keys, values = self.cache_types
+            core = open_core(
+                self.path,
+                slots=SLOTS,
+                context=self.context,
+                threads=threads,
+                isa=isa,
+                cache_type_k=keys,
+                cache_type_v=values,
+                states=STATES,
+            )
+            self._cores[isa, threads] = NativeEngine(core, self.path)
+        return self._cores[isa, threads]
 
     def alone(self, job: Job) -> tuple[list[int], str]:
         if job not in self._solo:
