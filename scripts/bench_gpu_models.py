@@ -12,7 +12,9 @@ from paceline.native.core import native_shape, rotations
 from paceline.native.cuda_core import DeviceStepper
 from paceline.native.model import ModelShape
 
-POOL_BYTES = 24 << 20  # of random blocks; the core packs the first 16 MiB of a matrix and sends them again for the rest
+POOL_BYTES = (
+    24 << 20
+)  # of random blocks; the core packs the first 16 MiB of a matrix, and the device copies them for the rest
 
 HYBRID = replace(
     dense(

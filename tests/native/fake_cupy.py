@@ -11,14 +11,17 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from paceline.native.core import Core, open_core
 
 from .emulated import _emulator
 
 FREE = 1 << 28
+CONTEXT = 640
 ERRORS = {
     2: "cudaErrorMemoryAllocation: out of memory",
     35: "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version",
@@ -208,3 +211,8 @@ class LaunchingCore:
     def _catch_up(self) -> None:
         for one in self._cupy.streams:
             one.catch_up()
+
+
+def opened(path: Path, **options: Any) -> Core:
+    """A model on the GPU that the fixture `cupy` plays."""
+    return open_core(path, **{"slots": 6, "context": CONTEXT, "kind": "cuda", "step_tokens": 64} | options)

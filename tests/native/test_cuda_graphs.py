@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paceline.daemon.engine import NativeEngine
-from paceline.native import open_device
-from paceline.native.core import Core, open_core
+from paceline.native.core import open_core
 from paceline.native.cupy_memory import CupyMemory
 
 from .core_models import MODELS, ids_of
 from .emulated import same_bits
-from .fake_cupy import CUDARuntimeError, FakeCupy, Launching
+from .fake_cupy import CONTEXT, CUDARuntimeError, FakeCupy, opened
 from .rows import Row, all_logits, table
-
-CONTEXT = 640
-
-
-@pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
-    fake = FakeCupy()
-    monkeypatch.setattr(open_device, "find_modules", lambda kind: (Launching(fake), fake))
-    yield fake
-    fake.fail.clear()
 
 
 @pytest.fixture
 def path(tiny_model: Any) -> Path:
     return tiny_model(**MODELS["Q8_0"])
-
-
-def opened(path: Path, **options: Any) -> Core:
-    return open_core(path, **{"slots": 6, "context": CONTEXT, "kind": "cuda", "step_tokens": 64} | options)
 
 
 def test_a_steady_step_is_one_of_each(cupy: FakeCupy, path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -16,35 +15,22 @@ from paceline.daemon.plan import Plan, RowFailure
 from paceline.daemon.plan import Row as PlanRow
 from paceline.native import open_device
 from paceline.native.arena import Arena
-from paceline.native.core import Core, open_core
+from paceline.native.core import open_core
 from paceline.native.cupy_memory import CupyMemory
 from paceline.native.device_memory import EmulatedMemory
 from paceline.native.lost import DeviceLost
 
 from .core_models import MODELS, ids_of
 from .emulated import same_bits
-from .fake_cupy import CUDARuntimeError, FakeCupy, Launching
+from .fake_cupy import CONTEXT, CUDARuntimeError, FakeCupy, opened
 from .rows import all_logits, table
 
-CONTEXT = 640
 LOST = CUDARuntimeError(700)
-
-
-@pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
-    fake = FakeCupy()
-    monkeypatch.setattr(open_device, "find_modules", lambda kind: (Launching(fake), fake))
-    yield fake
-    fake.fail.clear()
 
 
 @pytest.fixture
 def path(tiny_model: Any) -> Path:
     return tiny_model(**MODELS["Q8_0"])
-
-
-def opened(path: Path, **options: Any) -> Core:
-    return open_core(path, **{"slots": 6, "context": CONTEXT, "kind": "cuda", "step_tokens": 64} | options)
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "qwen3moe, Q8_0", "qwen3next"])
