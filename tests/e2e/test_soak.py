@@ -5,22 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import pytest
 from soak import soak
 
 
-def spread(memory: list[int]) -> float:
-    """How far any of it is from their median, as a share of that."""
-    middle = median(memory)
-    return max(abs(size / middle - 1) for size in memory)
-
-
-def growth(memory: list[int]) -> float:
-    """Of the second half beside the first, by their medians: Python's arenas of 1 MiB come and go."""
-    half = len(memory) // 2
-    return median(memory[half:]) / median(memory[:half]) - 1
+def flat(memory: list[int]) -> float:
+    """How far the memory after the first third is from even, as a share of the least."""
+    settled = memory[len(memory) // 3 :]
+    return max(settled) / min(settled) - 1
 
 
 def test_two_thousand_requests() -> None:
@@ -28,13 +21,15 @@ def test_two_thousand_requests() -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_requests_on_a_model(tiny_model: Callable[..., Path]) -> None:
+def test_a_hundred_thousand_requests_on_a_model(
+    tiny_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is freed goes back page by page: Python's own arenas of 1 MiB, which come and go, are up to 2 % of all.
+    monkeypatch.setenv("PYTHONMALLOC", "malloc")
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     model = str(tiny_model(vocab=400, context=256))
     memory = soak(100_000, 2, "--coalesce", "--threads=1", model, engine="cpu").memory
-    settled = memory[len(memory) // 3 :]
-    told = [round(size / 1e6, 2) for size in memory]
-    assert spread(settled) < 0.02, told
-    assert growth(settled) < 0.015, told
+    assert flat(memory) < 0.02, [round(size / 1e6, 2) for size in memory]
 
 
 @pytest.mark.slow
