@@ -2,12 +2,17 @@
 // columns, threads or the chunk:
 //
 //   total = 0; for each segment of 512 inputs, ascending:
-//     acc = 0; for each block of 32 inputs, ascending, or for each half of it where a row has two scales:
+//     acc = 0; for each block of 32 inputs, ascending:
 //       acc = fma(float(isum), d_w * d_a, acc)        isum = sum of (code * activation code), an exact integer
 //       acc = fma(m_w, d_a * sum(a), acc)             formats with minimums only
+//     or, where the halves of a block, low and high, have scales of their own:
+//       sum = fma(float(isum_high), d_high, float(isum_low) * d_low)
+//       sum = fma(m_high, sum(a_high), fma(m_low, sum(a_low), sum))   with minimums only
+//       acc = fma(sum, d_a, acc)
 //     total = total + acc
 //
-// d_w and m_w are exact in f32: a half times at most 8 bits. Lanes and threads split outputs, never the summed dimension.
+// d_w and m_w are exact in f32: a half times at most 8 bits. Of NVFP4 isum * d is exact too (4 bits times 15), so that a GPU may put the scales into weights
+// of 16 bits. Lanes and threads split outputs, never the summed dimension.
 // Up to kColumns columns share codes held in registers; more share a panel in cache, unpacked once,
 // a few segments at a time.
 #pragma once
@@ -162,11 +167,12 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
         const Lanes high_scale = tile.template scale<1>(), high_minimum = tile.template minimum<1>();
 #pragma GCC unroll 16
         for (int c = 0; c < n; ++c) {
-          const Lanes unit = broadcast(block[c].scale);
-          acc[c] = fma(to_float(dot<F::kBias, 2, 0>(codes, block[c])), scale * unit, acc[c]);
-          if constexpr (F::kMinimum) acc[c] = fma(minimum, broadcast(block[c].scale * static_cast<float>(input_sum<2, 0>(block[c]))), acc[c]);
-          acc[c] = fma(to_float(dot<F::kBias, 2, 1>(codes, block[c])), high_scale * unit, acc[c]);
-          if constexpr (F::kMinimum) acc[c] = fma(high_minimum, broadcast(block[c].scale * static_cast<float>(input_sum<2, 1>(block[c]))), acc[c]);
+          Lanes sum = fma(to_float(dot<F::kBias, 2, 1>(codes, block[c])), high_scale, to_float(dot<F::kBias, 2, 0>(codes, block[c])) * scale);
+          if constexpr (F::kMinimum) {
+            sum = fma(minimum, broadcast(static_cast<float>(input_sum<2, 0>(block[c]))), sum);
+            sum = fma(high_minimum, broadcast(static_cast<float>(input_sum<2, 1>(block[c]))), sum);
+          }
+          acc[c] = fma(sum, broadcast(block[c].scale), acc[c]);
         }
       }
     }

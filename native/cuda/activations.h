@@ -1,5 +1,5 @@
 // Activations as the products read them: int8 codes in the order of the mma's second operand, with what belongs to a block of 32
-// beside them, or floats as they are.
+// beside them, the same codes as halves, or floats as they are.
 #pragma once
 
 #include "../cpu/tile.h"
@@ -14,10 +14,11 @@ struct alignas(16) ColumnBlock {
   int32_t sum, low_sum;  // of all codes, of the first 16
 };
 
-// Either form is there as the weights' formats ask; `blocks` of 32 inputs to a column, zeros past the row's end.
+// Each form is there as the weights' formats ask; `blocks` of 32 inputs to a column, zeros past the row's end.
 struct Activations {
   uint32_t* codes = nullptr;      // [columns / 8][blocks][8 columns][4][2]: word w of place t has inputs 16w + 4t .. + 3
-  ColumnBlock* about = nullptr;   // [columns / 8][blocks][8 columns]
+  uint32_t* halves = nullptr;     // [columns / 8][blocks][8 columns][4][4]: words 2w and 2w + 1 of place t have inputs 16w + 4t .. + 3
+  ColumnBlock* about = nullptr;   // [columns / 8][blocks][8 columns], with either of them
   float* wide = nullptr;          // [columns / 8][blocks * 8][8 columns][4]: place t has inputs 4t .. + 3
   int blocks = 0;
 };
@@ -31,7 +32,7 @@ PACELINE_DEVICE size_t wide_place(int blocks, int column, int input) {
 PACELINE_DEVICE void store_block(const Activations& out, int column, int block, float y) {
   const int lane = static_cast<int>(lane_index());
   if (out.wide) out.wide[wide_place(out.blocks, column, block * kBlock + lane)] = y;
-  if (!out.codes) return;
+  if (!out.about) return;
   const float size = magnitude(y), peak = fold_larger(larger(size, shuffle(size, lane + kVirtual)));
   const bool tiny = !(peak > 1e-30f);  // 127 / peak must stay finite
   const int code = nearest(y * (tiny ? 0.0f : 127.0f / peak));
@@ -41,7 +42,8 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   uint32_t word = 0;
   for (int i = 0; i < 4; ++i) word |= static_cast<uint32_t>(shuffle(code, 4 * (lane % 8) + i) & 0xff) << 8 * i;
   const size_t place = (static_cast<size_t>(column / kColumns) * out.blocks + block) * kColumns + column % kColumns;
-  if (lane < 8) out.codes[(place * 4 + lane % 4) * 2 + lane / 4] = word;
+  if (out.codes && lane < 8) out.codes[(place * 4 + lane % 4) * 2 + lane / 4] = word;
+  if (out.halves) reinterpret_cast<uint16_t*>(out.halves)[place * kBlock + lane % 16 / 4 * 8 + lane / 16 * 4 + lane % 4] = float_to_half(static_cast<float>(code));
   if (lane == 0) {
     const float scale = tiny ? 0.0f : peak / 127.0f;
     const int32_t all = low_sum + high_sum;

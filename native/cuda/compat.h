@@ -134,6 +134,13 @@ PACELINE_DEVICE uint16_t float_to_brain(float f) {
   return h;
 }
 
+// Two halves times two halves, each rounded once, subnormal numbers as well.
+PACELINE_DEVICE uint32_t multiply_halves(uint32_t a, uint32_t b) {
+  uint32_t product;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+}
+
 // Byte i of the result is byte (selector >> 4i & 7) of {b, a}.
 PACELINE_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
 
@@ -174,16 +181,11 @@ PACELINE_DEVICE void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b,
         : "r"(a[0]), "r"(a[1]), "r"(b), "r"(left), "r"(right));
 }
 
-// c [16][8] += a [16][16] * b [16][8]
+// c [16][8] = a [16][16] * b [16][8], halves. In which order the products are added is the machine's secret: for sums that float holds exactly.
 PACELINE_DEVICE void mma_halves(float c[4], const uint32_t a[4], const uint32_t b[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-PACELINE_DEVICE void mma_brains(float c[4], const uint32_t a[4], const uint32_t b[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
 }
 
 PACELINE_DEVICE void load_matrices(uint32_t r[4], const void* shared_row) {

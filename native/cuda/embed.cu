@@ -21,18 +21,14 @@ PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, flo
     unit.load(weights + first / unit_tiles(f) * device_unit_bytes(f));
     PACELINE_UNROLL
     for (int k = 0; k < unit_tiles(f); ++k) {
-      uint32_t a[4];
-      unit.codes(k, a, kDeviceGrid.words);
+      float weights_of[4][4];
+      unit.weights(k, weights_of, kDeviceGrid.words);
       PACELINE_UNROLL
       for (int w = 0; w < 4; ++w) {
         if (lane / 4 != within % 8 || w % 2 != within / 8) continue;
-        const int half = layout(f).scales == 2 ? w / 2 : 0;
         for (int i = 0; i < 4; ++i) {
           const int at = (first + k) * kBlock + 16 * (w / 2) + 4 * t + i;
-          float weight = unit.scale(k, half, w % 2) * static_cast<float>(Unit<f>::value(a[w] >> 8 * i & 0xff));
-          if constexpr (has_header(f) && layout(f).minimum) weight = weight - unit.below(k, half, w % 2);
-          else if constexpr (layout(f).minimum) weight = weight + unit.minimum(k, half, w % 2);
-          if (at < width) out[at] = weight * embedding.scale * scale;
+          if (at < width) out[at] = weights_of[w][i] * embedding.scale * scale;
         }
       }
     }

@@ -126,14 +126,17 @@ PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Acti
   if (column >= input.counts->columns) return;
   const int place = r.choices[choice].place;
   const int begin = static_cast<int>(thread_index());
-  if (from.codes) {
-    const size_t source = static_cast<size_t>(column / kColumns) * from.blocks * kColumns + column % kColumns;
-    const size_t target = static_cast<size_t>(place / kColumns) * to.blocks * kColumns + place % kColumns;
+  const size_t source = static_cast<size_t>(column / kColumns) * from.blocks * kColumns + column % kColumns;
+  const size_t target = static_cast<size_t>(place / kColumns) * to.blocks * kColumns + place % kColumns;
+  if (from.codes)
     for (int i = begin; i < from.blocks * 8; i += kThreads)
       to.codes[(target + static_cast<size_t>(i / 8) * kColumns) * 8 + i % 8] = from.codes[(source + static_cast<size_t>(i / 8) * kColumns) * 8 + i % 8];
+  if (from.halves)
+    for (int i = begin; i < from.blocks * 16; i += kThreads)
+      to.halves[(target + static_cast<size_t>(i / 16) * kColumns) * 16 + i % 16] = from.halves[(source + static_cast<size_t>(i / 16) * kColumns) * 16 + i % 16];
+  if (from.about)
     for (int b = begin; b < from.blocks; b += kThreads)
       to.about[target + static_cast<size_t>(b) * kColumns] = from.about[source + static_cast<size_t>(b) * kColumns];
-  }
   if (from.wide) {
     const int inputs = from.blocks * kBlock;
     for (int i = begin; i < inputs; i += kThreads) to.wide[wide_place(to.blocks, place, i)] = from.wide[wide_place(from.blocks, column, i)];

@@ -1,7 +1,12 @@
 // Integer weights by mma m16n8k32, or two m16n8k16 where a row has two scales. In a block of 32 the sum is an exact integer:
 //   acc = fma(float(isum), d_w * d_a, acc); acc = fma(m_w, d_a * sum(a), acc) for formats with minimums
+// and with two scales
+//   sum = fma(float(isum_high), d_high, float(isum_low) * d_low), then its minimums; acc = fma(sum, d_a, acc)
 // Codes have their sign, or are biased: then the mma begins at -bias * sum(a). It begins at 1.5 * 2^23 besides, so that what it ends with is, read as a
 // float, 12582912 + isum: one subtraction gives float(isum), where a conversion would take four times as long.
+//
+// NVFP4's weights are halves with their scales in them, and codes of activations are halves too: a sum of 16 products has at most 19 bits, so that an mma of
+// floats gives isum * d without rounding, in whatever order it adds.
 #pragma once
 
 #include "product.h"
@@ -13,51 +18,101 @@ constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f; |isum| stays
 
 PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cast<uint32_t>(biased)) - 12582912.0f; }
 
+// Words of a lane's inputs in a block.
+constexpr int input_words(Format f) { return by_halves(f) ? 4 : 2; }
+
 // A lane's part of eight columns' activations, from the block on that a unit begins with.
 struct LaneInputs {
-  const uint32_t* codes;     // of column g
+  const uint32_t* codes;     // of column g, bytes or halves
   const ColumnBlock* about;  // of columns 2t and 2t + 1
 };
 
+template <Format f>
+PACELINE_DEVICE void load_inputs(const LaneInputs& inputs, int k, uint32_t (&b)[input_words(f)]) {
+  const uint32_t* const from = inputs.codes + k * kColumns * 4 * input_words(f);
+  if constexpr (by_halves(f)) {
+    const Word4 words = *reinterpret_cast<const Word4*>(from);
+    for (int w = 0; w < 4; ++w) b[w] = words.v[w];
+  } else {
+    const Word2 words = *reinterpret_cast<const Word2*>(from);
+    for (int w = 0; w < 2; ++w) b[w] = words.v[w];
+  }
+}
+
+template <Format f>
+struct Scales {
+  float scale[layout(f).scales][2], minimum[layout(f).scales][2];
+
+  PACELINE_DEVICE Scales(const Unit<f>& unit, int k) {
+    for (int half = 0; half < layout(f).scales; ++half)
+      for (int upper = 0; upper < 2; ++upper) {
+        scale[half][upper] = unit.scale(k, half, upper);
+        minimum[half][upper] = unit.minimum(k, half, upper);
+      }
+  }
+};
+
+// A row has one scale in a block.
+template <Format f>
+PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], const Scales<f>& w, const uint32_t (&b)[2], const ColumnBlock& left, const ColumnBlock& right, float (&acc)[4]) {
+  constexpr int kBias = device_bias(f);
+  int32_t c[4];
+  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - kBias * left.sum, kMagic - kBias * right.sum);
+  PACELINE_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    const ColumnBlock& column = j % 2 ? right : left;
+    acc[j] = fma(float_of(c[j]), w.scale[0][j / 2] * column.scale, acc[j]);
+    if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / 2], column.scaled_sum, acc[j]);
+  }
+}
+
+// A row has two.
+template <Format f>
+PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], const Scales<f>& w, const uint32_t (&b)[2], const ColumnBlock& left, const ColumnBlock& right, float (&acc)[4]) {
+  constexpr int kBias = device_bias(f);
+  const int32_t left_high = left.sum - left.low_sum, right_high = right.sum - right.low_sum;
+  int32_t low[4], high[4];
+  mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - kBias * left.low_sum, kMagic - kBias * right.low_sum);
+  mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - kBias * left_high, kMagic - kBias * right_high);
+  PACELINE_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    float sum = fma(float_of(high[j]), w.scale[1][j / 2], float_of(low[j]) * w.scale[0][j / 2]);
+    if constexpr (layout(f).minimum) {
+      sum = fma(w.minimum[0][j / 2], static_cast<float>(j % 2 ? right.low_sum : left.low_sum), sum);
+      sum = fma(w.minimum[1][j / 2], static_cast<float>(j % 2 ? right_high : left_high), sum);
+    }
+    acc[j] = fma(sum, (j % 2 ? right : left).scale, acc[j]);
+  }
+}
+
 template <Format f, int n>
 PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4]) {
-  const int g = static_cast<int>(lane_index()) / 4;
-  constexpr int kScales = layout(f).scales, kBias = device_bias(f);
-  uint32_t a[4];
-  unit.codes(k, a, grid);
-  float scale[kScales][2], minimum[kScales][2];
-  for (int half = 0; half < kScales; ++half)
-    for (int upper = 0; upper < 2; ++upper) {
-      scale[half][upper] = unit.scale(k, half, upper);
-      minimum[half][upper] = unit.minimum(k, half, upper);
-    }
-  PACELINE_UNROLL
-  for (int i = 0; i < n; ++i) {
-    if (i > 0 && kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
-    uint32_t b[2] = {0, 0};
-    if (kColumns * i + g < columns) {
-      const Word2 words = *reinterpret_cast<const Word2*>(inputs[i].codes + k * kColumns * 8);
-      b[0] = words.v[0];
-      b[1] = words.v[1];
-    }
-    const ColumnBlock left = inputs[i].about[k * kColumns], right = inputs[i].about[k * kColumns + 1];
+  const auto each_group = [&](auto add) {
     PACELINE_UNROLL
-    for (int half = 0; half < kScales; ++half) {
-      const int32_t left_sum = kScales == 1 ? left.sum : half == 0 ? left.low_sum : left.sum - left.low_sum;
-      const int32_t right_sum = kScales == 1 ? right.sum : half == 0 ? right.low_sum : right.sum - right.low_sum;
-      int32_t c[4];
-      if constexpr (kScales == 1) mma_bytes_32<has_sign(f)>(c, a, b, kMagic - kBias * left_sum, kMagic - kBias * right_sum);
-      else mma_bytes_16<has_sign(f)>(c, a + 2 * half, b[half], kMagic - kBias * left_sum, kMagic - kBias * right_sum);
-      PACELINE_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        const ColumnBlock& column = j % 2 ? right : left;
-        acc[i][j] = fma(float_of(c[j]), scale[half][j / 2] * column.scale, acc[i][j]);
-        if constexpr (layout(f).minimum) {
-          const float scaled_sum = kScales == 1 ? column.scaled_sum : column.scale * static_cast<float>(j % 2 ? right_sum : left_sum);
-          acc[i][j] = fma(minimum[half][j / 2], scaled_sum, acc[i][j]);
-        }
-      }
+    for (int i = 0; i < n; ++i) {
+      if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
+      uint32_t b[input_words(f)];
+      load_inputs<f>(inputs[i], k, b);
+      add(b, inputs[i].about[k * kColumns], inputs[i].about[k * kColumns + 1], acc[i]);
     }
+  };
+  if constexpr (by_halves(f)) {
+    uint32_t a[2][4];
+    unit.halves(k, a);
+    each_group([&](const uint32_t (&b)[4], const ColumnBlock& left, const ColumnBlock& right, float (&to)[4]) {
+      float low[4], high[4];
+      mma_halves(low, a[0], b);
+      mma_halves(high, a[1], b + 2);
+      for (int j = 0; j < 4; ++j) to[j] = fma(low[j] + high[j], (j % 2 ? right : left).scale, to[j]);
+    });
+  } else {
+    uint32_t a[4];
+    unit.codes(k, a, grid);
+    const Scales<f> scales(unit, k);
+    each_group([&](const uint32_t (&b)[2], const ColumnBlock& left, const ColumnBlock& right, float (&to)[4]) {
+      if constexpr (layout(f).scales == 1) add_one_scale<f>(a, scales, b, left, right, to);
+      else add_two_scales<f>(a, scales, b, left, right, to);
+    });
   }
 }
 
@@ -69,8 +124,10 @@ PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& 
   LaneInputs inputs[n];
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i) {
-    const size_t place = (static_cast<size_t>(first_column / kColumns + i) * input.blocks + first) * kColumns;
-    inputs[i] = {input.codes + ((place + g) * 4 + t) * 2, input.about + place + 2 * t};
+    // A column that is not there is the last one again, and nobody's output.
+    const int group = kColumns * i < columns ? i : (columns - 1) / kColumns, last = columns - 1 - kColumns * group;
+    const size_t place = (static_cast<size_t>(first_column / kColumns + group) * input.blocks + first) * kColumns;
+    inputs[i] = {(by_halves(f) ? input.halves : input.codes) + ((place + (g < last ? g : last)) * 4 + t) * input_words(f), input.about + place + 2 * t};
   }
   float acc[n][4];
   PACELINE_UNROLL
@@ -92,7 +149,7 @@ PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& 
     }
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i) {
-      inputs[i].codes += unit_tiles(f) * kColumns * 8;
+      inputs[i].codes += unit_tiles(f) * kColumns * 4 * input_words(f);
       inputs[i].about += unit_tiles(f) * kColumns;
     }
     unit = next;

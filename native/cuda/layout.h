@@ -4,6 +4,7 @@
 //   plane of b bits   [tiles * b / 8][32 lanes][4 words]; word w of lane 4g + t has inputs 16 * (w / 2) + 4t .. + 3 of row
 //                     g + 8 * (w % 2); its bytes are the inputs, and bits b*k .. of a byte belong to tile k of the 8 / b
 //                     formats with a table of codes: four bits of tile k of each input in the lower half of a word, of tile k + 1 in the upper
+//                     NVFP4: the same, but for the signs: those of tile k are bit 7 of each byte, those of tile k + 1 bit 3
 //                     Q8_0: the code itself, with its sign
 //   grid (IQ2_XXS)    in place of the low plane: [16 rows][8 tiles][4] patterns
 //   scales            [16 rows][bytes of all tiles], then the minimums likewise
@@ -24,6 +25,8 @@ constexpr int unit_tiles(Format f) {
 }
 constexpr bool has_grid(Format f) { return f == Format::IQ2_XXS; }
 constexpr bool has_table(Format f) { return is_nonlinear(f) || is_float4(f); }
+// Formats whose weights, scales and all, are exact as halves, and so are multiplied as such.
+constexpr bool by_halves(Format f) { return f == Format::NVFP4; }
 // Whether codes are what they stand for, with their sign; others are layout().bias more.
 constexpr bool has_sign(Format f) { return has_table(f) || has_grid(f) || f == Format::Q8_0; }
 constexpr int device_bias(Format f) { return has_sign(f) ? 0 : layout(f).bias; }

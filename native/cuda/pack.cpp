@@ -19,8 +19,17 @@ uint32_t plane_word(const uint8_t* plane, int bits, int j, int r) {
   }
 }
 
-// Tile k's plane into the unit's. table: of a format with a table of codes.
-void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, bool table) {
+// Four codes of four bits, a byte each: one after the other, in the lower half of a word for an even tile, in the upper for an odd one.
+uint32_t in_a_row(uint32_t codes, int k) { return ((codes & 15) | (codes >> 4 & 0xf0) | (codes >> 8 & 0xf00) | (codes >> 12 & 0xf000)) << 16 * (k % 2); }
+
+// The same, but for the signs, which zeros lose.
+uint32_t with_signs_apart(uint32_t codes, int k) {
+  const uint32_t sizes = codes & 0x07070707u, signs = codes & (sizes + 0x07070707u) & 0x08080808u;
+  return in_a_row(sizes, k) | signs << (k % 2 ? 0 : 4);
+}
+
+// Tile k's plane into the unit's. f: the format whose low plane it is, if it is one.
+void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, Format f) {
   const int together = 8 / bits;
   for (int r = 0; r < kTileRows; ++r)
     for (int j = 0; j < 8; ++j) {
@@ -29,7 +38,7 @@ void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, bool table) 
       uint32_t word;
       std::memcpy(&word, at, 4);
       const uint32_t own = plane_word(plane, bits, j, r);
-      word |= table ? ((own & 15) | (own >> 4 & 0xf0) | (own >> 8 & 0xf00) | (own >> 12 & 0xf000)) << 16 * (k % 2) : own << bits * (k % together);
+      word |= by_halves(f) ? with_signs_apart(own, k) : has_table(f) ? in_a_row(own, k) : own << bits * (k % together);
       std::memcpy(at, &word, 4);
     }
 }
@@ -78,9 +87,9 @@ void pack_row_tile(Format f, int blocks, const uint8_t* tiles, uint8_t* out) {
     if (has_grid(f)) {
       for (int r = 0; r < kTileRows; ++r) std::memcpy(unit + (r * unit_tiles(f) + k) * 4, tile + 4 * r, 4);
     } else {
-      put_plane(unit, shape.low_bits, k, tile, has_table(f));
+      put_plane(unit, shape.low_bits, k, tile, f);
     }
-    if (shape.high_bits) put_plane(unit + high_begin(f), shape.high_bits, k, tile + high_offset(f), false);
+    if (shape.high_bits) put_plane(unit + high_begin(f), shape.high_bits, k, tile + high_offset(f), f);
     put_scales(f, unit, k, tile);
     if (has_header(f) && k == 0)
       for (int r = 0; r < kTileRows; ++r)

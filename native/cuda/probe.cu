@@ -44,7 +44,8 @@ ProductProbe::ProductProbe(const std::string& type, int rows, int columns, const
   if (is_float(matrix_.format)) {
     a.wide = reinterpret_cast<float*>(place(places * kBlock * sizeof(float)));
   } else {
-    a.codes = reinterpret_cast<uint32_t*>(place(places * kBlock));
+    if (by_halves(matrix_.format)) a.halves = reinterpret_cast<uint32_t*>(place(places * 2 * kBlock));
+    else a.codes = reinterpret_cast<uint32_t*>(place(places * kBlock));
     a.about = reinterpret_cast<ColumnBlock*>(place(places * sizeof(ColumnBlock)));
   }
   room_->count = reinterpret_cast<int*>(place(sizeof(int)));

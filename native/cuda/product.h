@@ -164,9 +164,13 @@ PACELINE_DEVICE void store_tile(const Product& product, const OwnTile& own, cons
 // A segment of a row tile's weights, by a warp.
 template <Format f>
 PACELINE_DEVICE void fetch_segment(const uint8_t* row_tile, int blocks, int segment) {
-  constexpr size_t kLine = 128, kSegment = static_cast<size_t>(kSegmentBlocks / unit_tiles(f)) * device_unit_bytes(f);
-  const size_t all = device_row_tile_bytes(f, blocks), begin = kSegment * segment, end = begin + kSegment < all ? begin + kSegment : all;
-  for (size_t at = begin + lane_index() * kLine; at < end; at += kWarp * kLine) fetch_ahead(row_tile + at);
+  constexpr int kLine = 128, kUnits = kSegmentBlocks / unit_tiles(f), kSegment = kUnits * static_cast<int>(device_unit_bytes(f));
+  const int left = static_cast<int>(device_units(f, blocks)) - kUnits * segment, own = static_cast<int>(lane_index()) * kLine;
+  const int bytes = left < kUnits ? left * static_cast<int>(device_unit_bytes(f)) : kSegment;
+  const uint8_t* const from = row_tile + static_cast<size_t>(segment) * kSegment + own;
+  PACELINE_UNROLL
+  for (int at = 0; at < kSegment; at += kWarp * kLine)
+    if (own + at < bytes) fetch_ahead(from + at);
 }
 
 inline Grid product_grid(const Product& product, int most_columns, int columns) {

@@ -69,7 +69,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
   }
   if (room == work.room) return;
   list_experts();
-  const auto note = [&](const Matrix& m) { (is_float(m.format) ? work.floating : work.integer) = true; };
+  const auto note = [&](const Matrix& m) { (is_float(m.format) ? work.floating : by_halves(m.format) ? work.halves : work.integer) = true; };
   note(weights_.head());
   int mixed = 0, router = 0, expert = 0;  // tiles
   for (const Layer& layer : weights_.layers) {
@@ -95,12 +95,12 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const auto take_activations = [&](Activations& a, size_t columns, int size) {
     a.blocks = (size + kBlock - 1) / kBlock;
     const size_t places = padded(columns, kColumns) * a.blocks;
-    a.codes = nullptr;
+    a.codes = a.halves = nullptr;
+    a.about = nullptr;
     a.wide = nullptr;
-    if (work.integer) {
-      take(a.codes, places * 8);
-      take(a.about, places);
-    }
+    if (work.integer) take(a.codes, places * 8);
+    if (work.halves) take(a.halves, places * 16);
+    if (work.integer || work.halves) take(a.about, places);
     if (work.floating) take(a.wide, places * kBlock);
   };
   const size_t columns = room.columns, outputs = room.outputs;

@@ -1,5 +1,5 @@
 // A unit of integer weights in the registers of a warp: loaded once, unpacked tile by tile as the first operand of an mma, used for
-// all columns. Lane 4g + t has rows g and g + 8 (`upper`) of inputs 4t .. 4t + 3 of both halves of a block.
+// all columns. Lane 4g + t has rows g and g + 8 (`upper`) of inputs 4t .. 4t + 3 of both halves of a block; word w of a tile's four has its half w / 2, upper w % 2.
 #pragma once
 
 #include "arithmetic.h"
@@ -73,17 +73,17 @@ struct Unit {
 
   PACELINE_DEVICE void load(const uint8_t* unit) {
     const int lane = static_cast<int>(lane_index()), g = lane / 4;
-    // A plane is [groups][32 lanes] of 16 bytes.
+    // The lane's own place first, then constants: so an address is one register and an offset in the instruction.
+    const uint8_t* const own = unit + lane * 16;  // a plane is [groups][32 lanes] of 16 bytes
     if constexpr (!has_grid(f))
-      for (int i = 0; i < 2 * kTiles * kLow / 16; ++i) load_plane(low, i, unit, lane);
+      for (int i = 0; i < 2 * kTiles * kLow / 16; ++i) load_plane(low, i, own);
     if constexpr (kHigh > 0)
-      for (int i = 0; i < 2 * kTiles * kHigh / 16; ++i) load_plane(high, i, unit + high_begin(f), lane);
+      for (int i = 0; i < 2 * kTiles * kHigh / 16; ++i) load_plane(high, i, own + high_begin(f));
     for (int upper = 0; upper < 2; ++upper) {
-      const int row = g + 8 * upper;
-      if constexpr (has_grid(f)) patterns[upper].load(unit + row * kTiles * 4);
-      scales[upper].load(unit + scales_begin(f) + row * scale_bytes(f));
-      minimums[upper].load(unit + minimums_begin(f) + row * minimum_bytes(f));
-      header[upper].load(unit + header_begin(f) + row * header_bytes(f));
+      if constexpr (has_grid(f)) patterns[upper].load(unit + g * kTiles * 4 + 8 * upper * kTiles * 4);
+      scales[upper].load(unit + g * scale_bytes(f) + (scales_begin(f) + 8 * upper * scale_bytes(f)));
+      minimums[upper].load(unit + g * minimum_bytes(f) + (minimums_begin(f) + 8 * upper * minimum_bytes(f)));
+      header[upper].load(unit + g * header_bytes(f) + (header_begin(f) + 8 * upper * header_bytes(f)));
     }
   }
 
@@ -102,14 +102,49 @@ struct Unit {
       }
     }
   }
-  // What a code stands for.
-  PACELINE_DEVICE static int value(uint32_t code) { return has_sign(f) ? static_cast<int8_t>(code) : static_cast<int>(code) - layout(f).bias; }
+  // Tile k's weights as halves, of either half of the block as the first operand of mma_halves: a scale has 4 bits, a code of E2M1 two, and they meet exactly.
+  PACELINE_DEVICE void halves(int k, uint32_t a[2][4]) const {
+    static_assert(by_halves(f));
+    // The upper bytes of 256 times 0, 0.5, 1, 1.5, 2, 3, 4 and 6. Half scales are 256 times too small.
+    constexpr uint32_t kSmall = 0x5e5c5800u, kLarge = 0x66646260u;
+    for (int upper = 0; upper < 2; ++upper) {
+      const uint32_t both = both_halves(scales[upper].v[k / 2], k);
+      for (int half = 0; half < 2; ++half) {
+        const uint32_t word = low.v[k / 2 * 4 + 2 * half + upper], signs = k % 2 ? word << 4 : word;
+        const uint32_t bytes = permute_bytes(kSmall, kLarge, word >> 16 * (k % 2) & 0x7777u) | (signs & 0x80808080u);
+        const uint32_t scale = permute_bytes(both, 0, half ? 0x3232u : 0x1010u);
+        a[half][upper] = multiply_halves(permute_bytes(bytes, 0, 0x1404u), scale);
+        a[half][2 + upper] = multiply_halves(permute_bytes(bytes, 0, 0x3424u), scale);
+      }
+    }
+  }
+
+  // What tile k's weights are.
+  PACELINE_DEVICE void weights(int k, float out[4][4], const uint32_t* grid) const {
+    if constexpr (by_halves(f)) {
+      uint32_t a[2][4];
+      halves(k, a);
+      for (int w = 0; w < 4; ++w)
+        for (int i = 0; i < 4; ++i)
+          out[w][i] = half_to_float(static_cast<uint16_t>(a[w / 2][w % 2 + i / 2 * 2] >> 16 * (i % 2)));
+    } else {
+      uint32_t a[4];
+      codes(k, a, grid);
+      for (int w = 0; w < 4; ++w) {
+        const int half = layout(f).scales == 2 ? w / 2 : 0, upper = w % 2;
+        for (int i = 0; i < 4; ++i) {
+          out[w][i] = scale(k, half, upper) * static_cast<float>(value(a[w] >> 8 * i & 0xff));
+          if constexpr (has_header(f) && layout(f).minimum) out[w][i] = out[w][i] - below(k, half, upper);
+          else if constexpr (layout(f).minimum) out[w][i] = out[w][i] + minimum(k, half, upper);
+        }
+      }
+    }
+  }
 
   // Of inputs 0 .. 15 or 16 .. 31 where a row has two scales.
   PACELINE_DEVICE float scale(int k, int half, int upper) const {
     const auto& s = scales[upper];
     if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
-    else if constexpr (f == Format::NVFP4) return half_to_float(static_cast<uint16_t>(both_halves(s.v[k / 2], k) >> 16 * half)) * 128.0f;
     else if constexpr (!has_header(f)) return half_to_float(s.two(k));
     else {
       const float d = half_to_float(header[upper].two(0));
@@ -120,12 +155,6 @@ struct Unit {
       else return d * static_cast<float>(s.signed_byte(2 * k + half));
     }
   }
-  // What formats of 256 inputs take away from every weight.
-  PACELINE_DEVICE float below(int k, int half, int upper) const {
-    if constexpr (f == Format::Q2_K) return half_to_float(header[upper].two(1)) * static_cast<float>(scales[upper].byte(2 * k + half) >> 4);
-    else if constexpr (has_header(f) && minimum_bytes(f) > 0) return half_to_float(header[upper].two(1)) * static_cast<float>(minimums[upper].byte(k));
-    else return 0.0f;
-  }
   PACELINE_DEVICE float minimum(int k, int half, int upper) const {
     if constexpr (!layout(f).minimum) return 0.0f;
     else if constexpr (has_header(f)) return -below(k, half, upper);
@@ -133,9 +162,17 @@ struct Unit {
   }
 
  private:
+  // What a code stands for.
+  PACELINE_DEVICE static int value(uint32_t code) { return has_sign(f) ? static_cast<int8_t>(code) : static_cast<int>(code) - layout(f).bias; }
+  // What formats of 256 inputs take away from every weight.
+  PACELINE_DEVICE float below(int k, int half, int upper) const {
+    if constexpr (f == Format::Q2_K) return half_to_float(header[upper].two(1)) * static_cast<float>(scales[upper].byte(2 * k + half) >> 4);
+    else if constexpr (has_header(f) && minimum_bytes(f) > 0) return half_to_float(header[upper].two(1)) * static_cast<float>(minimums[upper].byte(k));
+    else return 0.0f;
+  }
   template <class Plane>
-  PACELINE_DEVICE static void load_plane(Plane& plane, int i, const uint8_t* from, int lane) {
-    const Word4 w = load_once(from + (static_cast<size_t>(i) * kWarp + lane) * 16);
+  PACELINE_DEVICE static void load_plane(Plane& plane, int i, const uint8_t* own) {
+    const Word4 w = load_once(own + i * kWarp * 16);
     for (int j = 0; j < 4; ++j) plane.v[4 * i + j] = w.v[j];
   }
   template <int bits, class Plane>
@@ -143,7 +180,7 @@ struct Unit {
     if constexpr (bits == 8) return plane.v[4 * k + w];
     else return plane.v[k / (8 / bits) * 4 + w] >> bits * (k % (8 / bits)) & ((1u << bits) - 1) * 0x01010101u;
   }
-  // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of halves that are 128 times smaller.
+  // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of halves that are 256 times smaller.
   PACELINE_DEVICE static uint32_t both_halves(uint32_t scales, int k) { return permute_bytes(scales, 0, k % 2 ? 0x4342u : 0x4140u) << 7; }
   // 2^(e - 128)
   PACELINE_DEVICE static float power_of(uint32_t e) { return bits_to_float(e < 2 ? 0x200000u << e : (e - 1) << 23); }

@@ -17,7 +17,7 @@ struct DeviceCore::Work {
   Sizes room;
   uint8_t* place = nullptr;
   size_t bytes = 0;
-  bool integer = false, floating = false;  // forms of activations that the weights ask for
+  bool integer = false, halves = false, floating = false;  // forms of activations that the weights ask for
   int stride_x = 0, stride_mixed = 0, stride_router = 0, stride_expert = 0, attention = 0;
   float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
   Activations width_input, attention_input, ffn_input, head_input;

@@ -100,6 +100,13 @@ inline uint16_t float_to_half(float f) { return paceline::float_to_half(f); }
 inline float brain_to_float(uint16_t h) { return paceline::brain_to_float(h); }
 inline uint16_t float_to_brain(float f) { return paceline::float_to_brain(f); }
 
+inline uint32_t multiply_halves(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (int i = 0; i < 32; i += 16)
+    product |= static_cast<uint32_t>(float_to_half(half_to_float(static_cast<uint16_t>(a >> i)) * half_to_float(static_cast<uint16_t>(b >> i)))) << i;
+  return product;
+}
+
 // As prmt: byte i of the result is byte (selector >> 4i & 7) of {b, a}.
 inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
@@ -157,40 +164,46 @@ void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b, int32_t left, i
   emulate::meet_warp("mma m16n8k16", &in, c, mma_lanes<16, std::conditional_t<with_sign, int8_t, uint8_t>>);
 }
 
-// c [16][8] += a [16][16] * b [16][8], halves or bfloat16. Products are exact; here they are summed in ascending order in double and
-// rounded once, on a device in an order and with a rounding of its own.
-template <bool brain>
-void mma_float_lanes(const void* const* ins, void* const* outs) {
-  const auto value = [](uint32_t bits) { return brain ? paceline::brain_to_float(static_cast<uint16_t>(bits)) : paceline::half_to_float(static_cast<uint16_t>(bits)); };
+// The value of a finite number's lowest bit that is one.
+inline double lowest_bit(double x) {
+  int exponent;
+  const auto digits = static_cast<int64_t>(std::ldexp(std::frexp(std::fabs(x), &exponent), 53));
+  return std::ldexp(static_cast<double>(digits & -digits), exponent - 53);
+}
+
+// c [16][8] = a [16][16] * b [16][8], halves. A device adds the products in an order and with a rounding of its own, so that only sums without rounding are
+// allowed.
+inline void mma_half_lanes(const void* const* ins, void* const* outs) {
   float a[16][16], b[8][16];
   for (int lane = 0; lane < 32; ++lane) {
     const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
     const int g = lane / 4, t = lane % 4;
     for (int w = 0; w < 4; ++w)
-      for (int h = 0; h < 2; ++h) a[g + 8 * (w % 2)][8 * (w / 2) + 2 * t + h] = value(in.a[w] >> 16 * h & 0xffff);
+      for (int h = 0; h < 2; ++h) a[g + 8 * (w % 2)][8 * (w / 2) + 2 * t + h] = paceline::half_to_float(static_cast<uint16_t>(in.a[w] >> 16 * h));
     for (int w = 0; w < 2; ++w)
-      for (int h = 0; h < 2; ++h) b[g][8 * w + 2 * t + h] = value(in.b[w] >> 16 * h & 0xffff);
+      for (int h = 0; h < 2; ++h) b[g][8 * w + 2 * t + h] = paceline::half_to_float(static_cast<uint16_t>(in.b[w] >> 16 * h));
   }
   for (int lane = 0; lane < 32; ++lane) {
-    const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
     float* out = static_cast<float*>(outs[lane]);
     for (int i = 0; i < 4; ++i) {
       const int row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
-      double sum = bits_to_float(static_cast<uint32_t>(in.c[i]));
-      for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[row][k]) * b[column][k];
+      double sum = 0.0, size = 0.0, least = HUGE_VAL;
+      for (int k = 0; k < 16; ++k) {
+        const double product = static_cast<double>(a[row][k]) * b[column][k];
+        sum += product;
+        size += std::fabs(product);
+        if (product != 0.0) least = std::fmin(least, lowest_bit(product));
+      }
+      if (size >= least * 0x1p24) emulate::fault("mma m16n8k16 f16: a sum that depends on the order of its products");
       out[i] = static_cast<float>(sum);
     }
   }
 }
 
-template <bool brain>
-inline void mma_floats(float c[4], const uint32_t a[4], const uint32_t b[2]) {
-  const auto bits = [&](int i) { return static_cast<int32_t>(float_to_bits(c[i])); };
-  const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {bits(0), bits(1), bits(2), bits(3)}};
-  emulate::meet_warp(brain ? "mma m16n8k16 bf16" : "mma m16n8k16 f16", &in, c, mma_float_lanes<brain>);
+inline void mma_halves(float c[4], const uint32_t a[4], const uint32_t b[2]) {
+  const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {}};
+  emulate::meet_warp("mma m16n8k16 f16", &in, c, mma_half_lanes);
 }
-inline void mma_halves(float c[4], const uint32_t a[4], const uint32_t b[2]) { mma_floats<false>(c, a, b); }
-inline void mma_brains(float c[4], const uint32_t a[4], const uint32_t b[2]) { mma_floats<true>(c, a, b); }
 
 // ldmatrix.x4: lane l gives the address of row l % 8 (16 bytes) of matrix l / 8, and gets, of each of four matrices, the two halves
 // 2 * (lane % 4) and the next of row lane / 4.

@@ -53,6 +53,15 @@ PACELINE_KERNEL half_waits() {
   if (thread_index() < 16) cuda::begin_kernel();
 }
 
+// 1 and fifteen times 2^-24: what float holds of that depends on the order.
+PACELINE_KERNEL rounded_sum() {
+  cuda::begin_kernel();
+  const uint32_t tiny = 0x00010001u, ones = 0x3c003c00u;
+  const uint32_t a[4] = {thread_index() % 4 ? tiny : (tiny & 0xffffu) << 16 | 0x3c00u, tiny, tiny, tiny}, b[2] = {ones, ones};
+  float c[4];
+  cuda::mma_halves(c, a, b);
+}
+
 // The second warp reads what the first writes.
 PACELINE_KERNEL no_barrier(int* out) {
   cuda::begin_kernel();
@@ -87,6 +96,7 @@ int misuse(const std::string& name) {
   else if (name == "past shared memory") launch("past_shared", past_shared, {}, 32, 64, nullptr);
   else if (name == "misaligned") launch("misaligned", misaligned, {}, 32, 0, nullptr, reinterpret_cast<const uint8_t*>(from));
   else if (name == "half waits") launch("half_waits", half_waits, {}, 32, 0, nullptr);
+  else if (name == "rounded sum") launch("rounded_sum", rounded_sum, {}, 32, 0, nullptr);
   else if (name == "no barrier") launch("no_barrier", no_barrier, {}, 64, 16, nullptr, &out);
   else if (name == "no wait") launch("no_wait", no_wait, {}, 32, 16, nullptr, static_cast<const int*>(from), &out);
   else throw std::invalid_argument("no misuse '" + name + "'");

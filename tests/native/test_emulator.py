@@ -22,6 +22,7 @@ from .emulated import _emulator, lanes
         ("past shared memory", "past the end of shared memory"),
         ("misaligned", "no multiple of 16"),
         ("half waits", "without wait_for_earlier"),
+        ("rounded sum", "depends on the order of its products"),
     ],
 )
 def test_a_misuse_is_named(what: str, said: str) -> None:
