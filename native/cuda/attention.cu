@@ -76,7 +76,8 @@ struct Pages {
   int first, last;
 };
 
-template <int most, int own>
+// staged: values come through shared memory; else each thread reads its own from the page.
+template <int most, int own, bool staged>
 PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t key_bytes, size_t value_bytes, int stages) {
   let_next_begin();
   const int item_index = static_cast<int>(block_z());
@@ -105,7 +106,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   queries.count = item.count * queries.heads;
   queries.first_column = item.first_column;
   queries.first_position = item.position;
-  uint8_t* const staged = memory.take<uint8_t>(value_bytes * stages);
+  uint8_t* const stage_room = memory.take<uint8_t>(value_bytes * stages);
   queries.q = memory.take<float>(static_cast<size_t>(most) * cache.head_size);
   queries.weights = memory.take<float>(static_cast<size_t>(most) * kSplit);
   queries.peaks = memory.take<float>(most * kSplitPages);
@@ -134,7 +135,8 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     const Pages pages = {lowest > begin ? (lowest - begin) / kPage : 0, (end - begin) / kPage};
     sync_block();  // whoever still reads what is written now
     for (int s = 0; s < stages; ++s) {
-      if (pages.first + s <= pages.last) copy_page_values(staged + value_bytes * s, page_at(begin + (pages.first + s) * kPage) + cache.value_offset, value_bytes);
+      const int page = pages.first + s;
+      if (page <= pages.last) copy_page_values(stage_room + value_bytes * s, page_at(begin + page * kPage) + cache.value_offset, value_bytes);
       commit_copies();
     }
     if (warp >= pages.first && warp <= pages.last) score<most>(queries, cache, page_at(begin + warp * kPage) + cache.key_offset, warp, begin + warp * kPage);
@@ -144,12 +146,17 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     PACELINE_UNROLL
     for (int n = 0; n < own; ++n) values.split[n] = {0.0f, 0.0f};
     for (int page = pages.first; page <= pages.last; ++page) {
+      if constexpr (!staged) {
+        sync_block();
+        if (adds) add_values(queries, first, step, cache, page, begin + page * kPage, page_at(begin + page * kPage) + cache.value_offset, d, values);
+        continue;
+      }
       wait_for_page(stages);
       sync_block();
-      const int stage = (page - pages.first) % stages;
-      if (adds) add_values(queries, first, step, cache, page, begin + page * kPage, staged + value_bytes * stage, d, values);
+      uint8_t* const stage = stage_room + value_bytes * ((page - pages.first) % stages);
+      if (adds) add_values(queries, first, step, cache, page, begin + page * kPage, stage, d, values);
       sync_block();
-      if (page + stages <= pages.last) copy_page_values(staged + value_bytes * stage, page_at(begin + (page + stages) * kPage) + cache.value_offset, value_bytes);
+      if (page + stages <= pages.last) copy_page_values(stage, page_at(begin + (page + stages) * kPage) + cache.value_offset, value_bytes);
       commit_copies();
     }
     if (a.partial) {
@@ -247,10 +254,14 @@ template <int most, int own>
 void launch_attention(const Attention& a, const StepInput& input, int most_items, Stream stream) {
   const size_t value_bytes = cache_bytes(a.cache.value_type, static_cast<size_t>(kPage) * a.cache.value_stride);
   const size_t key_bytes = cache_bytes(a.cache.key_type, static_cast<size_t>(kPage) * a.cache.head_size);
-  const int stages = stages_for(value_bytes), group = a.heads / a.kv_heads;
-  const size_t shared = value_bytes * stages + Room<most>::floats(a.cache.head_size) * sizeof(float);
+  const size_t rest = Room<most>::floats(a.cache.head_size) * sizeof(float);
+  const int stages = stages_for(value_bytes, rest), group = a.heads / a.kv_heads;
+  const size_t shared = value_bytes * stages + rest;
   const Grid grid = {a.partial ? static_cast<unsigned>(a.splits) : 1u, static_cast<unsigned>(a.kv_heads * ((group + most - 1) / most)), static_cast<unsigned>(most_items)};
-  launch("attend", attend_item<most, own>, grid, kAttentionThreads, shared, stream, a, input, key_bytes, value_bytes, stages);
+  auto* kernel = attend_item<most, own, true>;
+  if constexpr (most == 4 && own == 4)  // heads so large have no more queries together
+    if (stages == 0) kernel = attend_item<most, own, false>;
+  launch("attend", kernel, grid, kAttentionThreads, shared, stream, a, input, key_bytes, value_bytes, stages);
 }
 
 }  // namespace

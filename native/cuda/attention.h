@@ -7,8 +7,8 @@
 //
 // A split in three steps: each warp scores a page (a lane two keys, all queries); each warp makes weights, their sum and the correction of
 // a page of a query; each thread adds up two dimensions of some queries. The values' pages come into shared memory
-// by asynchronous copies that begin before the scores. No sum crosses threads but those of the weights, so a split costs no
-// bits: whether blocks take one split each (`partial`) or all of them in turn is a question of how many blocks there are.
+// by asynchronous copies that begin before the scores; pages too large for it are read where they lie. No sum crosses threads
+// but those of the weights, so a split costs no bits: whether blocks take one split each (`partial`) or all of them in turn is a question of how many blocks there are.
 #pragma once
 
 #include "cache_read.h"
@@ -22,7 +22,9 @@ static_assert(kSplitPages == kAttentionWarps);
 constexpr size_t kStagedBytes = 48 << 10;  // of values on their way
 constexpr int kMostStages = 4;
 
-inline int stages_for(size_t value_bytes) {
+// None where a page's values do not fit beside the `rest`: those of float32 in heads of more than 336 dimensions.
+inline int stages_for(size_t value_bytes, size_t rest) {
+  if (value_bytes + rest > kMostShared) return 0;
   const int fit = static_cast<int>(kStagedBytes / value_bytes);
   return fit < 1 ? 1 : fit > kMostStages ? kMostStages : fit;
 }

@@ -10,6 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace paceline::cuda {
+constexpr size_t kMostShared = 99 << 10;  // bytes of shared memory that a block can have everywhere; sm_86, 89 and 120 have no more
+}
+
 #if PACELINE_EMULATE
 #include "../emulate/device.h"
 #else

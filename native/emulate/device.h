@@ -223,6 +223,9 @@ struct Grid {
 // The stream is nothing here: the launch is over when this returns, unless a capture keeps it.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned threads, size_t shared_bytes, Stream, Arguments... arguments) {
+  if (shared_bytes > kMostShared)
+    throw emulate::Fault("kernel " + std::string(name) + ": " + std::to_string(shared_bytes) + " bytes of shared memory, and some GPUs have " +
+                         std::to_string(kMostShared) + " to a block");
   emulate::run_or_record([=] { emulate::run_grid(name, {grid.x, grid.y, grid.z}, threads, shared_bytes, [=] { kernel(arguments...); }); });
 }
 

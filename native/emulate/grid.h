@@ -4,7 +4,8 @@
 //   - lanes of a warp that meet in different operations, or do not all meet (every warp operation is full-mask)
 //   - a barrier that some threads of the block never reach
 //   - a thread that ends without having waited for the kernels before
-//   - more shared memory taken than the launch asked for, a write past its end, a pointer that is not aligned to its load
+//   - more shared memory than every architecture has, or more taken than the launch asked for, a write past its end
+//   - a pointer that is not aligned to its load
 //   - a read of shared memory that nobody wrote, or of a copy not waited for, shows: both are filled with 0xff, NaN as a float
 //   - a global buffer overrun by a byte or more meets a page without access (room.h)
 //

@@ -93,6 +93,7 @@ int misuse(const std::string& name) {
   else if (name == "two operations") launch("two_operations", two_operations, {}, 32, 0, nullptr);
   else if (name == "half a barrier") launch("half_a_barrier", half_a_barrier, {}, 64, 0, nullptr);
   else if (name == "too much shared memory") launch("too_much_shared", too_much_shared, {}, 32, 128, nullptr);
+  else if (name == "more than a GPU has") launch("past_shared", past_shared, {}, 32, cuda::kMostShared + 16, nullptr);
   else if (name == "past shared memory") launch("past_shared", past_shared, {}, 32, 64, nullptr);
   else if (name == "misaligned") launch("misaligned", misaligned, {}, 32, 0, nullptr, reinterpret_cast<const uint8_t*>(from));
   else if (name == "half waits") launch("half_waits", half_waits, {}, 32, 0, nullptr);

@@ -123,6 +123,15 @@ def test_every_cache_type_has_the_bits_of_the_cpu(tiny_model, types: tuple[str, 
     assert same_bits(all_logits(both.device, 0, ids, cuts=(40, 67)), all_logits(both.cpu, 0, ids))
 
 
+@pytest.mark.parametrize("head_size", [336, 352, 512])
+def test_a_float32_cache_of_large_heads_has_the_bits_of_the_cpu(tiny_model, head_size: int) -> None:
+    """A page of their values does not fit into every GPU's shared memory; the emulated device has no more of it."""
+    sizes = {"width": 32, "layers": 1, "heads": 2, "kv_heads": 1, "head_size": head_size, "ffn": 32}
+    both = Pair(tiny_model(**MODELS["Q8_0"] | sizes), cache_type_k="f32", cache_type_v="f32")
+    ids = ids_of(4, 530, both.cpu.vocab)  # a step of two splits, side by side and one after the other
+    assert same_bits(all_logits(both.device, 0, ids, cuts=(1, 3, 400, 526, 528)), all_logits(both.cpu, 0, ids))
+
+
 SAMPLING = {
     "temp": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "rep_penalty": 1.0, "freq_penalty": 0.0, "pres_penalty": 0.0,
     "seed": 5, "logit_bias": (), "logprobs": 0,

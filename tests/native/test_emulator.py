@@ -19,6 +19,7 @@ from .emulated import _emulator, lanes
         ("two operations", "meet in shuffle and in sync_warp"),
         ("half a barrier", "only 32 of 64 threads"),
         ("too much shared memory", "256 bytes of shared memory taken, the launch asked for 128"),
+        ("more than a GPU has", "101392 bytes of shared memory, and some GPUs have 101376"),
         ("past shared memory", "past the end of shared memory"),
         ("misaligned", "no multiple of 16"),
         ("half waits", "without wait_for_earlier"),
