@@ -5,7 +5,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "core.h"
@@ -71,7 +70,7 @@ inline py::tuple logprobs_of(const paceline::Likeliest* likeliest, py::ssize_t o
   py::tuple told(outputs);
   for (py::ssize_t i = 0; i < outputs; ++i) {
     const paceline::Likeliest& one = likeliest[i];
-    const double normalizer = one.peak + std::log(one.sum);
+    const double normalizer = one.normalizer();
     py::tuple top(one.top.size());
     for (size_t t = 0; t < one.top.size(); ++t) top[t] = py::make_tuple(one.top[t].first, one.top[t].second - normalizer);
     told[i] = py::make_tuple(one.chosen - normalizer, top);

@@ -106,7 +106,8 @@ int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* log
 void Sampler::describe(const Kernels& kernels, const float* logits, int size, int count, Likeliest& likeliest) {
   likeliest.peak = logits[kernels.largest(logits, size)];
   kernels.weigh(logits, likeliest.peak, 1.0f, size, weights_.data());
-  likeliest.sum = std::accumulate(weights_.begin(), weights_.begin() + size, 0.0);
+  likeliest.sum = 0;
+  for (int i = 0; i < size; ++i) likeliest.sum += whole(weights_[i]);
   std::iota(order_.begin(), order_.end(), 0);
   const auto end = order_.begin() + std::min(count, size);
   const Before before{logits};

@@ -4,8 +4,10 @@
 // 1, 2, 3", SC 2011) with the seed as key and the position of the new token as counter. Company, slot and history of
 // calls can't change it. Candidates are ordered by (logit descending, id ascending), so ties have one answer. Weights, at
 // most 1, are summed as multiples of 2^-40: exactly, so that any machine may add them in any order and draw the same.
+// So are those of log-probabilities: what is left out of 2^18 of them is less than 2.4e-7 of their sum.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -34,8 +36,11 @@ struct Sampling {
 struct Likeliest {
   std::vector<std::pair<int32_t, float>> top;  // id and logit, likeliest first
   float peak = 0.0f;                           // the largest logit
-  double sum = 0.0;                            // of exp(logit - peak) over the vocabulary: logprob = logit - peak - log(sum)
+  uint64_t sum = 0;                            // of exp(logit - peak) over the vocabulary, each a whole number of 2^-40
   float chosen = 0.0f;                         // the token's logit
+
+  // A token's log-probability is its logit less this. Where nothing can be summed, the largest being no number or infinite, it is the largest.
+  double normalizer() const { return peak + (sum ? std::log(static_cast<double>(sum) * 0x1p-40) : 0.0); }
 };
 
 // Room for one thread's sampling over a vocabulary of `size`.

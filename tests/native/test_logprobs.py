@@ -43,6 +43,17 @@ def test_they_are_the_log_softmax_of_the_logits(core: Core, count: int) -> None:
         assert sum(np.exp(value) for _, value in told[0][1]) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize("vocab", [1000, 70000])
+def test_a_sum_of_whole_numbers_loses_less_than_a_millionth(tiny_model, vocab: int) -> None:
+    core = open_core(tiny_model(type="Q8_0", vocab=vocab, layers=1), slots=3, context=CONTEXT)
+    _, logits, told = step(core, Sampling(logprobs=5), outputs=3)
+    for row, (chosen, top) in zip(logits.astype(np.float64), told, strict=True):
+        row -= row.max()
+        expected = row - np.log(np.exp(row).sum())
+        assert chosen == top[0][1]
+        assert np.abs([value - expected[id] for id, value in top]).max() < 1e-6
+
+
 def test_nothing_is_told_unless_it_is_asked_for(core: Core) -> None:
     assert step(core, Sampling())[2] is None
     assert step(core, None)[2] is None
