@@ -1,8 +1,8 @@
 """The CUDA core behind the interface of the cores (stepper.Stepper), on a device or in the emulator.
 
 A step's host work: the native side checks the rows and writes them into one buffer, which goes over in one copy; one
-sequence of launches, or the graph captured from it, runs; four bytes for each output come back, and the logits besides
-where some row wants them or log-probabilities.
+sequence of launches, or the graph captured from it, runs; four bytes for each output come back, and besides, where a
+row wants log-probabilities, its likeliest ids and their logits, or the logits of the step where one wants those.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class DeviceStepper:
         self.run_again()
         self.meanwhile()
         outputs = prepared.outputs
-        pieces = [(core.tokens_place, 4 * outputs)]
-        if prepared.needs_logits and outputs:
+        pieces = [(core.tokens_place, 4 * outputs), (core.told_place, prepared.told_bytes)]
+        if prepared.needs_logits:
             pieces.append((core.logits_place, 4 * outputs * core.logits_stride))
-        tokens, *rest = memory.fetch(pieces)
+        tokens, told, *rest = memory.fetch(pieces)
         logits = rest[0].view(np.float32) if rest else None
-        results: tuple[list[Output], int] = core.finish(prepared, tokens.view(np.int32), logits)
+        results: tuple[list[Output], int] = core.finish(prepared, tokens.view(np.int32), told, logits)
         return results
 
     def run_again(self) -> None:

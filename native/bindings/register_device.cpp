@@ -51,8 +51,7 @@ cuda::Sizes sizes_of(const SizeTuple& t) { return {std::get<0>(t), std::get<1>(t
 struct Prepared {
   Rows rows;
   SizeTuple sizes;
-  bool needs_logits = false;
-  size_t outputs = 0;
+  size_t outputs = 0, told_bytes = 0;
 };
 
 class DeviceCore {
@@ -70,15 +69,17 @@ class DeviceCore {
     auto prepared = std::unique_ptr<Prepared>(new Prepared{Rows(sources), {}});
     const cuda::Sizes sizes = core_->prepare(prepared->rows.rows);
     prepared->sizes = {sizes.columns, sizes.outputs, sizes.splits, sizes.tokens, sizes.sampled};
-    prepared->needs_logits = core_->needs_logits(prepared->rows.rows, prepared->rows.any_logits);
+    prepared->told_bytes = core_->told_bytes(prepared->rows.rows);
     for (const paceline::Row& row : prepared->rows.rows) prepared->outputs += row.outputs;
     return prepared;
   }
 
-  py::tuple finish(const Prepared& prepared, const py::array_t<int32_t, py::array::c_style>& tokens, const std::optional<py::array_t<float, py::array::c_style>>& logits) {
+  py::tuple finish(const Prepared& prepared, const py::array_t<int32_t, py::array::c_style>& tokens, const py::array_t<uint8_t, py::array::c_style>& told,
+                   const std::optional<py::array_t<float, py::array::c_style>>& logits) {
     if (static_cast<size_t>(tokens.size()) < prepared.outputs) throw std::invalid_argument("fewer tokens than outputs");
+    if (static_cast<size_t>(told.size()) != prepared.told_bytes) throw std::invalid_argument("told_bytes are what is told");
     if (logits && static_cast<size_t>(logits->size()) < prepared.outputs * core_->logits_stride()) throw std::invalid_argument("fewer logits than outputs");
-    paceline::StepResult result = core_->finish(prepared.rows.rows, tokens.data(), logits ? logits->data() : nullptr);
+    paceline::StepResult result = core_->finish(prepared.rows.rows, tokens.data(), told.data(), logits ? logits->data() : nullptr);
     result.weight_bytes = core_->weight_bytes(sizes_of(prepared.sizes));
     return paceline_bindings::results_of(prepared.rows, result, core_->shape().vocab, core_->logits_stride());
   }
@@ -109,7 +110,8 @@ void register_device(py::module_& m) {
   // Both modules may be in one process, each with types of its own by the same names.
   py::class_<Prepared>(m, "Prepared", py::module_local())
       .def_readonly("sizes", &Prepared::sizes)
-      .def_readonly("needs_logits", &Prepared::needs_logits)
+      .def_property_readonly("needs_logits", [](const Prepared& prepared) { return prepared.rows.any_logits && prepared.outputs > 0; })
+      .def_readonly("told_bytes", &Prepared::told_bytes)
       .def_readonly("outputs", &Prepared::outputs);
 
   py::class_<DeviceCore>(m, "Core", py::module_local())
@@ -135,6 +137,7 @@ void register_device(py::module_& m) {
                              })
       .def_property_readonly("input_place", [](DeviceCore& core) { return number_of(core.core().input_place()); })
       .def_property_readonly("tokens_place", [](DeviceCore& core) { return number_of(core.core().tokens_place()); })
+      .def_property_readonly("told_place", [](DeviceCore& core) { return number_of(core.core().told_place()); })
       .def_property_readonly("logits_place", [](DeviceCore& core) { return number_of(core.core().logits_place()); })
       .def_property_readonly("logits_stride", [](DeviceCore& core) { return core.core().logits_stride(); })
       .def_property_readonly("generation", [](DeviceCore& core) { return core.core().generation(); })
@@ -145,7 +148,7 @@ void register_device(py::module_& m) {
             core.core().enqueue(sizes_of(sizes), place_of(stream));
           },
           py::arg("sizes"), py::arg("stream"))
-      .def("finish", &DeviceCore::finish, py::arg("prepared"), py::arg("tokens"), py::arg("logits"))
+      .def("finish", &DeviceCore::finish, py::arg("prepared"), py::arg("tokens"), py::arg("told"), py::arg("logits"))
       .def("commit", [](DeviceCore& core, int slot, int position) { return core.core().commit(slot, position); }, py::arg("slot"), py::arg("position"))
       .def("seat", [](DeviceCore& core, int slot, const std::vector<int32_t>& ids, std::optional<int> state) { return places_of(core.core().seat(slot, ids, state)); },
            py::arg("slot"), py::arg("ids"), py::arg("state"))

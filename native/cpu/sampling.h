@@ -72,6 +72,7 @@ class Sampler {
 uint32_t draw(uint64_t seed, uint64_t position);
 inline double uniform(uint64_t seed, uint64_t position) { return draw(seed, position) * 0x1p-32; }
 
+constexpr int kMostLogprobs = 1024;        // likeliest that can be asked for
 constexpr float kColdest = 1e-30f;         // 1 / temperature must stay finite; a temperature below this is greedy
 constexpr float kWholeWeight = 0x1p40f;    // what a weight of 1 is as a whole number
 // drawn / 2^32 of total, rounded down

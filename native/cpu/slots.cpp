@@ -40,6 +40,8 @@ void check_rows(const Shape& shape, int pages, const std::vector<Slot>& slots, c
     if (row.position != slots[row.slot].position) refuse("it is at position " + std::to_string(row.position) + ", the slot stands at " + std::to_string(slots[row.slot].position));
     if (count > shape.context - row.position) refuse("it ends past the context of " + std::to_string(shape.context));
     if (row.prompt_tokens < 0) refuse("prompt_tokens is negative");
+    if (row.sampling.logprobs < 0 || row.sampling.logprobs > kMostLogprobs)
+      refuse("logprobs of " + std::to_string(row.sampling.logprobs) + ", expected 0 to " + std::to_string(kMostLogprobs));
     for (const auto& [id, bias] : row.sampling.bias)
       if (id < 0 || id >= shape.vocab) refuse("a bias for token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(shape.vocab));
     if (row.outputs < 0 || row.outputs > count) refuse("outputs must be 0 to its number of tokens");

@@ -46,7 +46,7 @@ struct Sizes {
   int outputs = 0;
   int splits = 0;   // of the longest history
   int tokens = 0;   // of a row that attend together
-  int sampled = 0;  // whether some output wants more than the largest logit
+  int sampled = 0;  // whether some output wants more than the largest logit's id
   bool operator==(const Sizes&) const = default;
 };
 
@@ -88,13 +88,13 @@ class DeviceCore {
   void enqueue(const Sizes& sizes, Stream stream);
   uint64_t weight_bytes(const Sizes& sizes) const;  // that enqueue reads and unpacks
 
-  const uint8_t* tokens_place() const;  // int32 [outputs]: the largest logits' ids
+  const uint8_t* tokens_place() const;  // int32 [outputs]
+  const uint8_t* told_place() const;    // [told_bytes(rows)]: of those that ask for log-probabilities
   const uint8_t* logits_place() const;  // float [outputs][logits_stride()]
   size_t logits_stride() const { return weights_.logits_stride(); }
-  // Whether some row wants logits or log-probabilities. Then finish() needs the logits.
-  bool needs_logits(const std::vector<Row>& rows, bool keep_logits) const;
-  // tokens and logits as they came from the device.
-  StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, const float* logits);
+  size_t told_bytes(const std::vector<Row>& rows) const;
+  // All as it came from the device; logits may be null where no row wants them.
+  StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, const uint8_t* told, const float* logits);
 
   // states.cpp: all throw std::invalid_argument, and then nothing has changed.
   // The number of updates that have to be made again, mostly 0. If not, replay_input() goes to replay_place(), and replay() follows.
@@ -123,6 +123,7 @@ class DeviceCore {
 
   void reserve(const Sizes& sizes);
   void list_samples(const std::vector<Row>& rows, const Sizes& sizes);  // sampling.cpp
+  int likeliest_of(const Row& row) const;
   // step*.cu
   void attention(const Layer& layer, const Pass& pass);
   void feed_forward(const Layer& layer, const Pass& pass);
@@ -160,7 +161,6 @@ class DeviceCore {
   std::vector<int> kept_;  // [options.states] positions of the kept states, or kNothing
   std::unique_ptr<Work> work_;
   int generation_ = 0;
-  Sampler sampler_;
   std::vector<int32_t> tokens_;
   std::vector<Likeliest> likeliest_;
   size_t input_room_ = 0;

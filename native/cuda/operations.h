@@ -172,6 +172,7 @@ struct Sample {
   int stride, size, id_bits;       // size <= 2^id_bits
   int* candidates;                 // [outputs][kMostCandidates]
   int* tokens;                     // [outputs]
+  uint8_t* told;                   // a Told and its Likely for each output that asks for log-probabilities
 };
 void sample_tokens(const Sample& sample, const StepInput& input, int most, Stream stream);
 

@@ -1,8 +1,8 @@
 // One token from a row of logits: what native/cpu/sampling.cpp does, and the same token. Bias, penalties, temperature, top-k, top-p, min-p, draw: each asks
 // where in an order a sum passes a bound (candidates.h).
 //
-// A block takes a row. Changed logits are put back at the end: what else reads them sees the model's own.
-#include "candidates.h"
+// A block takes a row. What is told of it (likeliest.h) is of the model's own logits, so that comes first; changed ones are put back at the end.
+#include "likeliest.h"
 
 namespace paceline::cuda {
 namespace {
@@ -87,29 +87,40 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
   if (output >= input.counts->outputs) return;
   const SampleInput& s = input.samples[output];
   const bool changes = s.biases + s.penalties > 0;
-  if (!s.draws && !changes) return;  // choose_largest has been here
   SharedMemory memory;
   uint64_t* const sums = memory.take<uint64_t>(kRowWarps * kDigits);
   Largest* const largest = memory.take<Largest>(kRowWarps);
+  uint64_t* const keys = memory.take<uint64_t>(kMostLogprobs);
   float* const logits = sample.logits + static_cast<size_t>(output) * sample.stride;
+  int* const ids = sample.candidates + static_cast<size_t>(output) * kMostCandidates;
+  Told* const told = reinterpret_cast<Told*>(sample.told + s.first_told);
+  const int unchanged_best = sample.tokens[output];  // choose_largest has been here
+  if (s.told) {
+    Candidates d{logits, sample.size, sample.id_bits, logits[unchanged_best], 1.0f, nullptr, sample.size, sums};
+    tell_likeliest(d, s.told, unchanged_best, ids, keys, told);
+  }
+  if (!s.draws && !changes) return;
   Change* const own = changes_of(s, input);
   if (changes) change_logits(s, own, logits);
-  const int best = changes ? largest_of_row(logits, sample.size, largest) : sample.tokens[output];
+  const int best = changes ? largest_of_row(logits, sample.size, largest) : unchanged_best;
   int token = best;
   if (s.draws) {
     Candidates d{logits, sample.size, sample.id_bits, logits[best], s.factor, nullptr, sample.size, sums};
-    token = draw_token(s, d, best, sample.candidates + static_cast<size_t>(output) * kMostCandidates);
+    token = draw_token(s, d, best, ids);
   }
   sync_block();
   if (thread_index() == 0) sample.tokens[output] = token;
   // An id may be biased and penalized; all of its entries hold the model's own logit.
   for (int i = static_cast<int>(thread_index()); i < s.biases + s.penalties; i += kRowThreads) logits[own[i].id] = own[i].before;
+  if (!s.told) return;
+  sync_block();
+  if (thread_index() == 0) told->chosen = logits[token];
 }
 
 }  // namespace
 
 void sample_tokens(const Sample& sample, const StepInput& input, int most, Stream stream) {
-  constexpr size_t kShared = kRowWarps * (kDigits * sizeof(uint64_t) + sizeof(Largest));
+  constexpr size_t kShared = kRowWarps * (kDigits * sizeof(uint64_t) + sizeof(Largest)) + kTellingShared;
   launch("sample_tokens", sample_row, {static_cast<unsigned>(most), 1, 1}, kRowThreads, kShared, stream, sample, input);
 }
 

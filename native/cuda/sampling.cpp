@@ -12,6 +12,7 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) 
   std::vector<SampleInput> samples;
   std::vector<Change> changes;
   const size_t begin = InputLayout::rounded(input_.size());
+  size_t told = 0;
   for (const Row& row : rows) {
     const Sampling& s = row.sampling;
     const int32_t* const history = slots_[row.slot].ids.data();
@@ -29,6 +30,9 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) 
       sample.presence = s.presence;
       sample.draw = draw(s.seed, static_cast<uint64_t>(length));
       sample.first_change = static_cast<int>(begin + changes.size() * sizeof(Change));
+      sample.told = likeliest_of(row);
+      sample.first_told = static_cast<int>(told);
+      if (sample.told) told += bytes_told(sample.told);
       sample.biases = static_cast<int>(s.bias.size());
       for (const auto& [id, bias] : s.bias) changes.push_back({id, bias, 0, 0.0f});
       if (s.penalizes()) {
@@ -55,25 +59,40 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) 
   if (!changes.empty()) std::memcpy(input_.data() + begin, changes.data(), changes.size() * sizeof(Change));
 }
 
-bool DeviceCore::needs_logits(const std::vector<Row>& rows, bool keep_logits) const {
-  return keep_logits || std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.outputs && row.sampling.logprobs > 0; });
+// How many are told of each of a row's outputs.
+int DeviceCore::likeliest_of(const Row& row) const { return std::min(row.sampling.logprobs, shape().vocab); }
+
+size_t DeviceCore::told_bytes(const std::vector<Row>& rows) const {
+  size_t bytes = 0;
+  for (const Row& row : rows)
+    if (const int count = likeliest_of(row)) bytes += row.outputs * bytes_told(count);
+  return bytes;
 }
 
-StepResult DeviceCore::finish(const std::vector<Row>& rows, const int32_t* tokens, const float* logits) {
-  const Kernels& kernels = choose_kernels("auto");
-  const size_t stride = logits_stride(), vocab = shape().vocab;
+StepResult DeviceCore::finish(const std::vector<Row>& rows, const int32_t* tokens, const uint8_t* told, const float* logits) {
   size_t outputs = 0, o = 0;
   for (const Row& row : rows) outputs += row.outputs;
   tokens_.assign(tokens, tokens + outputs);
   if (likeliest_.size() < outputs) likeliest_.resize(outputs);
-  for (const Row& row : rows)
+  for (const Row& row : rows) {
+    const int count = likeliest_of(row);
     for (int i = 0; i < row.outputs; ++i, ++o) {
-      if (!logits || row.sampling.logprobs <= 0) continue;
-      const float* const own = logits + o * stride;
-      sampler_.reserve(static_cast<int>(vocab));
-      sampler_.describe(kernels, own, static_cast<int>(vocab), row.sampling.logprobs, likeliest_[o]);
-      likeliest_[o].chosen = own[tokens_[o]];
+      if (!count) continue;
+      Told own;
+      std::memcpy(&own, told, sizeof own);
+      Likeliest& likeliest = likeliest_[o];
+      likeliest.sum = own.sum;
+      likeliest.peak = own.peak;
+      likeliest.chosen = own.chosen;
+      likeliest.top.resize(count);
+      for (int t = 0; t < count; ++t) {
+        Likely one;
+        std::memcpy(&one, told + bytes_told(t), sizeof one);
+        likeliest.top[t] = {one.id, one.logit};
+      }
+      told += bytes_told(count);
     }
+  }
   StepResult result;
   result.tokens = tokens_;
   result.logits = logits;

@@ -48,6 +48,7 @@ DeviceCore::~DeviceCore() {
 }
 
 const uint8_t* DeviceCore::tokens_place() const { return reinterpret_cast<const uint8_t*>(work_->tokens); }
+const uint8_t* DeviceCore::told_place() const { return work_->told; }
 const uint8_t* DeviceCore::logits_place() const { return reinterpret_cast<const uint8_t*>(work_->logits); }
 
 void DeviceCore::reserve(const Sizes& sizes) {
@@ -117,6 +118,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.parts, outputs * kVocabularyParts);
     take(work.tokens, outputs);
     take(work.candidates, room.sampled ? outputs * kMostCandidates : 0);
+    take(work.told, room.sampled ? outputs * bytes_told(kMostLogprobs) : 0);
     take_activations(work.width_input, columns, s.width);
     take_activations(work.attention_input, columns, s.queries());
     take_activations(work.ffn_input, columns, s.experts ? s.shared_ffn : s.ffn);
@@ -203,7 +205,7 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   choose_largest(work.logits, stride, s.vocab, outputs, work.parts, work.tokens, sizes.outputs, stream);
   if (!sizes.sampled) return;
   const int id_bits = std::bit_width(static_cast<unsigned>(s.vocab - 1));
-  sample_tokens({work.logits, stride, s.vocab, id_bits, work.candidates, work.tokens}, input, sizes.outputs, stream);
+  sample_tokens({work.logits, stride, s.vocab, id_bits, work.candidates, work.tokens, work.told}, input, sizes.outputs, stream);
 }
 
 // x += weights * inputs, or the norm of it

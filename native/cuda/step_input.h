@@ -44,7 +44,20 @@ struct SampleInput { // of an output
   uint32_t draw;
   int biases, penalties;  // that many changes, the biases first
   int first_change;  // in bytes from the begin of the buffer
+  int told;          // how many of the likeliest are told; 0: nothing is
+  int first_told;    // in bytes from the begin of what is told
 };
+
+// What the device tells of an output's logits, before anything changed them; so many Likely come behind it, likeliest first (native/cpu/sampling.h).
+struct Told {
+  uint64_t sum;
+  float peak, chosen;
+};
+struct Likely {
+  int id;
+  float logit;
+};
+constexpr size_t bytes_told(int count) { return sizeof(Told) + count * sizeof(Likely); }
 
 // The buffer's parts, for at most so many columns; changes come last. All offsets are multiples of 16 bytes.
 struct InputLayout {

@@ -23,6 +23,7 @@ struct DeviceCore::Work {
   Activations width_input, attention_input, ffn_input, head_input;
   Largest* parts = nullptr;
   int *tokens = nullptr, *candidates = nullptr;
+  uint8_t* told = nullptr;
 
   float *convolved = nullptr, *delta_gates = nullptr;  // of recurrent layers
   Activations recurrent_input;
