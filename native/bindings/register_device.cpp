@@ -181,11 +181,11 @@ void register_device(py::module_& m) {
           py::arg("columns"), py::arg("stream"))
       .def(
           "multiply",
-          [](ProductProbe& p, int columns, uintptr_t out, uintptr_t stream) {
+          [](ProductProbe& p, int columns, uintptr_t out, uintptr_t stream, int multiprocessors) {
             py::gil_scoped_release release;
-            p.probe().multiply(columns, place_of(out), place_of(stream));
+            p.probe().multiply(columns, place_of(out), place_of(stream), multiprocessors);
           },
-          py::arg("columns"), py::arg("out"), py::arg("stream"))
+          py::arg("columns"), py::arg("out"), py::arg("stream"), py::kw_only(), py::arg("multiprocessors") = 0)
       .def(
           "read_rows",
           [](ProductProbe& p, uintptr_t input, int columns, uintptr_t out, uintptr_t stream) { p.probe().read_rows(place_of(input), columns, place_of(out), place_of(stream)); },

@@ -221,15 +221,26 @@ inline void use_device(int number) {
   check(cudaFuncGetAttributes(&about, nothing<0>), "the kernels of this build");
 }
 
-// Whether kernels of this thread's device may begin before the one before them has ended. PACELINE_CUDA_APART=1 says no, to find out whether that is at fault.
+// This thread's device.
+struct Device {
+  int number = -1, major = 0, multiprocessors = 0;
+};
+inline const Device& device() {
+  static thread_local Device known;
+  int number = 0;
+  check(cudaGetDevice(&number), "cudaGetDevice");
+  if (number == known.number) return known;
+  check(cudaDeviceGetAttribute(&known.major, cudaDevAttrComputeCapabilityMajor, number), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&known.multiprocessors, cudaDevAttrMultiProcessorCount, number), "cudaDeviceGetAttribute");
+  known.number = number;
+  return known;
+}
+inline int multiprocessors() { return device().multiprocessors; }
+
+// Whether its kernels may begin before the one before them has ended. PACELINE_CUDA_APART=1 says no, to find out whether that is at fault.
 inline bool overlaps() {
   static const bool apart = std::getenv("PACELINE_CUDA_APART") != nullptr;
-  static thread_local int known = -1, major = 0;
-  int device = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  if (device != known) check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
-  known = device;
-  return !apart && major >= 9;
+  return !apart && device().major >= 9;
 }
 
 // 48 KiB of shared memory are everybody's; more has to be asked for, once for each kernel.

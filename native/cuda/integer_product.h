@@ -116,12 +116,10 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inp
   }
 }
 
-// A segment's sums of a row tile, by one warp. columns: of this block.
+// A lane's inputs from a block on that a unit begins with. columns: of this block of threads.
 template <Format f, int n>
-PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, int first_column, int columns, int first, int end, const uint32_t* grid,
-                                    float* sums) {
+PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, int columns, int first, LaneInputs (&inputs)[n]) {
   const int lane = static_cast<int>(lane_index()), g = lane / 4, t = lane % 4;
-  LaneInputs inputs[n];
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i) {
     // A column that is not there is the last one again, and nobody's output.
@@ -129,16 +127,21 @@ PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& 
     const size_t place = (static_cast<size_t>(first_column / kColumns + group) * input.blocks + first) * kColumns;
     inputs[i] = {(by_halves(f) ? input.halves : input.codes) + ((place + (g < last ? g : last)) * 4 + t) * input_words(f), input.about + place + 2 * t};
   }
-  float acc[n][4];
+}
+
+// A segment's sums of a row tile, by one warp; inputs go on to the next. ahead: a unit is on its way while another is worked on.
+template <Format f, int n, bool ahead>
+PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n], int columns, int first, int end, const uint32_t* grid, float (&acc)[n][4]) {
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
   Unit<f> unit, next;
   const uint8_t* place = row_tile + first / unit_tiles(f) * device_unit_bytes(f);
-  unit.load(place);
+  if constexpr (ahead) unit.load(place);
   for (int b = first; b < end; b += unit_tiles(f)) {
+    if constexpr (!ahead) unit.load(place);
     place += device_unit_bytes(f);
-    if (b + unit_tiles(f) < end) next.load(place);
+    if (ahead && b + unit_tiles(f) < end) next.load(place);
     if (has_header(f) || b + unit_tiles(f) <= end) {  // of formats with a header, blocks fill units
       PACELINE_UNROLL
       for (int k = 0; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
@@ -152,11 +155,24 @@ PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& 
       inputs[i].codes += unit_tiles(f) * kColumns * 4 * input_words(f);
       inputs[i].about += unit_tiles(f) * kColumns;
     }
-    unit = next;
+    if constexpr (ahead) unit = next;
   }
+}
+
+// Output i, j of a lane's sums: its row of the tile and its column.
+PACELINE_DEVICE int row_of(int j) { return static_cast<int>(lane_index()) / 4 + 8 * (j / 2); }
+PACELINE_DEVICE int column_of(int i, int j) { return kColumns * i + static_cast<int>(lane_index()) % 4 * 2 + j % 2; }
+
+// The same into shared memory, [8 * n][16].
+template <Format f, int n>
+PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, const OwnColumns& columns, int first, int end, const uint32_t* grid, float* sums) {
+  LaneInputs inputs[n];
+  begin_inputs<f, n>(input, columns.first, columns.end - columns.first, first, inputs);
+  float acc[n][4];
+  sum_segment<f, n, true>(row_tile, inputs, columns.end - columns.first, first, end, grid, acc);
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
-    for (int j = 0; j < 4; ++j) sums[(kColumns * i + 2 * t + j % 2) * kTileRows + g + 8 * (j / 2)] = acc[i][j];
+    for (int j = 0; j < 4; ++j) sums[column_of(i, j) * kTileRows + row_of(j)] = acc[i][j];
 }
 
 // The table of IQ2_XXS in shared memory; nothing for others.
@@ -174,26 +190,72 @@ PACELINE_DEVICE const uint32_t* take_grid(SharedMemory& memory) {
 // Blocks of 256 threads that an SM is to have room for in its 64 Ki registers. With few columns it is memory that they wait for.
 constexpr int resident_blocks(Format f, int n) { return n > 2 ? 1 : n == 1 && unit_tiles(f) == 4 ? 3 : 2; }
 
+// Row tiles to a block.
+constexpr int tiles_together(int n) { return n > 2 ? 2 : 1; }
+
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_product(Product product, int kept) {
-  constexpr int kMost = kColumns * n;
+  constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
+  const int place = static_cast<int>(block_x()) * kTiles;
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   begin_product(product, [&] {
-    const OwnTile tile = own_tile(product, {});
-    fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, static_cast<int>(warp_index()));
+    const int warp = static_cast<int>(warp_index());
+    const OwnTile tile = own_tile(product, {}, place + warp % kTiles);
+    fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, warp / kTiles);
   });
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
-  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTileRows * kMost);
+  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
   const uint32_t* const grid = take_grid<f>(memory);
-  const OwnTile own = own_tile(product, columns);
+  const OwnTile lower = own_tile(product, columns, place), upper = own_tile(product, columns, place + kTiles - 1);
+  const auto weights_of = [&](int tile) { return tile ? upper.weights + upper.tile * row_bytes : lower.weights + lower.tile * row_bytes; };
+  float total[kOwnOutputs<kMost, kTiles>];
+  add_segments<kMost, kTiles>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
+    sum_segment_of<f, n>(weights_of(tile), product.input, columns, first, end, grid, to);
+  }, [&](int tile, int segment) { fetch_segment<f>(weights_of(tile), product.blocks, segment); });
+  store_tile<kMost>(product, lower, columns, total);
+  if constexpr (kTiles == 2) store_tile<kMost>(product, upper, columns, total + kOwnOutputs<kMost, 1>);
+}
+
+// For as many columns as make blocks enough: 64 of eight row tiles, of which a warp has one and all of its segments. The blocks of a row tile come one after
+// the other, so that its weights come from memory once.
+template <Format f>
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
+  constexpr int n = 8;
+  const int place = static_cast<int>(block_y()) * kProductWarps + static_cast<int>(warp_index());
+  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  begin_product(product, [&] {
+    const OwnTile tile = own_tile(product, {}, place);
+    fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, 0);
+  });
+  const OwnColumns columns = own_columns(product, kColumns * n, static_cast<int>(block_x()));
+  if (!columns.end) return;
+  SharedMemory memory;
+  const uint32_t* const grid = take_grid<f>(memory);
+  const OwnTile own = own_tile(product, columns, place);
   const uint8_t* const weights = own.weights + own.tile * row_bytes;
-  float total[kOwnOutputs<kMost, 1>];
-  add_segments<kMost, 1>(product, kept, sums, total, [&](int, int first, int end, float* to) {
-    sum_segment_of<f, n>(weights, product.input, columns.first, columns.end - columns.first, first, end, grid, to);
-  }, [&](int, int segment) { fetch_segment<f>(weights, product.blocks, segment); });
-  store_tile<kMost>(product, own, columns, total);
+  LaneInputs inputs[n];
+  begin_inputs<f, n>(product.input, columns.first, columns.end - columns.first, 0, inputs);
+  float total[n][4];
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < 4; ++j) total[i][j] = 0.0f;
+  for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
+    const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
+    sync_block();  // the warps read the same inputs, and do it while these are in L1
+    if (end < product.blocks) fetch_segment<f>(weights, product.blocks, first / kSegmentBlocks + 1);
+    float acc[n][4];
+    sum_segment<f, n, false>(weights, inputs, columns.end - columns.first, first, end, grid, acc);
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < 4; ++j) total[i][j] = total[i][j] + acc[i][j];
+  }
+  if (!own.out) return;
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < 4; ++j)
+      if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), total[i][j]);
 }
 
 // Two row tiles of gate and the same of up: 32 outputs, which are a block of activations. No sum leaves the block.
@@ -215,7 +277,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(
   float total[kOwnOutputs<kMost, 4>];
   const auto weights_of = [&](int tile) { return (tile < 2 ? gate.weights : up.weights) + (2 * pair + tile % 2) * row_bytes; };
   add_segments<kMost, 4>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
-    sum_segment_of<f, n>(weights_of(tile), product.input, columns.first, columns.end - columns.first, first, end, grid, to);
+    sum_segment_of<f, n>(weights_of(tile), product.input, columns, first, end, grid, to);
   }, [&](int tile, int segment) { fetch_segment<f>(weights_of(tile), product.blocks, segment); });
   PACELINE_UNROLL
   for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
@@ -232,9 +294,18 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(
 
 template <Format f, int n>
 void launch_integer_product(const Product& product, int most_columns, Stream stream) {
-  const int kept = segments_kept(product.blocks, kColumns * n);
-  launch("integer_product", integer_product<f, n>, product_grid(product, most_columns, kColumns * n), kProductWarps * kWarp,
-         static_cast<size_t>(kept) * kTileRows * kColumns * n * sizeof(float) + kGridBytes<f>, stream, product, kept);
+  constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
+  const int kept = segments_kept(product.blocks, kTiles * kMost);
+  launch("integer_product", integer_product<f, n>, product_grid(product, most_columns, kMost, kTiles), kProductWarps * kWarp,
+         static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, kept);
+}
+
+template <Format f>
+void launch_many_columns(const Product& product, int most_columns, Stream stream) {
+  const Grid grid = product_grid(product, most_columns, 64, kProductWarps);
+  const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors();
+  if (most_columns <= 64 || static_cast<int>(grid.x * grid.y) < busy) return launch_integer_product<f, 8>(product, most_columns, stream);
+  launch("wide_product", wide_product<f>, {grid.y, grid.x, 1}, kProductWarps * kWarp, kGridBytes<f>, stream, product);
 }
 
 template <Format f, int n>
@@ -252,7 +323,7 @@ void integer_product_of(const Product& product, int most_columns, Stream stream)
   switch (columns_together(f, most_columns)) {
     case 8: return launch_integer_product<f, 1>(product, most_columns, stream);
     case 16: return launch_integer_product<f, 2>(product, most_columns, stream);
-    default: return launch_integer_product<f, 8>(product, most_columns, stream);
+    default: return launch_many_columns<f>(product, most_columns, stream);
   }
 }
 

@@ -61,7 +61,7 @@ void ProductProbe::quantize(const uint8_t* x, int columns, Stream stream) {
   cuda::quantize(reinterpret_cast<const float*>(x), matrix_.columns, matrix_.columns, nullptr, 0, room_->count, room_->activations, columns, stream);
 }
 
-void ProductProbe::multiply(int columns, uint8_t* out, Stream stream) {
+void ProductProbe::multiply(int columns, uint8_t* out, Stream stream, int multiprocessors) {
   Product product;
   product.items[0] = {matrix_.data, reinterpret_cast<float*>(out), matrix_.scale, matrix_.tiles};
   product.count = 1;
@@ -69,6 +69,7 @@ void ProductProbe::multiply(int columns, uint8_t* out, Stream stream) {
   product.input = room_->activations;
   product.columns = room_->count;
   product.stride = out_stride();
+  product.multiprocessors = multiprocessors;
   run_product(matrix_.format, product, columns, stream);
 }
 

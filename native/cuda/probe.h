@@ -18,7 +18,7 @@ class ProductProbe {
   // x [columns][inputs] floats -> activations
   void quantize(const uint8_t* x, int columns, Stream stream);
   // activations -> out [columns][out_stride()]
-  void multiply(int columns, uint8_t* out, Stream stream);
+  void multiply(int columns, uint8_t* out, Stream stream, int multiprocessors);  // 0: the device's own
   // rows of the matrix `ids` [columns] as an embedding reads them -> out [columns][out_stride of inputs]
   void read_rows(const uint8_t* input, int columns, uint8_t* out, Stream stream);
 

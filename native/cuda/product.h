@@ -5,7 +5,9 @@
 //
 // A block owns one row tile (16 outputs) of up to 8 * N columns. Its warps own segments, in turn; a warp reads its weights once, straight into registers,
 // keeps a unit in flight while it works on the one before, and leaves the sums of its segments in shared memory, where they are added in ascending order.
-// So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row.
+// So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row. Of integer weights beyond 16 columns a block owns two row tiles, and where there are
+// enough columns for all of the device, eight: a warp a tile and all of its segments. For then it is activations that a block reads most of, and its
+// warps read the same at the same time.
 //
 // Of experts, a block's columns are those of one expert, from a list that the device made itself (experts.cu).
 #pragma once
@@ -46,6 +48,7 @@ struct Product {
   int most_lists = 0;
   int stride = 0;                // floats from one column's outputs to the next's
   bool add = false;              // to what is there
+  int multiprocessors = 0;       // to plan for, in place of the device's own
   bool gelu = false;             // of gated products: items are gate and up
   Activations gated;             // and this is what becomes of them
 };
@@ -69,9 +72,10 @@ inline void run_gated_product(Format format, const Product& product, int most_co
   else gated_product_32(format, product, most_columns, stream);
 }
 
-// As many segments' sums as free shared memory holds, but no more than there are.
+// As many segments' sums as shared memory holds without being asked for more, but no more than there are. columns: of all row tiles of a block.
 constexpr int segments_kept(int blocks, int columns) {
-  const int segments = (blocks + kSegmentBlocks - 1) / kSegmentBlocks, room = 48 * 1024 / (kTileRows * columns * static_cast<int>(sizeof(float)));
+  const int segments = (blocks + kSegmentBlocks - 1) / kSegmentBlocks, size = kTileRows * columns * static_cast<int>(sizeof(float));
+  const int room = columns > 64 ? 64 * 1024 / size : 48 * 1024 / size;  // large sums: a block has its SM for itself, and all warps should have the same to do
   return segments < room ? segments : room;
 }
 
@@ -85,18 +89,18 @@ constexpr int columns_together(Format format, int most_columns) {
 struct OwnColumns {
   int expert = 0, first = 0, end = 0;
 };
-PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) {
-  const int place = static_cast<int>(block_y());
+PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most, int place) {
   if (product.lists ? place >= *product.columns : place * most >= *product.columns) return {};
   if (!product.lists) return {0, place * most, *product.columns};
   const ExpertColumns list = product.lists[place];
   return {list.expert, list.first, list.end};
 }
+PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) { return own_columns(product, most, static_cast<int>(block_y())); }
 
 // A row tile of an item.
 struct OwnTile {
   const uint8_t* weights;  // the item's
-  float* out;
+  float* out;              // null: nobody's
   float scale;
   int tile;
 };
@@ -106,11 +110,16 @@ PACELINE_DEVICE OwnTile tile_of(const Product& product, const OwnColumns& column
   const ExpertWeights expert = item.experts[columns.expert];
   return {expert.weights, item.out, expert.scale, tile};
 }
-PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& columns) {
-  int tile = static_cast<int>(block_x()), i = 0;
-  while (tile >= product.items[i].tiles) tile -= product.items[i++].tiles;
-  return tile_of(product, columns, i, tile);
+// The place-th of all items' tiles. Past the last it is the last again, and nobody's.
+PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& columns, int place) {
+  int i = 0;
+  while (i + 1 < product.count && place >= product.items[i].tiles) place -= product.items[i++].tiles;
+  const int last = product.items[i].tiles - 1;
+  OwnTile own = tile_of(product, columns, i, place < last ? place : last);
+  if (place > last) own.out = nullptr;
+  return own;
 }
+PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& columns) { return own_tile(product, columns, static_cast<int>(block_x())); }
 
 template <int most, int tiles>
 constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 1) / (kProductWarps * kWarp);  // of a thread
@@ -149,15 +158,20 @@ PACELINE_DEVICE void begin_product(const Product& product, Fetch fetch) {
   wait_for_earlier();
 }
 
+PACELINE_DEVICE void store_output(const Product& product, const OwnTile& own, int column, int row, float total) {
+  float* const to = own.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + row;
+  const float sum = total * own.scale;
+  *to = product.add ? *to + sum : sum;
+}
+
+// total: the thread's outputs of this tile, as add_segments has them.
 template <int most>
-PACELINE_DEVICE void store_tile(const Product& product, const OwnTile& own, const OwnColumns& columns, const float (&total)[kOwnOutputs<most, 1>]) {
+PACELINE_DEVICE void store_tile(const Product& product, const OwnTile& own, const OwnColumns& columns, const float* total) {
+  if (!own.out) return;
   PACELINE_UNROLL
   for (int i = 0; i < kOwnOutputs<most, 1>; ++i) {
     const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp, column = columns.first + output / kTileRows;
-    if (output >= kTileRows * most || column >= columns.end) continue;
-    float* const to = own.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + output % kTileRows;
-    const float sum = total[i] * own.scale;
-    *to = product.add ? *to + sum : sum;
+    if (output < kTileRows * most && column < columns.end) store_output(product, own, column, output % kTileRows, total[i]);
   }
 }
 
@@ -173,10 +187,11 @@ PACELINE_DEVICE void fetch_segment(const uint8_t* row_tile, int blocks, int segm
     if (own + at < bytes) fetch_ahead(from + at);
 }
 
-inline Grid product_grid(const Product& product, int most_columns, int columns) {
-  unsigned tiles = 0;
-  for (int i = 0; i < product.count; ++i) tiles += static_cast<unsigned>(product.items[i].tiles);
-  return {tiles, static_cast<unsigned>(product.lists ? product.most_lists : (most_columns + columns - 1) / columns), 1};
+// Blocks of `together` row tiles of up to `columns` columns each.
+inline Grid product_grid(const Product& product, int most_columns, int columns, int together = 1) {
+  int tiles = 0;
+  for (int i = 0; i < product.count; ++i) tiles += product.items[i].tiles;
+  return {static_cast<unsigned>((tiles + together - 1) / together), static_cast<unsigned>(product.lists ? product.most_lists : (most_columns + columns - 1) / columns), 1};
 }
 
 }  // namespace paceline::cuda

@@ -230,5 +230,6 @@ void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned
 }
 
 inline void use_device(int) {}
+inline int multiprocessors() { return 1; }
 
 }  // namespace paceline::cuda

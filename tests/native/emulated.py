@@ -60,13 +60,13 @@ class Product:
         self.rows = rows
         self.probe = native.ProductProbe(name, rows, columns, data, self.memory, most_columns=most)
 
-    def __call__(self, inputs: Floats) -> Floats:
-        """inputs [n, columns] -> [n, rows]"""
+    def __call__(self, inputs: Floats, multiprocessors: int = 0) -> Floats:
+        """inputs [n, columns] -> [n, rows]. multiprocessors: to plan for, 0 for the device's own."""
         count, stride = len(inputs), self.probe.out_stride
         x, out = self.memory.allocate(inputs.nbytes), self.memory.allocate(4 * count * stride)
         self.memory.upload(x, inputs)
         self.probe.quantize(x, count, self.memory.stream)
-        self.probe.multiply(count, out, self.memory.stream)
+        self.probe.multiply(count, out, self.memory.stream, multiprocessors=multiprocessors)
         found = self.memory.download(out, 4 * count * stride).view(np.float32).reshape(count, stride)
         self.memory.release(x)
         self.memory.release(out)

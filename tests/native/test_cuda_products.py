@@ -29,6 +29,20 @@ def test_products_have_the_bits_of_the_cpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MATRIX_TYPES)
+def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
+    """Many columns: on a small device a warp has a row tile for itself, on a large one segments of it. 147 rows: ten row
+    tiles, of which some are of blocks that are not full."""
+    columns = columns_of(name, 19)
+    data = np.tile(random_blocks(name, columns), (4, 1))[:147]
+    cpu, device = _cpu.ProductProbe(name, 147, columns, data), Product(name, 147, columns, data, most=130)
+    for count in (65, 130):
+        inputs = inputs_of(count, columns)
+        expected = cpu.product(inputs, "auto")
+        for multiprocessors in (1, 1000):
+            assert same_bits(device(inputs, multiprocessors), expected), (count, multiprocessors)
+
+
+@pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_a_row_has_the_same_bits_in_any_company(name: str) -> None:
     columns = columns_of(name, 9)
     device = Product(name, ROWS, columns, random_blocks(name, columns))
