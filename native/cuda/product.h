@@ -81,7 +81,7 @@ constexpr int segments_kept(int blocks, int columns) {
 
 // Columns to a block: those for which a row tile is unpacked once.
 constexpr int columns_together(Format format, int most_columns) {
-  if (is_float(format)) return most_columns <= 2 ? 2 : most_columns <= 8 ? 8 : 16;
+  if (is_float(format)) return most_columns <= 2 ? 2 : most_columns <= 4 ? 4 : most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
   return most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
 }
 

@@ -1,6 +1,8 @@
 // Products of float weights: acc = fma(w, a, acc) input by input, segments as everywhere, so that they too give the CPU's bits.
-// A lane has some rows of some columns: each weight and each input that it loads serves more than one fma, since an SM loads a quarter as many numbers from
-// its L1 cache in a cycle as it multiplies. At 16 columns the arithmetic, not memory, is the bound of this form (docs/cuda.md).
+//
+// A lane has some rows of some columns: a weight that it has widened serves all its columns, an input that it has loaded all its rows. What is not an fma is
+// lost, and an SM loads a quarter as many numbers from its L1 cache in a cycle as it multiplies (docs/cuda.md). So a lane has as much as its registers hold,
+// and a segment of a row tile is few lanes' work, eight in a decode: a warp has several. No lane needs another's numbers before the segments are added.
 #include "product.h"
 
 namespace paceline::cuda {
@@ -16,95 +18,193 @@ PACELINE_DEVICE float weight_of(const Word4& words, int i) {
   return f == Format::F16 ? half_to_float(bits) : brain_to_float(bits);
 }
 
-// A lane's rows are row, row + kRowLanes, ...; its columns group, group + kColumnLanes, ...
-template <int rows, int columns>
-struct Lanes {
-  static constexpr int kRowLanes = kTileRows / rows, kColumnLanes = kWarp / kRowLanes, kMost = columns * kColumnLanes;
+// A lane's rows are row, row + kRowLanes, ... of a block's `tiles` row tiles; its columns column, column + kColumnLanes, ... of the `most` of a block.
+template <int rows_, int columns_, int tiles_, int most_>
+struct Shape {
+  static constexpr int rows = rows_, columns = columns_, tiles = tiles_, most = most_;
+  static constexpr int kRows = tiles * kTileRows, kRowLanes = kRows / rows, kColumnLanes = most / columns, kLanes = kRowLanes * kColumnLanes;
+  static constexpr int kGroups = (most + kColumns - 1) / kColumns;   // of columns that lie together
+  static constexpr int kAhead = columns <= 2 ? 4 : 2;                // loads of a row on their way
+  static constexpr int kInputsAhead = rows * columns == 64 ? 1 : 3;  // and of a column, four inputs each
+  static_assert(kLanes <= kWarp && kTileRows % kRowLanes == 0 && kColumns % kColumnLanes == 0);
 };
+template <int most>
+using Decode = Shape<4, most / 2, 1, most>;
+using Prefill = Shape<8, 8, 2, 64>;
 
-template <Format f, int rows, int n>
-PACELINE_KERNEL_FOR(kProductWarps * kWarp, rows == 1 ? 4 : 2) product_of_floats(Product product, int kept) {
-  using L = Lanes<rows, n>;
-  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
-  begin_product(product, [&] {
-    const OwnTile tile = own_tile(product, {});
-    fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, static_cast<int>(warp_index()));
-  });
-  const OwnColumns columns = own_columns(product, L::kMost);
-  if (!columns.end) return;
-  SharedMemory memory;
-  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTileRows * L::kMost);
-  const OwnTile own = own_tile(product, columns);
-  const int lane = static_cast<int>(lane_index()), row = lane % L::kRowLanes, group = lane / L::kRowLanes;
-  const uint8_t* const row_tile = own.weights + own.tile * row_bytes;
-  const uint8_t* const weights = row_tile + row * 16;
-  // A column that is not there is the last one again, and nobody's output.
-  const float* wide[n];
-  PACELINE_UNROLL
-  for (int c = 0; c < n; ++c) {
-    const int column = columns.first + group + c * L::kColumnLanes;
-    wide[c] = product.input.wide + wide_place(product.input.blocks, column < columns.end ? column : columns.end - 1, 0);
-  }
-  float total[kOwnOutputs<L::kMost, 1>];
-  add_segments<L::kMost, 1>(product, kept, sums, total, [&](int, int first, int end, float* to) {
-    constexpr int kLoads = kBlock / kInputs<f>, kAhead = kLoads * rows <= 8 ? kLoads : 8 / rows;  // loads of a row on their way
-    float acc[rows][n];
-    PACELINE_UNROLL
-    for (int r = 0; r < rows; ++r)
-      for (int c = 0; c < n; ++c) acc[r][c] = 0.0f;
-    const uint8_t* from = weights + static_cast<size_t>(first) * kLoads * 256;
-    const float* x[n];
-    PACELINE_UNROLL
-    for (int c = 0; c < n; ++c) x[c] = wide[c] + static_cast<size_t>(first) * kBlock * kColumns;
-    const auto load = [&](int l, int r) { return load_once(from + l * 256 + r * L::kRowLanes * 16); };
-    Word4 words[kAhead][rows];
-    PACELINE_UNROLL
-    for (int l = 0; l < kAhead; ++l)
-      for (int r = 0; r < rows; ++r) words[l][r] = load(l, r);
-    PACELINE_UNROLL_BY(1)
-    for (int left = (end - first) * kLoads; left > 0; left -= kAhead) {
-      from += kAhead * 256;
-      PACELINE_UNROLL
-      for (int l = 0; l < kAhead; ++l) {
-        PACELINE_UNROLL
-        for (int i = 0; i < kInputs<f>; i += 4) {
-          PACELINE_UNROLL
-          for (int c = 0; c < n; ++c) {
-            const Word4 four = *reinterpret_cast<const Word4*>(x[c] + (l * kInputs<f> + i) * kColumns);
-            PACELINE_UNROLL
-            for (int j = 0; j < 4; ++j)
-              for (int r = 0; r < rows; ++r) acc[r][c] = fma(weight_of<f>(words[l][r], i + j), bits_to_float(four.v[j]), acc[r][c]);
-          }
-        }
-        if (left > kAhead) {
-          PACELINE_UNROLL
-          for (int r = 0; r < rows; ++r) words[l][r] = load(l, r);
-        }
-      }
-      PACELINE_UNROLL
-      for (int c = 0; c < n; ++c) x[c] += kAhead * kInputs<f> * kColumns;
-    }
-    PACELINE_UNROLL
-    for (int r = 0; r < rows; ++r)
-      for (int c = 0; c < n; ++c) to[(group + c * L::kColumnLanes) * kTileRows + row + r * L::kRowLanes] = acc[r][c];
-  }, [&](int, int segment) { fetch_segment<f>(row_tile, product.blocks, segment); });
-  store_tile<L::kMost>(product, own, columns, total);
+template <class S>
+constexpr int kMostThreads = S::tiles == 1 ? 128 : 256;
+template <class S>
+constexpr int kResident = S::tiles == 2 ? 1 : S::columns == 8 ? 2 : 3;  // blocks of so many threads that an SM is to have registers for
+
+// Bytes of a row tile's segment that are asked for, into L2, before they are loaded: 64 KiB to an SM that has sixteen. All of them at once would stand before
+// the first loads in the same queue.
+constexpr int kFetched = 4096;
+
+// Lines of a row tile into L2, by a segment's lanes.
+template <class S>
+PACELINE_DEVICE void fetch_lines(const uint8_t* row_tile, size_t begin, size_t end) {
+  constexpr size_t kLine = 128;
+  for (size_t at = begin + thread_index() % S::kLanes * kLine; at < end; at += S::kLanes * kLine) fetch_ahead(row_tile + at);
 }
 
-template <Format f, int rows, int n>
+// The sums of blocks first .. end - 1, by kLanes lanes -> to [most][kRows]. weights: the first row tile; the second is next_tile bytes on.
+template <Format f, class S>
+PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const Activations& input, const OwnColumns& columns, int first, int end, float* to) {
+  constexpr int kLoads = kBlock / kInputs<f>, kLoadBytes = 16 * kTileRows, kAhead = S::kAhead, kSteps = kAhead * kInputs<f> / 4;
+  constexpr int kBuffers = kSteps <= S::kInputsAhead ? kSteps : S::kInputsAhead + 1, kNext = kBuffers - 1, kLines = kAhead * kLoadBytes / 128;
+  static_assert(kSteps % kBuffers == 0 && kLoads % kAhead == 0);
+  const int lane = static_cast<int>(thread_index()) % S::kLanes, row = lane % S::kRowLanes, column = lane / S::kRowLanes;
+  const uint8_t* from[S::tiles];
+  PACELINE_UNROLL
+  for (int t = 0; t < S::tiles; ++t) from[t] = weights + t * next_tile + static_cast<size_t>(first) * kLoads * kLoadBytes + row * 16;
+  // Of a column that is not there, its place is read, or that of the first ones: it is nobody's output.
+  const float* x[S::kGroups];
+  PACELINE_UNROLL
+  for (int g = 0; g < S::kGroups; ++g)
+    x[g] = input.wide + wide_place(input.blocks, columns.first + (columns.first + g * kColumns < columns.end ? g * kColumns : 0) + column, first * kBlock);
+  const uint8_t* const last = weights + lane / kLines * next_tile + static_cast<size_t>(end) * kLoads * kLoadBytes;
+  const int fetched = kFetched + lane % kLines * 128;
+
+  float acc[S::rows][S::columns];
+  PACELINE_UNROLL
+  for (int r = 0; r < S::rows; ++r)
+    for (int c = 0; c < S::columns; ++c) acc[r][c] = 0.0f;
+  Word4 words[kAhead][S::rows], inputs[kBuffers][S::columns];
+  const auto load_words = [&](int l) {
+    PACELINE_UNROLL
+    for (int r = 0; r < S::rows; ++r) {
+      const int ahead = r * S::kRowLanes;
+      words[l][r] = load_once(from[ahead / kTileRows] + l * kLoadBytes + ahead % kTileRows * 16);
+    }
+  };
+  const auto load_inputs = [&](int step) {
+    PACELINE_UNROLL
+    for (int c = 0; c < S::columns; ++c) {
+      const int ahead = c * S::kColumnLanes;
+      inputs[step % kBuffers][c] = *reinterpret_cast<const Word4*>(x[ahead / kColumns] + (step * kColumns + ahead % kColumns) * 4);
+    }
+  };
+  PACELINE_UNROLL
+  for (int l = 0; l < kAhead; ++l) load_words(l);
+  PACELINE_UNROLL
+  for (int step = 0; step < kNext; ++step) load_inputs(step);
+  PACELINE_UNROLL_BY(1)
+  for (int left = (end - first) * kLoads; left > 0; left -= kAhead) {
+    if (lane < S::tiles * kLines && fetched < left * kLoadBytes) fetch_ahead(last - left * kLoadBytes + fetched);
+    const int on = left > kAhead ? 1 : 0;  // at the end, what is there is loaded again and not used: loads under a condition would all come late
+    PACELINE_UNROLL
+    for (int t = 0; t < S::tiles; ++t) from[t] += on * kAhead * kLoadBytes;
+    PACELINE_UNROLL
+    for (int step = 0; step < kSteps; ++step) {
+      if (step + kNext == kSteps) {
+        PACELINE_UNROLL
+        for (int g = 0; g < S::kGroups; ++g) x[g] += on * kSteps * 4 * kColumns;
+      }
+      load_inputs((step + kNext) % kSteps);
+      const int l = step * 4 / kInputs<f>;
+      PACELINE_UNROLL
+      for (int j = 0; j < 4; ++j)
+        for (int r = 0; r < S::rows; ++r) {
+          const float weight = weight_of<f>(words[l][r], step * 4 % kInputs<f> + j);
+          for (int c = 0; c < S::columns; ++c) acc[r][c] = fma(weight, bits_to_float(inputs[step % kBuffers][c].v[j]), acc[r][c]);
+        }
+      if ((step + 1) * 4 % kInputs<f> == 0) load_words(l);
+    }
+  }
+  PACELINE_UNROLL
+  for (int r = 0; r < S::rows; ++r)
+    for (int c = 0; c < S::columns; ++c) to[(column + c * S::kColumnLanes) * S::kRows + row + r * S::kRowLanes] = acc[r][c];
+}
+
+// The row tiles of a block: the first, and how many there are.
+struct OwnTiles {
+  OwnTile first;
+  int count;
+};
+template <int tiles>
+PACELINE_DEVICE OwnTiles own_tiles(const Product& product, const OwnColumns& columns) {
+  int tile = static_cast<int>(block_x()) * tiles, i = 0;
+  for (; tile >= product.items[i].tiles; ++i) tile -= (product.items[i].tiles + tiles - 1) / tiles * tiles;
+  const int left = product.items[i].tiles - tile;
+  return {tile_of(product, columns, i, tile), left < tiles ? left : tiles};
+}
+
+constexpr int segments_of(int blocks) { return (blocks + kSegmentBlocks - 1) / kSegmentBlocks; }
+
+// As many segments at once as a block has times S::kLanes threads. kept: segments whose sums have room before they are added.
+template <Format f, class S>
+PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product product, int kept) {
+  constexpr size_t kSegmentBytes = kSegmentBlocks * device_unit_bytes(f);
+  constexpr int kOutputs = S::kRows * S::most;
+  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index()), threads = static_cast<int>(block_threads());
+  const int together = threads / S::kLanes, place = thread / S::kLanes;
+  const auto fetch = [&](const OwnTiles& own, int segment) {
+    const size_t begin = segment * kSegmentBytes, end = begin + kFetched < row_bytes ? begin + kFetched : row_bytes;
+    for (int t = 0; t < own.count; ++t) fetch_lines<S>(own.first.weights + (own.first.tile + t) * row_bytes, begin, end);
+  };
+  begin_product(product, [&] { fetch(own_tiles<S::tiles>(product, {}), place); });
+  const OwnColumns columns = own_columns(product, S::most);
+  if (!columns.end) return;
+  SharedMemory memory;
+  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kOutputs);
+  float* const totals = memory.take<float>(kept < segments ? kOutputs : 0);
+  const OwnTiles own = own_tiles<S::tiles>(product, columns);
+  const uint8_t* const weights = own.first.weights + own.first.tile * row_bytes;
+  const int left = columns.end - columns.first, count = left < S::most ? left : S::most, outputs = S::kRows * count;
+  const size_t next_tile = own.count < S::tiles ? 0 : row_bytes;
+  const auto sum_one = [&](int first, int end, float* to) {
+    if constexpr (S::most > 16) {  // fewer columns: the rest of a prefill, or those of an expert
+      if (count <= 16) return sum_segment<f, Shape<4, 4, 2, 16>>(weights, next_tile, product.input, columns, first, end, to);
+      if (count <= 32) return sum_segment<f, Shape<8, 4, 2, 32>>(weights, next_tile, product.input, columns, first, end, to);
+    }
+    sum_segment<f, S>(weights, next_tile, product.input, columns, first, end, to);
+  };
+  for (int round = 0; round < segments; round += kept) {
+    const int all = round + kept < segments ? kept : segments - round;
+    for (int s = place; s < all; s += together) {
+      const int first = (round + s) * kSegmentBlocks, end = first + kSegmentBlocks;
+      fetch(own, round + s + together);
+      sum_one(first, end < product.blocks ? end : product.blocks, sums + s * kOutputs);
+    }
+    sync_block();
+    for (int output = thread; output < outputs; output += threads) {
+      float total = round ? totals[output] : 0.0f;
+      for (int s = 0; s < all; ++s) total = total + sums[s * kOutputs + output];
+      if (round + all < segments) {
+        totals[output] = total;
+      } else if (output % S::kRows < own.count * kTileRows) {
+        const int column = columns.first + output / S::kRows, row = kTileRows * own.first.tile + output % S::kRows;
+        float* const to = own.first.out + static_cast<size_t>(column) * product.stride + row;
+        const float sum = total * own.first.scale;
+        *to = product.add ? *to + sum : sum;
+      }
+    }
+    sync_block();
+  }
+}
+
+template <Format f, class S>
 void launch_float_product(const Product& product, int most_columns, Stream stream) {
-  constexpr int kMost = Lanes<rows, n>::kMost;
-  const int kept = segments_kept(product.blocks, kMost);
-  launch("product_of_floats", product_of_floats<f, rows, n>, product_grid(product, most_columns, kMost), kProductWarps * kWarp,
-         static_cast<size_t>(kept) * kTileRows * kMost * sizeof(float), stream, product, kept);
+  constexpr int kMost = kMostThreads<S> / S::kLanes, kSumBytes = S::kRows * S::most * static_cast<int>(sizeof(float));
+  const int segments = segments_of(product.blocks), turns = (segments + kMost - 1) / kMost, together = (segments + turns - 1) / turns;
+  const int room = 48 * 1024 / kSumBytes, kept = segments < room ? segments : room < together ? together : room;
+  Grid grid = product_grid(product, most_columns, S::most);
+  grid.x = 0;
+  for (int i = 0; i < product.count; ++i) grid.x += static_cast<unsigned>((product.items[i].tiles + S::tiles - 1) / S::tiles);
+  launch("product_of_floats", product_of_floats<f, S>, grid, static_cast<unsigned>((together * S::kLanes + kWarp - 1) / kWarp * kWarp),
+         static_cast<size_t>(kept < segments ? kept + 1 : kept) * kSumBytes, stream, product, kept);
 }
 
 template <Format f>
 void float_product_of(const Product& product, int most_columns, Stream stream) {
   switch (columns_together(f, most_columns)) {
-    case 2: return launch_float_product<f, 1, 1>(product, most_columns, stream);
-    case 8: return launch_float_product<f, 2, 2>(product, most_columns, stream);
-    default: return launch_float_product<f, 4, 2>(product, most_columns, stream);
+    case 2: return launch_float_product<f, Decode<2>>(product, most_columns, stream);
+    case 4: return launch_float_product<f, Decode<4>>(product, most_columns, stream);
+    case 8: return launch_float_product<f, Decode<8>>(product, most_columns, stream);
+    case 16: return launch_float_product<f, Decode<16>>(product, most_columns, stream);
+    default: return launch_float_product<f, Prefill>(product, most_columns, stream);
   }
 }
 

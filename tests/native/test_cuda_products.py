@@ -8,7 +8,7 @@ from paceline.native.model_file import MATRIX_TYPES
 from .emulated import ORDERS, Product, lanes, same_bits
 from .test_formats import ROWS, columns_of, random_blocks
 
-COUNTS = (1, 2, 3, 5, 8, 16, 17, 70)  # 17 and 70: tiles of 64 columns, a whole one and a part
+COUNTS = (1, 2, 3, 5, 8, 16, 17, 33, 70)  # from 17 on: tiles of 64 columns, whole ones and parts
 
 
 def inputs_of(count: int, columns: int) -> np.ndarray:
@@ -67,13 +67,15 @@ def test_lanes_in_any_order_give_the_same_bits(name: str, order: str) -> None:
             assert same_bits(device(inputs), cpu.product(inputs, "auto")), count
 
 
-def test_many_segments_are_added_in_rounds() -> None:
-    """More segments than shared memory keeps sums of: 97 of them for 8 columns."""
-    columns = 97 * 512
-    data = random_blocks("Q8_0", columns)[:16]
-    cpu, device = _cpu.ProductProbe("Q8_0", 16, columns, data), Product("Q8_0", 16, columns, data)
-    inputs = inputs_of(2, columns)
-    assert same_bits(device(inputs), cpu.product(inputs, "auto"))
+@pytest.mark.parametrize(("name", "segments", "counts"), [("Q8_0", 97, (2,)), ("BF16", 19, (1, 3, 16, 20, 40, 64))])
+def test_many_segments_are_added_in_rounds(name: str, segments: int, counts: tuple[int, ...]) -> None:
+    """More segments than a block's warps, or than shared memory keeps sums of: 97 of them for 8 columns, 6 for 64."""
+    columns = segments * 512
+    data = random_blocks(name, columns)[:16]
+    cpu, device = _cpu.ProductProbe(name, 16, columns, data), Product(name, 16, columns, data)
+    for count in counts:
+        inputs = inputs_of(count, columns)
+        assert same_bits(device(inputs), cpu.product(inputs, "auto")), count
 
 
 @pytest.mark.parametrize("name", MATRIX_TYPES)
