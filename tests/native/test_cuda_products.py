@@ -30,8 +30,8 @@ def test_products_have_the_bits_of_the_cpu(name: str) -> None:
 
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
-    """Many columns: on a small device a warp has a row tile for itself, on a large one segments of it. 147 rows: ten row
-    tiles, of which some are of blocks that are not full."""
+    """Many columns: on a small device a warp has a row tile for itself, on a large one segments of it. 147 rows: ten
+    row tiles, of which some are of blocks that are not full."""
     columns = columns_of(name, 19)
     data = np.tile(random_blocks(name, columns), (4, 1))[:147]
     cpu, device = _cpu.ProductProbe(name, 147, columns, data), Product(name, 147, columns, data, most=130)
