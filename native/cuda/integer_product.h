@@ -196,7 +196,7 @@ constexpr int tiles_together(int n) { return n > 2 ? 2 : 1; }
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_product(Product product, int kept) {
   constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
-  const int place = static_cast<int>(block_x()) * kTiles;
+  const int place = tile_place(product) * kTiles;
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   begin_product(product, [&] {
     const int warp = static_cast<int>(warp_index());
@@ -218,18 +218,17 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_produc
   if constexpr (kTiles == 2) store_tile<kMost>(product, upper, columns, total + kOwnOutputs<kMost, 1>);
 }
 
-// For as many columns as make blocks enough: 64 of eight row tiles, of which a warp has one and all of its segments. The blocks of a row tile come one after
-// the other, so that its weights come from memory once.
+// For as many columns as make blocks enough: 64 of eight row tiles, of which a warp has one and all of its segments.
 template <Format f>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   constexpr int n = 8;
-  const int place = static_cast<int>(block_y()) * kProductWarps + static_cast<int>(warp_index());
+  const int place = tile_place(product) * kProductWarps + static_cast<int>(warp_index());
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   begin_product(product, [&] {
     const OwnTile tile = own_tile(product, {}, place);
     fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, 0);
   });
-  const OwnColumns columns = own_columns(product, kColumns * n, static_cast<int>(block_x()));
+  const OwnColumns columns = own_columns(product, kColumns * n);
   if (!columns.end) return;
   SharedMemory memory;
   const uint32_t* const grid = take_grid<f>(memory);
@@ -262,7 +261,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(Product product, int kept) {
   constexpr int kMost = kColumns * n, kOutputs = kTileRows * kMost;
-  const int pair = static_cast<int>(block_x());
+  const int pair = tile_place(product);
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   begin_product(product, [&] {
     const int warp = static_cast<int>(warp_index());
@@ -296,23 +295,25 @@ template <Format f, int n>
 void launch_integer_product(const Product& product, int most_columns, Stream stream) {
   constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
   const int kept = segments_kept(product.blocks, kTiles * kMost);
-  launch("integer_product", integer_product<f, n>, product_grid(product, most_columns, kMost, kTiles), kProductWarps * kWarp,
+  const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, kMost);
+  launch("integer_product", integer_product<f, n>, grid, kProductWarps * kWarp,
          static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, kept);
 }
 
 template <Format f>
 void launch_many_columns(const Product& product, int most_columns, Stream stream) {
-  const Grid grid = product_grid(product, most_columns, 64, kProductWarps);
+  const Grid grid = grid_of(product, (all_tiles(product) + kProductWarps - 1) / kProductWarps, most_columns, 64);
   const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors();
-  if (most_columns <= 64 || static_cast<int>(grid.x * grid.y) < busy) return launch_integer_product<f, 8>(product, most_columns, stream);
-  launch("wide_product", wide_product<f>, {grid.y, grid.x, 1}, kProductWarps * kWarp, kGridBytes<f>, stream, product);
+  // Lists of experts are too short for it: their weights should be on their way while others are worked on.
+  const bool wide = most_columns > 64 && !product.lists && static_cast<int>(grid.x * grid.y) >= busy;
+  if (!wide) return launch_integer_product<f, 8>(product, most_columns, stream);
+  launch("wide_product", wide_product<f>, grid, kProductWarps * kWarp, kGridBytes<f>, stream, product);
 }
 
 template <Format f, int n>
 void launch_gated_product(const Product& product, int most_columns, Stream stream) {
   const int kept = segments_kept(product.blocks, 4 * kColumns * n);
-  Grid grid = product_grid(product, most_columns, kColumns * n);
-  grid.x /= 4;
+  const Grid grid = grid_of(product, all_tiles(product) / 4, most_columns, kColumns * n);
   const size_t shared = static_cast<size_t>(kept) * 4 * kTileRows * kColumns * n * sizeof(float) + kGridBytes<f>;
   launch("gated_product", gated_product<f, n>, grid, kProductWarps * kWarp, shared, stream, product, kept);
 }

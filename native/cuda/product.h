@@ -85,17 +85,21 @@ constexpr int columns_together(Format format, int most_columns) {
   return most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
 }
 
+// The blocks of a row tile follow each other, so that its weights come from memory once; of experts, whose lists have weights of their own, those of a list do.
+PACELINE_DEVICE int tile_place(const Product& product) { return static_cast<int>(product.lists ? block_x() : block_y()); }
+PACELINE_DEVICE int column_place(const Product& product) { return static_cast<int>(product.lists ? block_y() : block_x()); }
+
 // What is this block's: columns, and whose. end 0: nothing is.
 struct OwnColumns {
   int expert = 0, first = 0, end = 0;
 };
-PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most, int place) {
+PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) {
+  const int place = column_place(product);
   if (product.lists ? place >= *product.columns : place * most >= *product.columns) return {};
   if (!product.lists) return {0, place * most, *product.columns};
   const ExpertColumns list = product.lists[place];
   return {list.expert, list.first, list.end};
 }
-PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) { return own_columns(product, most, static_cast<int>(block_y())); }
 
 // A row tile of an item.
 struct OwnTile {
@@ -119,7 +123,6 @@ PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& colum
   if (place > last) own.out = nullptr;
   return own;
 }
-PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& columns) { return own_tile(product, columns, static_cast<int>(block_x())); }
 
 template <int most, int tiles>
 constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 1) / (kProductWarps * kWarp);  // of a thread
@@ -187,11 +190,15 @@ PACELINE_DEVICE void fetch_segment(const uint8_t* row_tile, int blocks, int segm
     if (own + at < bytes) fetch_ahead(from + at);
 }
 
-// Blocks of `together` row tiles of up to `columns` columns each.
-inline Grid product_grid(const Product& product, int most_columns, int columns, int together = 1) {
+// Blocks for `tiles` row tiles or groups of them, of up to `columns` columns each.
+inline Grid grid_of(const Product& product, int tiles, int most_columns, int columns) {
+  const unsigned x = static_cast<unsigned>(tiles), y = static_cast<unsigned>(product.lists ? product.most_lists : (most_columns + columns - 1) / columns);
+  return product.lists ? Grid{x, y, 1} : Grid{y, x, 1};
+}
+inline int all_tiles(const Product& product) {
   int tiles = 0;
   for (int i = 0; i < product.count; ++i) tiles += product.items[i].tiles;
-  return {static_cast<unsigned>((tiles + together - 1) / together), static_cast<unsigned>(product.lists ? product.most_lists : (most_columns + columns - 1) / columns), 1};
+  return tiles;
 }
 
 }  // namespace paceline::cuda

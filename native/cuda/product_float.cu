@@ -124,7 +124,7 @@ struct OwnTiles {
 };
 template <int tiles>
 PACELINE_DEVICE OwnTiles own_tiles(const Product& product, const OwnColumns& columns) {
-  int tile = static_cast<int>(block_x()) * tiles, i = 0;
+  int tile = tile_place(product) * tiles, i = 0;
   for (; tile >= product.items[i].tiles; ++i) tile -= (product.items[i].tiles + tiles - 1) / tiles * tiles;
   const int left = product.items[i].tiles - tile;
   return {tile_of(product, columns, i, tile), left < tiles ? left : tiles};
@@ -190,10 +190,9 @@ void launch_float_product(const Product& product, int most_columns, Stream strea
   constexpr int kMost = kMostThreads<S> / S::kLanes, kSumBytes = S::kRows * S::most * static_cast<int>(sizeof(float));
   const int segments = segments_of(product.blocks), turns = (segments + kMost - 1) / kMost, together = (segments + turns - 1) / turns;
   const int room = 48 * 1024 / kSumBytes, kept = segments < room ? segments : room < together ? together : room;
-  Grid grid = product_grid(product, most_columns, S::most);
-  grid.x = 0;
-  for (int i = 0; i < product.count; ++i) grid.x += static_cast<unsigned>((product.items[i].tiles + S::tiles - 1) / S::tiles);
-  launch("product_of_floats", product_of_floats<f, S>, grid, static_cast<unsigned>((together * S::kLanes + kWarp - 1) / kWarp * kWarp),
+  int groups = 0;  // a group of row tiles is of one matrix
+  for (int i = 0; i < product.count; ++i) groups += (product.items[i].tiles + S::tiles - 1) / S::tiles;
+  launch("product_of_floats", product_of_floats<f, S>, grid_of(product, groups, most_columns, S::most), static_cast<unsigned>((together * S::kLanes + kWarp - 1) / kWarp * kWarp),
          static_cast<size_t>(kept < segments ? kept + 1 : kept) * kSumBytes, stream, product, kept);
 }
 
