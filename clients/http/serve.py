@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from .app import Limits, Proxy
 from .connection import Connection
 from .engine import Engine
 from .flags import daemon_words
+from .log_pipe import log_pipe, say
 
 FAILED: Final = 70
 
@@ -61,13 +61,14 @@ class Server(uvicorn.Server):
 
 def serve(arguments: Namespace, words: Sequence[str]) -> int:
     """The exit code. `words` are those of the command line after `serve`."""
-    return asyncio.run(_serve(arguments, daemon_words(words)))
+    with log_pipe():
+        return asyncio.run(_serve(arguments, daemon_words(words)))
 
 
 async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
     engine = Engine(
         daemon,
-        lambda line: print(line, file=sys.stderr, flush=True),
+        say,
         arguments.restart,
         arguments.queue,
         arguments.model_name,
@@ -112,4 +113,4 @@ async def _open(engine: Engine, server: Server) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"paceline serve: {text}", file=sys.stderr, flush=True)
+    say(f"paceline serve: {text}")
