@@ -110,9 +110,9 @@ class Engine:
         self.observed.forget()
         was_ready, self._state = self._state is Health.OK, Health.FAILED
         if was_ready and not self.closing:  # else `open` says it
-            self._log(f"paceline serve: {item}")
             if self._restart:
                 self._revival = asyncio.create_task(self._revive())
+            self._log(f"paceline serve: {item}")
 
     async def _revive(self) -> None:
         await self.client.close(0.0)

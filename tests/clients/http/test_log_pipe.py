@@ -3,12 +3,16 @@
 import fcntl
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from threading import Thread
 
 import httpx
+import pytest
 from paceline.clients.http.log_pipe import MOST_LINES, LogPipe
 
 from .served import SECONDS
@@ -41,6 +45,30 @@ def test_a_server_whose_log_nobody_reads_goes_on_and_ends() -> None:
         assert server.wait(SECONDS) == 0
         assert time.monotonic() - begun < 10
     os.close(source)
+
+
+@pytest.mark.parametrize("opened", [os.pipe, os.openpty])
+def test_a_daemon_is_started_again_also_if_the_log_has_no_reader_any_more(
+    opened: Callable[[], tuple[int, int]],
+) -> None:
+    source, target = opened()
+    command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--port", "0", "--engine", "null", "--restart"]
+    with subprocess.Popen(command, stderr=target) as server:
+        os.close(target)
+        said = b""
+        while b": ready: " not in said:
+            said += os.read(source, 4096)
+        os.close(source)
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        daemon = children.read_text()
+        os.kill(int(daemon), signal.SIGKILL)
+        with httpx.Client(base_url=re.findall(rb"http://\S+", said)[0].decode(), timeout=SECONDS) as http:
+            deadline = time.monotonic() + 20
+            while children.read_text() == daemon or http.get("/health").status_code != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        server.terminate()
+        assert server.wait(SECONDS) == 0
 
 
 def test_what_does_not_fit_is_counted_in_its_place() -> None:
