@@ -6,7 +6,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from ...native.weights import ModelUnreadable
 from ..async_client import AsyncClient
 from ..errors import DaemonGone
 from .metrics import Observed
@@ -14,7 +13,8 @@ from .refused import HttpRefused
 from .texts import Texts
 
 REPLY_SECONDS: Final = 30.0  # a step of a large model may take as long, and replies come between steps
-RESTART_SECONDS: Final = 1.0  # so that one that dies at once is not started all the time
+RESTART_SECONDS: Final = 1.0  # so that one that dies at once is not started all the time; doubled each time
+MOST_SECONDS: Final = 60.0  # between two of them
 
 
 class Health(Enum):
@@ -26,9 +26,10 @@ class Health(Enum):
 
 class Engine:
     """`info` is the daemon's ready event; it and `name`, `texts` and `client` are there once the engine is open. With
-    `restart`, a daemon that dies once it was ready is followed by another one; `queue` is how many requests may wait
-    for a slot, as `args` say; `name` is what the model is called, if not as its file. The daemon's log and its
-    progress bars go straight to our stderr; `log` takes what is to be said of it."""
+    `restart`, a daemon that dies once it was ready is followed by others, until one is ready: meanwhile the model is
+    being loaded, for whoever asks. `queue` is how many requests may wait for a slot, as `args` say; `name` is what the
+    model is called, if not as its file. The daemon's log and its progress bars go straight to our stderr; `log` takes
+    what is to be said of it."""
 
     client: AsyncClient
     texts: Texts
@@ -51,21 +52,16 @@ class Engine:
         self._name = name
         self.queue = queue
         self._state = Health.LOADING
+        self._gone: DaemonGone | None = None
         self._revival: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Until the weights and the tokenizer are loaded; DaemonGone, ModelUnreadable."""
         try:
-            self.client = await AsyncClient.spawn(self._args, watch=self._watch, stderr=None)
-            self.info = await self.client.ready
-            path, sizes = self.info["path"], (self.info["vocab"], self.info["context"])
-            self.name = self._name or _named(self.info)
-            self.texts = await asyncio.to_thread(Texts.open, Path(path), *sizes) if path else Texts.numbers(*sizes)
+            await self._open()
         except BaseException:
             self._state = Health.FAILED
             raise
-        self._state = Health.OK
-        self._log(f"paceline serve: ready: {self.name} on {self.info['device']}, {self.info['slots']} slots")
 
     async def close(self) -> None:
         """Live requests are cancelled."""
@@ -108,20 +104,38 @@ class Engine:
             self.observed.take(item)
             return
         self.observed.forget()
-        was_ready, self._state = self._state is Health.OK, Health.FAILED
-        if was_ready and not self.closing:  # else `open` says it
-            if self._restart:
-                self._revival = asyncio.create_task(self._revive())
-            self._log(f"paceline serve: {item}")
+        self._gone = item
+        if self._state is not Health.OK or self.closing:
+            return  # whoever opens it says it
+        if self._restart:
+            self._state = Health.LOADING
+            self._revival = asyncio.create_task(self._revive())
+        else:
+            self._state = Health.FAILED
+        self._log(f"paceline serve: {item}")
+
+    async def _open(self) -> None:
+        self._gone = None
+        self.client = await AsyncClient.spawn(self._args, watch=self._watch, stderr=None)
+        self.info = await self.client.ready
+        path, sizes = self.info["path"], (self.info["vocab"], self.info["context"])
+        self.name = self._name or _named(self.info)
+        self.texts = await asyncio.to_thread(Texts.open, Path(path), *sizes) if path else Texts.numbers(*sizes)
+        if self._gone:  # while the tokenizer was read
+            raise self._gone
+        self._state = Health.OK
+        self._log(f"paceline serve: ready: {self.name} on {self.info['device']}, {self.info['slots']} slots")
 
     async def _revive(self) -> None:
-        await self.client.close(0.0)
-        await asyncio.sleep(RESTART_SECONDS)
-        self._state = Health.LOADING
-        try:
-            await self.open()
-        except (DaemonGone, ModelUnreadable) as problem:
-            self._log(f"paceline serve: it cannot be started again: {problem}")
+        pause = RESTART_SECONDS
+        while self._state is Health.LOADING:
+            await self.client.close(0.0)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MOST_SECONDS)
+            try:
+                await self._open()
+            except Exception as problem:  # whatever it is, it may be over by then
+                self._log(f"paceline serve: it cannot be started again, next try in {pause:g} s: {problem}")
 
 
 def _named(info: dict[str, Any]) -> str:

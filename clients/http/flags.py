@@ -66,7 +66,7 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
         metavar="S",
         help="longest time for an answer; what takes longer is cancelled (default 3600)",
     )
-    group.add_argument("--restart", action="store_true", help="start the daemon again if it dies")
+    group.add_argument("--restart", action="store_true", help="start the daemon again if it dies, as often as it takes")
     group.add_argument(
         "--grace", type=_seconds, default=30.0, metavar="S", help="seconds to finish at SIGTERM (default 30)"
     )

@@ -134,3 +134,31 @@ def test_a_daemon_that_died_is_started_again_if_that_was_asked_for() -> None:
             assert health(served, 200) == {"status": "ok"}
             assert len(served.completion(prompt="Hi", max_tokens=3).split()) == 3
         assert served.stop() == 0
+
+
+def test_one_that_cannot_be_started_again_at_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "RESTART_SECONDS", 0.05)
+    monkeypatch.setattr(engine, "MOST_SECONDS", 0.1)
+    good, said = ["--engine", "null"], list[str]()
+
+    async def run() -> None:
+        args = good.copy()
+        one = Engine(args, said.append, restart=True)
+        await one.open()
+        assert one.client.process
+        args[:] = ["/nowhere/model.gguf"]
+        os.kill(one.client.process.pid, signal.SIGKILL)
+        async with asyncio.timeout(SECONDS):
+            while len(said) < 4:
+                await asyncio.sleep(0.01)
+            assert await one.health() is Health.LOADING
+            with pytest.raises(HttpRefused, match="being loaded"):
+                await one.ask("STATS")
+            args[:] = good
+            while await one.health() is not Health.OK:
+                await asyncio.sleep(0.01)
+        await one.close()
+
+    asyncio.run(run())
+    again = [line for line in said if "cannot be started again, next try in 0.1 s: its frame stream has ended" in line]
+    assert ": ready: " in said[0] and "exit code -9" in said[1] and said[2:-1] == again and ": ready: " in said[-1]
