@@ -124,9 +124,11 @@ class AsyncClient:
 
     async def close(self, timeout: float = 10.0) -> int | None:
         """Ends the daemon's input: what was granted finishes, and is still read, but for `timeout` seconds at most.
-        Returns the exit code of a daemon that was spawned."""
+        Returns the exit code of a daemon that was spawned. Cancelling this call kills it."""
         self.closed = True
         self._commands.close()
+        async with self._respawning:  # a daemon that is being started ends there
+            pass
         code = await self.process.stop(timeout) if self.process else None
         # of a daemon that has ended, what it said last is there to be read
         await asyncio.wait([self._reader], timeout=timeout if code is None else max(timeout, LAST_SECONDS))
@@ -166,11 +168,20 @@ class AsyncClient:
         raise event
 
     async def _revive(self) -> None:
+        """Raises DaemonGone once the client is closed."""
         async with self._respawning:
             if self._desk.gone and self._respawn and not self.closed:
                 self._commands.close()
-                self.process = await self._respawn()
-                self._attach(self.process.commands, self.process.frames)
+                if self.process:
+                    await self.process.stop(0.0)  # its frames have ended, but it may not have
+                process = await self._respawn()
+                if self.closed:
+                    await process.stop(0.0)
+                else:
+                    self.process = process
+                    self._attach(process.commands, process.frames)
+        if self.closed:
+            raise DaemonGone("the client was closed")
 
     def _waiter(self) -> "Future[Body]":
         waiter: Future[Body] = asyncio.get_running_loop().create_future()

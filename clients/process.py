@@ -52,14 +52,19 @@ class DaemonProcess:
 
     async def stop(self, timeout: float) -> int:
         """Its exit code. After `timeout` seconds it is told to end (its live requests are cancelled), then it is
-        killed."""
-        for end in (self._process.terminate, self._process.kill):
-            with suppress(TimeoutError):
-                return await asyncio.wait_for(self._process.wait(), timeout)
+        killed; at once, if this call is cancelled."""
+        try:
+            for end in (self._process.terminate, self._process.kill):
+                with suppress(TimeoutError):
+                    return await asyncio.wait_for(self._process.wait(), timeout)
+                with suppress(ProcessLookupError):
+                    end()
+                timeout = PATIENCE
+            return await self._process.wait()
+        except asyncio.CancelledError:
             with suppress(ProcessLookupError):
-                end()
-            timeout = PATIENCE
-        return await self._process.wait()
+                self._process.kill()
+            raise
 
 
 async def listen(stderr: asyncio.StreamReader | None, *takers: Callable[[str], object]) -> None:
