@@ -10,6 +10,7 @@ Any thread may use it; what arrives is kept until somebody asks for it.
 import asyncio
 from asyncio import StreamReader, StreamReaderProtocol
 from collections.abc import Coroutine, Iterator, Sequence
+from threading import RLock
 from typing import IO, Any, Self, Unpack
 
 from .answer import Generation, Prompt, Stops
@@ -84,10 +85,11 @@ class Client:
     def close(self, timeout: float = 10.0) -> int | None:
         """Ends the daemon's input: what was granted finishes, and is still read, but for `timeout` seconds at most.
         Returns the exit code of a daemon that was spawned."""
-        if not self._client.closed:
-            self._code = self._thread.call(self._client.close(timeout))
-        self._thread.close()
-        return self._code
+        with self._closing:  # a second one waits for the first
+            if not self._client.closed:
+                self._code = self._thread.call(self._client.close(timeout))
+            self._thread.close()
+            return self._code
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +99,7 @@ class Client:
 
     def _begin(self, making: Coroutine[Any, Any, AsyncClient]) -> None:
         self._thread = LoopThread()
+        self._closing = RLock()
         try:
             self._client = self._thread.call(making)
         except BaseException:

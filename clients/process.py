@@ -68,7 +68,8 @@ class DaemonProcess:
 
 
 async def listen(stderr: asyncio.StreamReader | None, *takers: Callable[[str], object]) -> None:
-    """Each of its lines for each taker, however they come in pieces."""
+    """Each of its lines for each taker, however they come in pieces. What a taker raises is told as of any callback of
+    the event loop, and ends nothing."""
     rest = b""
     while stderr and (data := await stderr.read(PIECE)):
         *lines, rest = (rest + data).split(b"\n")
@@ -80,4 +81,8 @@ def _tell(lines: Sequence[bytes], takers: Sequence[Callable[[str], object]]) -> 
     for line in lines:
         text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]  # what a progress bar left
         for take in takers:
-            take(text)
+            try:
+                take(text)
+            except Exception as problem:
+                context = {"message": "a taker of the daemon's log raised", "exception": problem}
+                asyncio.get_running_loop().call_exception_handler(context)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from paceline.clients import Client, DaemonGone
+from paceline.clients import Client, DaemonGone, loop_thread
 
 from .test_client_daemon import NULL, in_threads
 
@@ -48,6 +48,23 @@ def test_the_last_words_of_a_daemon_are_told() -> None:
             _ = client.ready
         assert client.close() == 66
     assert any("/nowhere/model.gguf" in line for line in lines)
+
+
+def test_a_log_that_raises_holds_up_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """What the daemon says is more than its pipe holds."""
+    said = 0
+
+    def log(line: str) -> None:
+        nonlocal said
+        said += len(line)
+        raise UnicodeError("no such letter")
+
+    with Client.spawn([*NULL, "--log", "json"], log=log) as client:
+        for _ in range(400):
+            assert len(list(client.start([1], total=1))) == 1
+        assert client.close() == 0
+    assert said > 1 << 16
+    assert "a taker of the daemon's log raised" in caplog.text and "no such letter" in caplog.text
 
 
 def test_close_lets_granted_work_finish_and_cancels_the_rest() -> None:
@@ -93,6 +110,16 @@ def test_close_does_not_wait_for_a_thread_that_is_stuck_in_a_write() -> None:
     assert time.monotonic() - begun < 8.0
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_second_close_waits_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_thread, "LATE_SECONDS", 0.01)
+    client = Client.spawn([*NULL, "--fault", "slow:20"])
+    stream = client.start([1], total=50)
+    codes: list[int | None] = []
+    in_threads([lambda: codes.append(client.close())] * 3)
+    assert codes == [0, 0, 0]
+    assert len(list(stream)) == 50
 
 
 def test_an_exception_ends_the_daemon_without_waiting() -> None:
