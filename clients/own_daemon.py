@@ -35,9 +35,19 @@ async def _with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncC
     except RequestFailed as problem:
         print(f"paceline {command}: {problem}", file=sys.stderr)
         return FAILED
-    except DaemonGone:
+    except DaemonGone as gone:
         code = await client.close()
+        if code is None or code < 0 or await _was_ready(client):  # else it said itself why it cannot start
+            print(f"paceline {command}: {str(gone).splitlines()[0]}", file=sys.stderr)
         return code if code and code > 0 else FAILED
+
+
+async def _was_ready(client: AsyncClient) -> bool:
+    try:
+        await client.ready
+    except DaemonGone:
+        return False
+    return True
 
 
 async def show_prefill(client: AsyncClient, stream: AsyncStream) -> None:

@@ -107,16 +107,23 @@ def test_a_server_on_a_terminal_shows_how_it_loads() -> None:
     assert b"loading: " in text and b": ready: " in text
 
 
-def test_a_daemon_that_is_told_to_end_is_no_short_answer() -> None:
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (signal.SIGTERM, b"cancelled: the daemon was told to end\n"),
+        (signal.SIGKILL, b"its frame stream has ended; the daemon ended with exit code -9\n"),
+    ],
+)
+def test_a_daemon_that_ends_is_no_short_answer(end: signal.Signals, said: bytes) -> None:
     with subprocess.Popen(
         [*RUN, "--raw", "1, 2, 3,"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout and process.stderr
         assert process.stdout.read(1)
         (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(child), signal.SIGTERM)
+        os.kill(int(child), end)
         assert process.wait(SECONDS) == 70
-        assert process.stderr.read() == b"paceline run: cancelled: the daemon was told to end\n"
+        assert process.stderr.read() == b"paceline run: " + said
 
 
 def read(terminal: int) -> bytes:
