@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -17,6 +17,7 @@ from .writers import Writer
 
 STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 JSON: Final = "application/json"
+T = TypeVar("T")
 
 
 class Answering:
@@ -89,14 +90,13 @@ class Answering:
         ]
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Does the work, or as much of it as is done when its reader goes away."""
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
+    """What the work comes to; None if its reader goes away before it is done, and then no more of it is done."""
     doing = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait([doing, gone], return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            doing.result()
+        return doing.result() if doing.done() else None
     finally:
         for task in (doing, gone):
             task.cancel()

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..errors import DaemonGone
-from .answering import JSON, Answering
+from .answering import JSON, Answering, unless_gone
 from .anthropic_requests import read_message
 from .engine import Engine, Health
 from .fields import Fields
@@ -121,7 +121,9 @@ class Proxy:
         made = writer()
         self.live += 1
         try:
-            run = await Run.start(self.engine, asked, self.limits.seconds)
+            run = await unless_gone(request.receive, Run.start(self.engine, asked, self.limits.seconds))
+            if run is None:
+                raise HttpRefused(400, "the reader has gone")  # who is not told any more
         except BaseException:
             self._done()
             raise

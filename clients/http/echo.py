@@ -11,7 +11,7 @@ from typing import Final
 
 from ..errors import Refused
 from ..start_line import StartOptions
-from .asked import Asked, Ids, Text
+from .asked import Asked, Chat, Ids, Text
 from .cutter import Delta, Likely
 from .engine import Engine
 from .refused import HttpRefused, wrong
@@ -20,15 +20,19 @@ BIAS: Final = 1e6
 MOST_SCORED: Final = 2048  # tokens of the prompts of a request
 
 
-def check_echo(asked: Asked, ids: Sequence[Sequence[int]]) -> None:
-    """Raises HttpRefused."""
-    if asked.echo and asked.logprobs is not None and (size := sum(map(len, ids))) > MOST_SCORED:
+async def echo_all(engine: Engine, asked: Asked, ids: Sequence[Sequence[int]]) -> list[Delta]:
+    """Of each prompt, which `ids` are; empty if no echo is asked for. Raises HttpRefused, Refused, RequestFailed,
+    DaemonGone; then, and when it is cancelled, nothing of it goes on."""
+    if not asked.echo:
+        return []
+    if asked.logprobs is not None and (size := sum(map(len, ids))) > MOST_SCORED:
         raise wrong("echo", f"with logprobs of {size} tokens of prompt, expected at most {MOST_SCORED}")
+    prompts = zip(asked.prompts, ids, strict=True)
+    return [await _echo(engine, asked, prompt, own) for prompt, own in prompts if not isinstance(prompt, Chat)]
 
 
-async def echo(engine: Engine, asked: Asked, prompt: Text | Ids, ids: Sequence[int]) -> Delta:
-    """Of one prompt, which `ids` are; of its tokens as many are looked at at once as there are slots. Raises
-    HttpRefused, Refused, RequestFailed, DaemonGone; then, and when it is cancelled, nothing of it goes on."""
+async def _echo(engine: Engine, asked: Asked, prompt: Text | Ids, ids: Sequence[int]) -> Delta:
+    """Of its tokens as many are looked at at once as there are slots."""
     texts = engine.texts
     if asked.logprobs is None:
         return Delta(prompt.text if isinstance(prompt, Text) else texts.decode(ids))

@@ -5,15 +5,14 @@ that is still live then is cancelled before the daemon's next step, and nobody e
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final, NamedTuple
 
 from ..errors import DaemonGone, Refused, RequestFailed
 from ..stream import AsyncStream
-from .asked import Asked, Chat
+from .asked import Asked
 from .cutter import Cutter, Delta, Likely
-from .echo import check_echo, echo
+from .echo import echo_all
 from .engine import Engine
 from .openai_answers import Counts
 from .refused import HttpRefused, refused_by_engine, wrong
@@ -64,19 +63,22 @@ class Voice:
 
 
 class Run:
-    """`seconds` is how long it may take in all."""
+    """`echoes` are what the answers to each prompt begin with. `seconds` is how long it may take in all, `until` when
+    that is over, by the loop's clock."""
 
     def __init__(
         self,
+        asked: Asked,
         streams: Sequence[AsyncStream],
         voices: Sequence[Voice],
         prompt_tokens: int,
-        n: int,
+        echoes: Sequence[Delta],
         seconds: float,
-        echoes: Sequence[Callable[[], Awaitable[Delta]]] = (),
+        until: float,
     ) -> None:
         self._streams = streams
-        self._n = n
+        self._n = asked.n
+        self._streamed = asked.stream
         self._voices = voices
         self._echoes = echoes
         self._prompt_tokens = prompt_tokens
@@ -84,14 +86,17 @@ class Run:
         self._thought = 0
         self._cached = 0
         self._unsent: list[News] = []
+        self._taken = 0  # times that all of them were
         self._wake = asyncio.Event()
         self._problem: HttpRefused | None = None
-        self._late = asyncio.get_running_loop().call_later(seconds, self._take_too_long)
+        self._late = asyncio.get_running_loop().call_at(until, self._take_too_long)
         self._seconds = seconds
 
     @classmethod
     async def start(cls, engine: Engine, asked: Asked, seconds: float) -> "Run":
-        """When the daemon has taken every answer; raises HttpRefused, and then none is left behind."""
+        """When the daemon has taken every answer; raises HttpRefused, and then none is left behind. What is to be
+        echoed is looked at before: the answers would hold the slots that it takes."""
+        until = asyncio.get_running_loop().time() + seconds
         engine.check()
         texts, room = engine.texts, engine.info["context"]
         texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
@@ -103,7 +108,13 @@ class Run:
                 raise wrong(
                     given.param, f"has {len(given.ids)} tokens, the context is {room}", "context_length_exceeded"
                 )
-        check_echo(asked, [given.ids for given in prompts])
+        try:
+            async with asyncio.timeout_at(until):
+                echoes = await echo_all(engine, asked, [given.ids for given in prompts])
+        except TimeoutError:
+            raise _too_long(seconds) from None
+        except (Refused, RequestFailed, DaemonGone) as problem:
+            raise refused_by_engine(problem) from None
         streams: list[AsyncStream] = []
         try:
             for number in range(len(prompts) * asked.n):
@@ -119,12 +130,7 @@ class Run:
                 raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
             raise
         voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
-        echoes = [
-            partial(echo, engine, asked, prompt, given.ids)
-            for prompt, given in zip(asked.prompts, prompts, strict=True)
-            if asked.echo and not isinstance(prompt, Chat)
-        ]
-        return cls(streams, voices, sum(len(given.ids) for given in prompts), asked.n, seconds, echoes)
+        return cls(asked, streams, voices, sum(len(given.ids) for given in prompts), echoes, seconds, until)
 
     @property
     def counts(self) -> Counts:
@@ -133,8 +139,7 @@ class Run:
 
     async def news(self) -> AsyncGenerator[list[News], None]:
         """All that there is, at least one, until every answer has ended; raises HttpRefused."""
-        for place, said in enumerate(self._echoes):
-            delta = await self._echoed(said)
+        for place, delta in enumerate(self._echoes):
             yield [News(place * self._n + index, delta) for index in range(self._n)]
         pumps = [asyncio.create_task(self._pump(index)) for index in range(len(self._streams))]
         left = len(pumps)
@@ -143,6 +148,7 @@ class Run:
                 await self._wake.wait()
                 self._wake.clear()
                 news, self._unsent = self._unsent, []
+                self._taken += 1
                 if news:
                     left -= sum(isinstance(one.what, Ended) for one in news)
                     yield news
@@ -157,15 +163,6 @@ class Run:
         self._late.cancel()
         for stream in self._streams:
             stream.abandon()
-
-    async def _echoed(self, said: Callable[[], Awaitable[Delta]]) -> Delta:
-        try:
-            async with asyncio.timeout_at(self._late.when()):
-                return await said()
-        except TimeoutError:
-            raise _too_long(self._seconds) from None
-        except (Refused, RequestFailed, DaemonGone) as problem:
-            raise refused_by_engine(problem) from None
 
     def _take_too_long(self) -> None:
         self._end(_too_long(self._seconds))
@@ -189,6 +186,7 @@ class Run:
 
     async def _read(self, index: int, stream: AsyncStream, voice: Voice) -> None:
         while voice.stopped is None and (tokens := await stream.some()):
+            await self._check_reader()
             for token in tokens:
                 self._tokens += 1
                 self._put(index, voice.push(token.id, Likely.of(token.id, token.logprobs) if token.logprobs else None))
@@ -206,12 +204,18 @@ class Run:
             self._cached += end.get("cached_tokens") or 0
         self._unsent.append(News(index, Ended(reason, voice.stopped)))
 
+    async def _check_reader(self) -> None:
+        """Pieces count against their reader once whoever sends them had a turn: any number may come in one."""
+        if self._streamed and len(self._unsent) >= MOST_UNSENT:
+            taken = self._taken
+            await asyncio.sleep(0)
+            if taken == self._taken:
+                self.close()
+                raise HttpRefused(503, "the answer was not read fast enough", code="slow_reader")
+
     def _put(self, index: int, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
             if delta.text or delta.likely:
-                if len(self._unsent) >= MOST_UNSENT:
-                    self.close()
-                    raise HttpRefused(503, "the answer was not read fast enough", code="slow_reader")
                 self._unsent.append(News(index, delta))
 
 

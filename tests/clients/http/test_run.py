@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from paceline.clients.http.refused import HttpRefused
 from paceline.clients.http.run import Ended, News, Run
 
 ASKED = Asked((Ids((1, 2, 3)),), most=40, n=3)
+STREAMED = replace(ASKED, stream=True)
 
 
 def with_engine(test: Callable[[Engine], Awaitable[None]], *flags: str) -> None:
@@ -70,7 +72,7 @@ def test_what_nobody_takes_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(run_module, "MOST_UNSENT", 10)
 
     async def test(engine: Engine) -> None:
-        run = await Run.start(engine, ASKED, 60)
+        run = await Run.start(engine, STREAMED, 60)
         news = run.news()
         with pytest.raises(HttpRefused) as refused:
             async for _ in news:
@@ -78,6 +80,31 @@ def test_what_nobody_takes_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None
         assert refused.value.code == "slow_reader" and await live(engine) == []
 
     with_engine(test, "--fault", "slow:5")
+
+
+def test_a_whole_answer_has_no_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "MOST_UNSENT", 10)
+
+    async def test(engine: Engine) -> None:
+        run = await Run.start(engine, ASKED, 60)
+        ends = 0
+        async for news in run.news():
+            ends += sum(isinstance(one.what, Ended) for one in news)
+            await asyncio.sleep(0.1)
+        assert (ends, run.counts.answer) == (3, 120)
+
+    with_engine(test)
+
+
+def test_pieces_that_come_all_at_once_are_no_fault_of_their_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "MOST_UNSENT", 10)
+
+    async def test(engine: Engine) -> None:
+        run = await Run.start(engine, STREAMED, 60)
+        await asyncio.sleep(0.2)  # they are all there
+        assert len(await all_news(run)) == 123
+
+    with_engine(test)
 
 
 def test_more_answers_than_ever_have_room_are_not_to_be_tried_again() -> None:
@@ -97,7 +124,7 @@ def test_more_answers_than_ever_have_room_are_not_to_be_tried_again() -> None:
 
 def test_the_first_problem_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(engine: Engine) -> None:
-        run = await Run.start(engine, ASKED, 60)
+        run = await Run.start(engine, STREAMED, 60)
         pumped = run._pump
 
         async def pump(index: int) -> None:

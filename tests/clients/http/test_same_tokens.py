@@ -3,10 +3,12 @@ fields say; and each of them makes a difference."""
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from paceline.clients.client import Client
 from paceline.clients.model_text import open_tokenizer
@@ -141,6 +143,26 @@ def test_an_echo_streams(served: Served) -> None:
     told = [choice["logprobs"] for choice in choices if choice["logprobs"]]
     for name in ("tokens", "token_logprobs", "text_offset"):
         assert [value for one in told for value in one[name]] == whole["logprobs"][name]
+
+
+def test_an_echo_does_not_wait_for_its_own_answers(model: Path) -> None:
+    """They would hold all slots. The log has the requests in the order of their ends."""
+    asked = {"prompt": IDS, "echo": True, "logprobs": 0, "max_tokens": 30, "n": 4, "ignore_eos": True}
+    with Served(str(model), "--threads", "1") as served:
+        assert served.post("/v1/completions", stream=True, **asked).status_code == 200
+        served.line("^req_id=", 9)
+        ends = [" tokens=1 " in line for line in served.said if line.startswith("req_id=")]
+    assert ends == [True] * 5 + [False] * 4
+
+
+def test_an_echo_ends_when_its_reader_goes_away(model: Path) -> None:
+    asked = {"prompt": IDS * 100, "echo": True, "logprobs": 0}
+    with Served(str(model), "--threads", "1", "--slots", "1", "--fault", "slow:50") as served:  # 30 s of steps
+        with pytest.raises(httpx.ReadTimeout):
+            served.http.post("/v1/completions", json=asked, timeout=0.5)
+        began = time.monotonic()
+        served.until(lambda states: states == [])
+        assert served.stop() == 0 and time.monotonic() - began < 10
 
 
 def test_an_echo_of_too_much_is_refused(served: Served) -> None:
