@@ -2,6 +2,9 @@
 size, and on the time for a reader to take what was written."""
 
 import asyncio
+import sys
+from fcntl import ioctl
+from termios import TIOCOUTQ
 from typing import Any, Final
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -45,7 +48,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[valid-type, misc]
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._send_late = self.loop.call_later(SEND_SECONDS, self.transport.abort)
+        self._await_reader(self._untaken())
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -58,6 +61,22 @@ class Connection(AutoHTTPProtocol):  # type: ignore[valid-type, misc]
 
     def _await_head(self) -> None:
         self._head_late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _await_reader(self, untaken: int) -> None:
+        self._send_late = self.loop.call_later(SEND_SECONDS, self._check_reader, untaken)
+
+    def _check_reader(self, untaken: int) -> None:
+        """It may be slow, and much may be left, as long as there is less of it than when it was last looked at."""
+        if (now := self._untaken()) < untaken:
+            self._await_reader(now)
+        else:
+            self.transport.abort()
+
+    def _untaken(self) -> int:
+        """Bytes that were written and that the reader's machine has not confirmed: the kernel may hold megabytes
+        of them, and takes more from ours only when much of it is free."""
+        queued = ioctl(self.transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
+        return int(self.transport.get_write_buffer_size()) + int.from_bytes(queued, sys.byteorder)
 
     def _cancel(self, timer: asyncio.TimerHandle | None) -> None:
         if timer:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -121,6 +121,35 @@ def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
     asyncio.run(run())
     assert told == ["http.disconnect"]
+
+
+def test_a_reader_that_is_slow_gets_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as long as it takes some of it all the time, however much the kernel holds for it."""
+    monkeypatch.setattr(connection, "SEND_SECONDS", 0.2)
+    size = 16 << 20
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
+        await send({"type": "http.response.body", "body": b"x" * size})
+
+    async def run() -> int:
+        async with serving(large) as port:
+            with socket.socket() as slow:
+                slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+                slow.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(slow, ("127.0.0.1", port))
+                await loop.sock_sendall(slow, HEAD + b"\r\n")
+                read, began = 0, loop.time()
+                with suppress(ConnectionError):
+                    while data := await loop.sock_recv(slow, 1 << 15 if loop.time() < began + 1 else 1 << 20):
+                        read += len(data)
+                        await asyncio.sleep(0.02 if loop.time() < began + 1 else 0)
+                        if read > size:
+                            break
+                return read
+
+    assert asyncio.run(run()) > size
 
 
 def request(receive: Any, *headers: tuple[bytes, bytes]) -> Request:
