@@ -39,13 +39,14 @@ STATUS = {Health.OK: 200, Health.LOADING: 503, Health.CLOSING: 503, Health.FAILE
 @dataclass(frozen=True, slots=True)
 class Limits:
     """`key` is what clients must send, `cors` the origins whose pages may call, `body` is in bytes, `seconds` is for an
-    answer."""
+    answer, `queue_tokens` for the prompts that wait for a slot, in all."""
 
     key: str | None = None
     body: int = 8 << 20
     cors: tuple[str, ...] = ()
     connections: int = 1024
     seconds: float = 3600.0
+    queue_tokens: int = 1 << 20
 
 
 class Proxy:
@@ -121,7 +122,8 @@ class Proxy:
         made = writer()
         self.live += 1
         try:
-            run = await unless_gone(request.receive, Run.start(self.engine, asked, self.limits.seconds))
+            starting = Run.start(self.engine, asked, self.limits.seconds, self.limits.queue_tokens)
+            run = await unless_gone(request.receive, starting)
             if run is None:
                 raise HttpRefused(400, "the reader has gone")  # who is not told any more
         except BaseException:

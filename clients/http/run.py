@@ -93,9 +93,10 @@ class Run:
         self._seconds = seconds
 
     @classmethod
-    async def start(cls, engine: Engine, asked: Asked, seconds: float) -> "Run":
+    async def start(cls, engine: Engine, asked: Asked, seconds: float, queue_tokens: int = 1 << 20) -> "Run":
         """When the daemon has taken every answer; raises HttpRefused, and then none is left behind. What is to be
-        echoed is looked at before: the answers would hold the slots that it takes."""
+        echoed is looked at before: the answers would hold the slots that it takes. `queue_tokens` is how many tokens
+        of prompt may wait for a slot."""
         until = asyncio.get_running_loop().time() + seconds
         engine.check()
         texts, room = engine.texts, engine.info["context"]
@@ -125,7 +126,7 @@ class Run:
             for stream in streams:
                 stream.abandon()
             if isinstance(problem, Refused | DaemonGone):
-                raise _refused(problem, engine, asked) from None
+                raise _refused(problem, engine, asked, [len(given.ids) for given in prompts], queue_tokens) from None
             if isinstance(problem, ValueError):  # what no line to the daemon can say
                 raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
             raise
@@ -219,12 +220,22 @@ class Run:
                 self._unsent.append(News(index, delta))
 
 
-def _refused(problem: Refused | DaemonGone, engine: Engine, asked: Asked) -> HttpRefused:
-    """Answers for which there would be no room in an idle daemon either are not to be tried again."""
-    most = engine.info["slots"] + engine.queue
-    if isinstance(problem, Refused) and problem.code == "queue_full" and asked.n * len(asked.prompts) > most:
-        field = "n" if asked.n > 1 else "prompt"
-        return wrong(field, f"{asked.n * len(asked.prompts)} answers, expected at most {most}, the slots and the queue")
+def _refused(
+    problem: Refused | DaemonGone, engine: Engine, asked: Asked, sizes: Sequence[int], queue_tokens: int
+) -> HttpRefused:
+    """Answers for which there would be no room in an idle daemon either are not to be tried again. `sizes` are those of
+    the prompts, in tokens."""
+    if isinstance(problem, Refused) and problem.code == "queue_full":
+        field, slots = "n" if asked.n > 1 else "prompt", engine.info["slots"]
+        answers = [size for size in sizes for _ in range(asked.n)]
+        if len(answers) > (most := slots + engine.queue):
+            return wrong(field, f"{len(answers)} answers, expected at most {most}, the slots and the queue")
+        if (waiting := sum(answers[slots:])) > queue_tokens:
+            return wrong(
+                field,
+                f"{len(answers)} answers, {slots} of them at once: the others would wait with {waiting} tokens of "
+                f"prompt, expected at most {queue_tokens}",
+            )
     return refused_by_engine(problem)
 
 

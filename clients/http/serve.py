@@ -74,7 +74,12 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         arguments.model_name,
     )
     limits = Limits(
-        arguments.api_key, arguments.max_body, tuple(arguments.cors), arguments.max_connections, arguments.max_seconds
+        arguments.api_key,
+        arguments.max_body,
+        tuple(arguments.cors),
+        arguments.max_connections,
+        arguments.max_seconds,
+        arguments.queue_tokens,
     )
     proxy = Proxy(engine, limits)
     config = uvicorn.Config(

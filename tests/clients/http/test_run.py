@@ -122,6 +122,22 @@ def test_more_answers_than_ever_have_room_are_not_to_be_tried_again() -> None:
     with_engine(test, "--slots", "1", "--queue", "1", "--fault", "slow:20")
 
 
+def test_more_tokens_than_may_ever_wait_are_not_to_be_tried_again() -> None:
+    async def test(engine: Engine) -> None:
+        for asked, param in ((ASKED, "n"), (Asked((Ids((1, 2, 3)), Ids((2,)), Ids((3, 4, 5, 6))), 40), "prompt")):
+            with pytest.raises(HttpRefused, match=r"the others would wait with [56] tokens .* at most 4") as refused:
+                await Run.start(engine, asked, 60, 4)
+            assert (refused.value.status, refused.value.param) == (400, param)
+        busy = await Run.start(engine, Asked(ASKED.prompts, 40), 60, 4)
+        with pytest.raises(HttpRefused) as refused:  # for which there is room when nobody else is here
+            await Run.start(engine, Asked((Ids((1, 2, 3)), Ids((4, 5, 6))), 40), 60, 4)
+        assert refused.value.status == 429
+        busy.close()
+        assert await live(engine) == []
+
+    with_engine(test, "--slots", "1", "--queue-tokens", "4", "--fault", "slow:20")
+
+
 def test_the_first_problem_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(engine: Engine) -> None:
         run = await Run.start(engine, STREAMED, 60)
