@@ -12,11 +12,12 @@ from ..stop_strings import StopStrings
 
 class Likely(NamedTuple):
     """A token's log probability (natural; None if nothing stands before it), and those of the likeliest at its
-    place."""
+    place. `unsaid` is how many of its first bytes are no part of the text, as all of a begin token's."""
 
     token: int
     logprob: float | None
     top: tuple[tuple[int, float], ...]
+    unsaid: int = 0
 
     @classmethod
     def of(cls, token: int, told: Mapping[str, Any]) -> "Likely":

@@ -6,7 +6,7 @@ own logits, before any bias, so it is what the same token would have had in an a
 and what they have in common is computed once: each costs a row of one step."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ..errors import Refused
@@ -34,8 +34,9 @@ async def echo_all(engine: Engine, asked: Asked, ids: Sequence[Sequence[int]]) -
 async def _echo(engine: Engine, asked: Asked, prompt: Text | Ids, ids: Sequence[int]) -> Delta:
     """Of its tokens as many are looked at at once as there are slots."""
     texts = engine.texts
+    text = prompt.text if isinstance(prompt, Text) else texts.decode(ids)
     if asked.logprobs is None:
-        return Delta(prompt.text if isinstance(prompt, Text) else texts.decode(ids))
+        return Delta(text)
     told = [Likely(token, None, ()) for token in ids]  # nothing stands before the first
 
     async def look(places: Iterator[int]) -> None:
@@ -51,7 +52,17 @@ async def _echo(engine: Engine, asked: Asked, prompt: Text | Ids, ids: Sequence[
         for worker in workers:
             worker.cancel()
         await asyncio.wait(workers)
-    return Delta(texts.decode(ids), tuple(told))
+    return Delta(text, tuple(_unsaid(told, text, texts.spell) if isinstance(prompt, Text) else told))
+
+
+def _unsaid(told: Sequence[Likely], text: str, spell: Callable[[int], bytes]) -> Iterator[Likely]:
+    """A tokenizer may begin with what the text does not: with a begin token, with a blank."""
+    spelled, said = b"".join(spell(one.token) for one in told), text.encode()
+    left = len(spelled) - len(said) if spelled.endswith(said) else 0
+    for one in told:
+        unsaid = min(left, len(spell(one.token)))
+        left -= unsaid
+        yield one._replace(unsaid=unsaid)
 
 
 async def _likely(engine: Engine, ids: Sequence[int], top: int) -> Likely:

@@ -114,7 +114,7 @@ class CompletionShape:
         tokens, offsets, top = [], [], []
         for one in likely:
             tokens.append(self._text(one.token))
-            offsets.append(place.after(self._spell(one.token)))
+            offsets.append(place.after(self._spell(one.token)[one.unsaid :]))
             likeliest = {self._text(token): logprob for token, logprob in one.top[: self._logprobs]}
             top.append(None if one.logprob is None else likeliest)
         logprobs = [one.logprob for one in likely]

@@ -1,6 +1,7 @@
 """An answer over HTTP has the tokens that the daemon gives to the same ids when it is asked directly, whatever the
 fields say; and each of them makes a difference."""
 
+import asyncio
 import json
 import math
 import time
@@ -11,6 +12,8 @@ from typing import Any
 import httpx
 import pytest
 from paceline.clients.client import Client
+from paceline.clients.http.app import Limits, Proxy
+from paceline.clients.http.engine import Engine
 from paceline.clients.model_text import open_tokenizer
 
 from .served import Served
@@ -143,6 +146,30 @@ def test_an_echo_streams(served: Served) -> None:
     told = [choice["logprobs"] for choice in choices if choice["logprobs"]]
     for name in ("tokens", "token_logprobs", "text_offset"):
         assert [value for one in told for value in one[name]] == whole["logprobs"][name]
+
+
+def test_an_echo_is_the_prompt_as_it_was_sent(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With log probabilities too, and whatever the tokenizer puts before it: here a begin token and a blank."""
+
+    async def run() -> None:
+        engine = Engine([str(model), "--threads", "1", "--auto"], lambda line: None)
+        await engine.open()
+        encode = engine.texts.encode
+        monkeypatch.setattr(engine.texts, "encode", lambda text, field: [1, *encode(" " + text, field)])
+        transport = httpx.ASGITransport(Proxy(engine, Limits()).app())
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            for logprobs in (None, 0):
+                asked = {"prompt": "ember to", "max_tokens": 2, "echo": True, "logprobs": logprobs, "temperature": 0}
+                choice = (await http.post("/v1/completions", json=asked)).json()["choices"][0]
+                assert choice["text"].startswith("ember to")
+        await engine.close()
+        told = choice["logprobs"]
+        assert told["tokens"][0] == "<|im_start|>" and told["token_logprobs"][0] is None
+        assert told["text_offset"][:2] == [0, 0] and told["text_offset"][-2] == 8
+        for place, token in zip(told["text_offset"][2:], told["tokens"][2:], strict=True):
+            assert token.startswith("bytes:") or choice["text"].startswith(token, place)
+
+    asyncio.run(run())
 
 
 def test_an_echo_does_not_wait_for_its_own_answers(model: Path) -> None:
