@@ -44,7 +44,7 @@ class ModelText:
         """A text as it is, control tokens included; messages through the chat template; ids unchanged. Raises
         ValueError for none, and for a text that is no Unicode."""
         text = prompt if isinstance(prompt, str) else None
-        if prompt and isinstance(prompt[0], Mapping):
+        if len(prompt) and isinstance(prompt[0], Mapping):  # of an array, `prompt` itself is no truth
             text = self.chat_template.render(cast(Sequence[Message], prompt))
         try:
             (text or "").encode()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,6 +127,17 @@ def test_without_a_tokenizer_there_is_no_text() -> None:
         with pytest.raises(ValueError, match="a stop string is empty"):
             client.generate([1], 1, stop="")
         assert is_idle(client)
+
+
+def test_ids_may_be_an_array() -> None:
+    with Client.spawn(NULL) as client:
+        expected = [piece.token for piece in client.generate([1, 2, 3], 4)]
+        array: Any = np.array([1, 2, 3])
+        assert [piece.token for piece in client.generate(array, 4)] == expected
+        with pytest.raises(ValueError, match="it is empty"):
+            client.generate(array[:0], 4)
+        with pytest.raises(ValueError, match="no whole number"):
+            client.generate(array / 2, 4)
 
 
 def test_asyncio_gives_the_same(client: Client, demo_model: Path) -> None:
