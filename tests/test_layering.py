@@ -38,7 +38,6 @@ EXCEPTIONS = {
     "clients/http/answering.py": {"starlette"},
     "clients/http/app.py": {"starlette"},
     "clients/http/connection.py": {"uvicorn"},
-    "clients/http/engine.py": {"paceline.native.weights"},
     "clients/http/guard.py": {"starlette"},
     "clients/http/metrics.py": {"prometheus_client"},
     "clients/http/serve.py": {"paceline.native.weights", "uvicorn"},
