@@ -5,22 +5,21 @@ what a daemon has to know: model, architecture, device, vocab, context, eos, pag
 fingerprint. What was computed once is used again by `seat` and the copies beside it (see stepper.py).
 """
 
-import mmap
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
 from .arrange import arranged
 from .cuda_core import DeviceStepper
-from .fingerprint import Fingerprint
+from .fingerprint import Fingerprint, mapping_of
 from .machine import cache_pages, read_memory
 from .model import ROPE_FREQUENCIES, ModelShape
 from .open_device import Wanted, is_device, open_device, take_rest
@@ -180,25 +179,20 @@ def rotations(shape: ModelShape, context: int) -> tuple[Table, Table, Table, Tab
 
 def load(core: Any, tensors: Sequence[Tensor], fingerprint: Fingerprint, progress: bool) -> None:
     total = sum(tensor.nbytes for tensor in tensors)
-    with tqdm(
-        total=total, unit="B", unit_scale=True, desc="loading", disable=None if progress else True, leave=False
-    ) as bar:
+    disable = None if progress else True
+    with (
+        ThreadPoolExecutor(1) as beside,
+        tqdm(total=total, unit="B", unit_scale=True, desc="loading", disable=disable, leave=False) as bar,
+    ):
         for tensor in tensors:
             if tensor.name == ROPE_FREQUENCIES:  # it is in the tables
                 continue
             try:
                 data = tensor.data
-                fingerprint.add(tensor, data)
-                core.load(
-                    tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales, in_mapped_file(data)
-                )
+                added = beside.submit(fingerprint.add, tensor, data)
+                mapped = mapping_of(data) is not None
+                core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales, mapped)
+                added.result()
             except ValueError as problem:
                 raise ModelUnreadable(f"cannot use the model: {problem}") from None
             bar.update(tensor.nbytes)
-
-
-def in_mapped_file(data: npt.NDArray[np.uint8]) -> bool:
-    base: Any = data
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, mmap.mmap)

@@ -5,11 +5,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from paceline.native.core import open_core
+from paceline.native.fingerprint import BLOCK, Fingerprint, mapping_of
+from paceline.native.model import ModelShape
+from paceline.native.model_file import Bytes, Tensor
 from paceline.native.weights import open_model
 
 MODEL = {"type": "F16", "width": 64, "heads": 4, "kv_heads": 2, "head_size": 32, "ffn": 96}
@@ -67,17 +72,53 @@ def test_key_and_value_types_are_told_apart(tiny_model: Any) -> None:
     assert fingerprint(path, cache_type_k="q8_0") != fingerprint(path, cache_type_v="q8_0")
 
 
-def test_the_ends_of_every_tensor_count(tiny_model: Any, tmp_path: Path) -> None:
-    path = tiny_model(**MODEL)
+def test_every_byte_of_every_tensor_counts(tiny_model: Any, tmp_path: Path) -> None:
+    path = tiny_model(**{**MODEL, "vocab": 3000})  # the embeddings take more than one block of checksums
     contents = np.fromfile(path, np.uint8)
     found = {fingerprint(path)}
     _, tensors = open_model(path)
+    assert tensors[0].nbytes > BLOCK
     for tensor in tensors[:4]:
-        for end in (0, tensor.nbytes - 1):
+        begin = path.read_bytes().find(tensor.data.tobytes())
+        for place in (0, tensor.nbytes // 2, tensor.nbytes - 1):
             changed = contents.copy()
-            begin = path.read_bytes().find(tensor.data.tobytes())
-            changed[begin + end] ^= 1
+            changed[begin + place] ^= 1
             copy = tmp_path / "changed.gguf"
             changed.tofile(copy)
             found.add(fingerprint(copy))
-    assert len(found) == 9
+    assert len(found) == 13
+
+
+@given(st.integers(1, 3 * BLOCK), st.data())
+@settings(max_examples=20, deadline=None)
+def test_one_bit_anywhere_counts(size: int, data: st.DataObject) -> None:
+    place, bit = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, 7))
+    before = np.random.default_rng(size).integers(0, 256, (1, size), np.uint8)
+    after = before.copy()
+    after[0, place] ^= 1 << bit
+    assert digest(before) == digest(before.copy())
+    assert digest(before) != digest(after)
+
+
+def digest(data: Bytes) -> str:
+    found = Fingerprint(cast(ModelShape, None), "f16", "f16")
+    found.add(Tensor("a", "F32", 1, data.size, data), data)
+    return found.hexdigest()
+
+
+def test_a_mapped_file_is_let_go_of_block_by_block(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    np.arange(64 * BLOCK // 8).tofile(path)
+    data = np.memmap(path, np.uint8, "r")[5:].view(np.ndarray).reshape(1, -1)
+    mapping = f"{mmap_begin(data):x}-"
+    found = Fingerprint(cast(ModelShape, None), "f16", "f16")
+    found.add(Tensor("a", "F32", 1, data.size, data), data)
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith(mapping))
+    resident = next(line for line in lines[at:] if line.startswith("Rss:"))
+    assert int(resident.split()[1]) * 1024 <= BLOCK
+
+
+def mmap_begin(data: Bytes) -> int:
+    address: int = np.frombuffer(cast(Any, mapping_of(data)), np.uint8).ctypes.data
+    return address
