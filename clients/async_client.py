@@ -155,7 +155,7 @@ class AsyncClient:
     def _order(self, ready: Body, prompt: Prompt, max_tokens: int | None, stop: Stops) -> "Order":
         from .model_text import ModelText  # with a tokenizer library, which only text needs
 
-        self._text = self._text or ModelText(ready["path"], ready["context"])
+        self._text = self._text or ModelText(ready["path"], ready["most_positions"])
         return self._text.order(prompt, max_tokens, stop)
 
     async def _event(self) -> Body | None:

@@ -28,9 +28,9 @@ class Order(NamedTuple):
 class ModelText:
     """A model's tokenizer and chat template, each read when it is first needed."""
 
-    def __init__(self, path: str | None, context: int) -> None:
+    def __init__(self, path: str | None, most_positions: int) -> None:
         self._path = path
-        self._context = context
+        self._most_positions = most_positions
 
     @cached_property
     def tokenizer(self) -> Tokenizer | FolderTokenizer:
@@ -56,14 +56,14 @@ class ModelText:
         return ids
 
     def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops) -> Order:
-        """Without `max_tokens`, an answer may take what the context leaves. Raises ValueError for an empty
+        """Without `max_tokens`, an answer may take what there is room for. Raises ValueError for an empty
         prompt or stop string and for less than one token, ModelUnreadable, ChatRefused."""
         words = [stop] if isinstance(stop, str) else stop
         strings = [word for word in words if isinstance(word, str)]
         ids = self.ids(prompt)
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens: {max_tokens}, expected at least 1")
-        total = max(1, self._context - len(ids)) if max_tokens is None else max_tokens
+        total = max(1, self._most_positions - len(ids)) if max_tokens is None else max_tokens
         tokens = tuple(word for word in words if isinstance(word, int))
         return Order(ids, total, tokens, StopStrings(strings), self._decoder(needed=bool(strings)))
 

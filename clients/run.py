@@ -37,7 +37,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--system", metavar="S", help="the system message")
     parser.add_argument("--raw", action="store_true", help="PROMPT as it is, without the chat template")
     parser.add_argument(
-        "-n", "--max-tokens", type=int, metavar="N", help="most tokens of the answer (default: what the context leaves)"
+        "-n",
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="most tokens of the answer (default: what there is room for)",
     )
     parser.add_argument(
         "--stop", action="append", default=[], metavar="S", help="a text that ends the answer (more than once)"

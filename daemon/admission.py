@@ -149,7 +149,9 @@ class Admission:
     def _check_size(self, pages: int) -> None:
         if pages > self._limits.pages:
             missing = (pages - self._limits.pages) * self._info.page_bytes
-            raise self._too_few(missing, "a retry cannot help: the whole cache is smaller than that")
+            most = self._limits.most_positions
+            advice = f"a retry cannot help: the whole cache holds {most} positions of prompt and total"
+            raise self._too_few(missing, advice)
 
     def _check_queue(self, prompt_tokens: int) -> None:
         count, tokens = len(self.waiting), self.waiting.prompt_tokens

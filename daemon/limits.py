@@ -32,3 +32,8 @@ class Limits:
     """Equal deterministic requests that overlap in time share a row."""
     alone: bool = False
     """One live request at a time: what a stream without tags can carry."""
+
+    @property
+    def most_positions(self) -> int:
+        """Of one request, prompt and total together: what fits is never refused for its length."""
+        return min(self.context, PAGE * self.pages)

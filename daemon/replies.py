@@ -40,6 +40,7 @@ def ready(info: EngineInfo, limits: Limits, version: str) -> Message:
         "eos": list(info.eos),
         "step_tokens": limits.step_tokens,
         "max_batch": limits.max_batch,
+        "most_positions": limits.most_positions,
     }
     return Message(0, body)
 

@@ -36,6 +36,7 @@ def check_start(start: Start, info: EngineInfo, limits: Limits) -> tuple[int, ..
     if needed > limits.context:
         raise Refusal(
             "context_overflow",
-            f"{len(prompt)} tokens of prompt and {start.total} to come make {needed}: the context is {limits.context}",
+            f"{len(prompt)} tokens of prompt and {start.total} to come make {needed}: the context is {limits.context}"
+            + (f", and the cache holds {most}" if (most := limits.most_positions) < limits.context else ""),
         )
     return prompt

@@ -146,7 +146,7 @@ class Proxy:
 
     def _described(self) -> dict[str, Any]:
         info = self.engine.info
-        more = {"context": info["context"], "vocab": info["vocab"], "architecture": info["architecture"]}
+        more = {"context": info["most_positions"], "vocab": info["vocab"], "architecture": info["architecture"]}
         return {"id": self.engine.name, "object": "model", "created": 0, "owned_by": "paceline"} | more
 
     async def _tokenize(self, request: Request) -> Response:

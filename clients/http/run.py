@@ -99,7 +99,7 @@ class Run:
         of prompt may wait for a slot."""
         until = asyncio.get_running_loop().time() + seconds
         engine.check()
-        texts, room = engine.texts, engine.info["context"]
+        texts, room = engine.texts, engine.info["most_positions"]
         texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
         prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
         for given in prompts:
@@ -107,7 +107,7 @@ class Run:
                 raise wrong(given.param, "is empty, expected at least one token")
             if len(given.ids) >= room:
                 raise wrong(
-                    given.param, f"has {len(given.ids)} tokens, the context is {room}", "context_length_exceeded"
+                    given.param, f"has {len(given.ids)} tokens, there is room for {room}", "context_length_exceeded"
                 )
         try:
             async with asyncio.timeout_at(until):

@@ -114,6 +114,13 @@ def test_leaving_it_cancels(client: Client) -> None:
     assert is_idle(client)
 
 
+def test_a_cache_that_is_smaller_than_the_context_bounds_an_answer_without_max_tokens() -> None:
+    with Client.spawn([*NULL, "--cache-bytes", str(3 * 512)]) as client:
+        assert (client.ready["context"], client.ready["most_positions"]) == (4096, 192)
+        answer = client.generate([1, 2, 3])
+        assert (sum(1 for _ in answer), answer.finish_reason) == (189, "length")
+
+
 def test_without_a_tokenizer_there_is_no_text() -> None:
     with Client.spawn(NULL) as client:
         answer = client.generate([1, 2, 3])

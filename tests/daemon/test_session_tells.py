@@ -6,6 +6,7 @@ import hashlib
 import math
 from typing import Any
 
+import pytest
 from driver import Driver, alone, events_of, limits, tokens_of
 from paceline.daemon.null_engine import mix
 from paceline.daemon.replies import ready
@@ -66,7 +67,23 @@ def test_ready() -> None:
     message = ready(Driver().engine.info, limits(), "1.2")
     assert message.req_id == 0
     first = ["event", "protocol", "version", "model", "path", "architecture", "device"]
-    assert list(message.body) == [*first, "slots", "context", "vocab", "eos", "step_tokens", "max_batch"]
+    last = ["slots", "context", "vocab", "eos", "step_tokens", "max_batch", "most_positions"]
+    assert list(message.body) == [*first, *last]
+
+
+@pytest.mark.parametrize(("pages", "most"), [(1, 64), (3, 192), (4, 256), (5, 256)])
+def test_the_most_positions_of_one_request(pages: int, most: int) -> None:
+    """What is no longer is admitted; what is refused for its length is told the number."""
+    bounds = limits(pages=pages)
+    assert ready(Driver().engine.info, bounds, "1.2").body["most_positions"] == most
+    for prompt in (1, 2, most - 1):
+        ids = ",".join(["5"] * prompt)
+        one = Driver(bounds)
+        assert one.reply(f"REQ 1 START ids:{ids} {most - prompt}")["state"] == "prefill"
+        one.run()
+        for total in (most + 2 - prompt, 257):
+            reply = one.reply(f"REQ 2 START ids:{ids} {total}")
+            assert reply["code"] in ("context_overflow", "kv_budget") and str(most) in reply["error"]
 
 
 def test_the_hash_is_that_of_all_output_logits_the_last_one_too() -> None:

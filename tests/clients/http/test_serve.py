@@ -130,6 +130,17 @@ def test_a_model_has_the_name_that_it_was_given() -> None:
         assert served.post("/v1/completions", prompt="Hi", max_tokens=1).json()["model"] == "my/model"
 
 
+def test_a_cache_that_is_smaller_than_the_context() -> None:
+    with Served("--engine", "null", "--cache-bytes", str(3 * 512)) as served:
+        assert served.http.get("/v1/models").json()["data"][0]["context"] == 192
+        hello = [{"role": "user", "content": "Hi"}]
+        assert served.post("/v1/chat/completions", messages=hello).json()["usage"]["total_tokens"] == 192
+        long = served.post("/v1/completions", prompt=[1] * 192).json()["error"]
+        assert long["code"] == "context_length_exceeded" and "room for 192" in long["message"]
+        more = served.post("/v1/completions", prompt=[1], max_tokens=300).json()["error"]
+        assert "the whole cache holds 192 positions" in more["message"]
+
+
 def test_bodies_that_are_none(served: Served) -> None:
     for data in (b"", b"{", b"[" * 100_000, b"\xff"):
         assert served.http.post("/v1/completions", content=data).json()["error"]["code"] == "invalid_json"
