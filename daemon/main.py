@@ -51,7 +51,7 @@ def run(config: Config) -> int:
     except Exception:
         stdio.log(f"paceline: the engine cannot be opened\n{traceback.format_exc().rstrip()}")
         return INTERNAL
-    stream = open_stream(config.stream or ("text" if os.isatty(descriptor) else "tagged"), stdio.log)
+    stream = open_stream(config.stream or ("text" if os.isatty(descriptor) else "tagged"), stdio.tell)
     outbox = Outbox(stream.encode, lambda: inbox.put(News.WAKE), stdio.write_now(descriptor))
     watch.starting = False
     stdio.start_writer(outbox, inbox, descriptor)
@@ -75,7 +75,7 @@ def _request_log(form: str | None) -> RequestLog | None:
 
 def _log_all(lines: list[str]) -> None:
     for line in lines:
-        stdio.log(line)
+        stdio.tell(line)
 
 
 def _serve(
@@ -87,7 +87,7 @@ def _serve(
         stdio.log("paceline: no memory for the page tables: fewer slots, or less context")
         return INTERNAL
     commands = CommandLog()
-    observers = Observers(stdio.log, requests)
+    observers = Observers(stdio.tell, requests)
     outbox.put([replies.ready(engine.info, limits, _version())])
     loop = Loop(session, engine, inbox, outbox, time.monotonic, commands, observers, stream.parse)
     try:

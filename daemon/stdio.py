@@ -51,9 +51,21 @@ def _open_missing() -> None:
 
 
 def log(text: str) -> None:
-    """A line for people. Nobody may be there to read it."""
+    """A line for people. Nobody may be there to read it, so it goes where there is room."""
     with contextlib.suppress(OSError):
-        os.write(2, f"{text}\n".encode(errors="backslashreplace"))
+        os.write(2, _line(text))
+
+
+def tell(text: str) -> None:
+    """A line that somebody asked for: waits for room, also where stderr was left in non-blocking mode."""
+    rest = memoryview(_line(text))
+    with contextlib.suppress(OSError):
+        while rest:
+            rest = rest[_write_piece(2, rest) :]
+
+
+def _line(text: str) -> bytes:
+    return f"{text}\n".encode(errors="backslashreplace")
 
 
 def start_reader(inbox: Inbox, max_line: int, descriptor: int = 0) -> None:

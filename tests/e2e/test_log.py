@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import subprocess
+import sys
 
 import pytest
 from process import Process, is_end
@@ -44,6 +47,48 @@ def test_text() -> None:
 @pytest.mark.parametrize("flags", [(), ("--log", "none")])
 def test_none_is_what_a_parent_gets_that_never_asked(flags: tuple[str, ...]) -> None:
     assert served(*flags) == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "lines", "sign"),
+    [
+        (("--stream", "bare"), ["STATS"] * 200, b'"re":'),
+        (("--log", "text"), [f"REQ {number} START ids:1 1" for number in range(1, 1001)], b"req_id="),
+    ],
+)
+def test_a_stderr_that_does_not_block_loses_nothing(flags: tuple[str, ...], lines: list[str], sign: bytes) -> None:
+    """A pipe with room for a page, which nobody reads for a while."""
+    ours, theirs = os.pipe()
+    fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(theirs, False)
+    command = [sys.executable, "-m", "paceline.daemon.main", "--engine", "null", "--queue", "1000", *flags]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=theirs) as daemon:
+        os.close(theirs)
+        assert daemon.stdin is not None
+        daemon.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        daemon.stdin.close()
+        with pytest.raises(subprocess.TimeoutExpired):
+            daemon.wait(timeout=1)
+        with os.fdopen(ours, "rb") as log:
+            found = [line for line in log.read().splitlines() if sign in line]
+        assert daemon.wait(timeout=20) == 0
+    assert len(found) == len(lines)
+    assert all(json.loads(line.split(b" ", 2)[2]) for line in found if line.startswith(b"-3"))
+
+
+def test_lines_for_people_do_not_wait() -> None:
+    """A stderr that is full and never read keeps nothing from its end."""
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(theirs, b"x" * 4096)
+    with Process("--fault", "crash@1", stderr=theirs) as daemon:
+        os.close(theirs)
+        daemon.send("REQ 1 START ids:1 5")
+        daemon.read_until(lambda item: is_end(item, 1))
+        assert daemon.finish() == 70
+    os.close(ours)
 
 
 def test_a_person_at_a_terminal_gets_text() -> None:
