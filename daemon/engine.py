@@ -94,6 +94,7 @@ class NativeEngine:
             page_bytes=core.page_bytes,
             state_bytes=core.state_bytes,
             fingerprint=core.fingerprint if core.has_files else "",
+            greedy_only=core.greedy_only,
         )
 
     def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:

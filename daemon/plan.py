@@ -30,6 +30,8 @@ class EngineInfo:
     """Of one kept recurrent state; 0: the model has none, its pages are all there is."""
     fingerprint: str = ""
     """Of the model and of how it caches: a snapshot's file goes only where this is equal. Empty: no files at all."""
+    greedy_only: bool = False
+    """Rows with sampling are not for it."""
 
 
 class Row(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 
 from ..protocol import Options, Sampling, Start
@@ -144,7 +144,7 @@ def new_request(
         total=start.total,
         quantum=quantum,
         grant=quantum,
-        sampling=None if _plain_greedy(sampling) else replace(sampling, seed=sampling.seed or 0),
+        sampling=None if not beyond_greedy(sampling) else replace(sampling, seed=sampling.seed or 0),
         seed=sampling.seed,
         ends=_ends(options, eos),
         digest=hashlib.sha256() if options.hash else None,
@@ -162,12 +162,13 @@ def draw_seed(request: Request, draw: Callable[[], int]) -> None:
         request.sampling = replace(request.sampling, seed=request.seed)
 
 
-def _plain_greedy(sampling: Sampling) -> bool:
-    """Nothing but the largest logit counts."""
-    return sampling.temp == 0 and sampling == replace(_PLAIN, **{name: getattr(sampling, name) for name in _MOOT})
+def beyond_greedy(sampling: Sampling) -> list[str]:
+    """The options by which something else counts than the largest logit."""
+    moot = () if sampling.temp else _MOOT
+    return [name for name, plain in _PLAIN.items() if name not in moot and getattr(sampling, name) != plain]
 
 
-_PLAIN = Sampling()
+_PLAIN = asdict(Sampling())
 _MOOT = ("temp", "top_k", "top_p", "min_p", "seed")  # where the temperature is 0
 
 

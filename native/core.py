@@ -61,6 +61,7 @@ class Core:
         self.stepper = stepper
         self.state_bytes = stepper.state_bytes
         self.has_files = not isinstance(stepper, ReferenceStepper)  # pages and states can be read and written
+        self.greedy_only = isinstance(stepper, ReferenceStepper)  # rows with sampling are refused
         self.fingerprint = fingerprint.hexdigest()  # of the model and the cache types
         # The methods of the stepper as they are: commit is called for every row of every step.
         self.step = stepper.step

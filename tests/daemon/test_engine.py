@@ -146,6 +146,7 @@ class FakeNative:
             moves = ["commit", "seat", "keep", "copy_page", "meanwhile"]
             methods = [*moves, "read_page", "write_page", "read_state", "write_state"]
             sizes = {"page_bytes": 640, "pages": 5, "state_bytes": 0, "fingerprint": "f", "has_files": True}
+            sizes["greedy_only"] = False
             return SimpleNamespace(**facts, **sizes, **{name: lambda *arguments: None for name in methods})
 
         core, weights = ModuleType("paceline.native.core"), ModuleType("paceline.native.weights")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from driver import Driver, alone, signals_of, tokens_of
 from dump import state_of
+from paceline.daemon.null_engine import NullEngine
 from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Ids, Load, Message, PromptFile, Start
 
 
@@ -153,3 +156,29 @@ def test_ping_help_quit() -> None:
     assert isinstance(quit_reply, Message) and quit_reply.body["ok"]
     assert terminal == Frame(1, CANCELLED)
     assert driver.session.done
+
+
+@pytest.mark.parametrize("rest", ["", "seed=7", "top_k=5 top_p=0.5", "samp=0,0.9,40,1,7", "hash=1 stop=5 priority=2"])
+def test_an_engine_that_only_decodes_greedily_takes_what_is_greedy(rest: str) -> None:
+    assert greedy_only().reply(f"REQ 1 START ids:1,2 5 {rest}")["ok"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "name"),
+    [
+        ("temp=0.8 seed=7", "temp"),
+        ("logprobs=1", "logprobs"),
+        ("rep_penalty=1.1", "rep_penalty"),
+        ("logit_bias=3:1", "logit_bias"),
+        ("samp=0,0.9,40,1,7,0,0.5", "pres_penalty"),
+    ],
+)
+def test_an_engine_that_only_decodes_greedily_refuses_the_rest(rest: str, name: str) -> None:
+    reply = greedy_only().reply(f"REQ 1 START ids:1,2 5 {rest}")
+    assert reply["code"] == "unsupported" and reply["error"].startswith(f"{name}: this engine decodes greedily")
+
+
+def greedy_only() -> Driver:
+    engine = NullEngine(4, 256)
+    engine.info = replace(engine.info, greedy_only=True)
+    return Driver(engine=engine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,11 @@ def test_a_model_that_is_none(content: str, tmp_path: Path) -> None:
         assert daemon.items == []
         assert log.startswith("paceline: cannot read the model") and log.count("\n") == 1
         assert str(path) in log
+
+
+def test_what_the_reference_cannot_do_is_refused_at_once(tiny_model: Callable[..., Path]) -> None:
+    with Process(str(tiny_model()), engine="reference") as daemon:
+        daemon.send("REQ 1 START ids:1,2 3 temp=1", "REQ 1 START ids:1,2 3 logprobs=2", "REQ 1 START ids:1,2 3 hash=1")
+        assert [daemon.reply(line).get("code") for line in (1, 2, 3)] == ["unsupported", "unsupported", None]
+        assert daemon.finish() == 0
+        assert daemon.terminals(1) == [DONE]
