@@ -23,9 +23,10 @@ is paused for ever.
 One seat in all is one for a decoding request and one for a prefill, and they alternate, step by step. Here too only
 the head of the line begins a turn as a decoding request, even if that leaves every step to the prefill for a while.
 
-Tokens. The decoding rows come first, one token each; then the prefills, in the order of their seats, share what is
-left of the step's budget: first come first served, but each gets at least one token. The budget is `step_tokens` if
-anybody decodes in this step, otherwise `prefill_tokens`.
+Tokens. The decoding rows come first, one token each; then the prefills share what is left of the step's budget: each
+the same, what one does not need goes to the others, what is over goes to those who need least, and each gets at least
+one token. So a long prompt keeps no short one waiting. The budget is `step_tokens` if anybody decodes in this step,
+otherwise `prefill_tokens`.
 """
 
 from __future__ import annotations
@@ -136,13 +137,17 @@ class Scheduler:
             return decoders
         prefills = [request for request in seated if request.state is State.PREFILL]
         left = self._step_tokens - len(decoders) if decoders else self._prefill_tokens
-        shares = decoders
-        for later, request in zip(reversed(range(len(prefills))), prefills, strict=True):
-            count = min(request.stretch, max(1, left - later))
-            left -= count
-            shares.append((request, count))
-        return shares
+        counts: dict[Request, int] = {}
+        for request in sorted(prefills, key=_stretch):  # who needs least comes first, so that its rest is shared
+            even = -(-left // (len(prefills) - len(counts)))
+            counts[request] = min(request.stretch, max(1, even))
+            left -= counts[request]
+        return decoders + [(request, counts[request]) for request in prefills]
 
 
 def _rank(request: Request) -> int:
     return request.rank
+
+
+def _stretch(request: Request) -> int:
+    return request.stretch

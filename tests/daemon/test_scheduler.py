@@ -133,13 +133,23 @@ def test_fewer_seats_keep_one_prefill() -> None:
     assert table.steps(1) == [[1, 3]]
 
 
-def test_prefills_share_the_budget_first_come_first_served_with_one_token_at_least() -> None:
+def test_prefills_share_the_budget_evenly_and_what_one_does_not_need_goes_to_the_others() -> None:
     table = Table(seats=4)
     table.add(prefill(1, 1000), prefill(2, 10), prefill(3, 1000))
-    assert table.step() == {1: 510, 2: 1, 3: 1}
-    assert table.step() == {1: 490, 2: 9, 3: 13}
+    assert table.step() == {1: 251, 2: 10, 3: 251}
+    assert table.step() == {1: 32, 2: 1, 3: 31}
     table.add(request(4))
-    assert table.step() == {1: 1, 2: 1, 4: 1, 3: 61}
+    assert table.step() == {1: 31, 2: 1, 4: 1, 3: 31}
+
+
+def test_a_long_prompt_keeps_no_short_one_waiting() -> None:
+    table = Table(seats=4)
+    table.add(request(1, quantum=1000), prefill(2, 20_000))
+    table.step()
+    table.add(short := prefill(3, 100))
+    for _ in range(4):
+        table.step()
+    assert short.state is State.DECODE
 
 
 def test_a_prefill_gets_a_token_even_beyond_the_budget() -> None:
@@ -234,8 +244,12 @@ class Watch:
         assert all(1 <= rows[one] <= len(one.prompt) - one.position for one in prefills)
         budget = 16 if decoders else 40
         assert sum(rows.values()) <= max(budget, len(rows))
-        if any(rows[one] < len(one.prompt) - one.position for one in prefills):
+        cut = [one for one in prefills if rows[one] < len(one.prompt) - one.position]
+        if cut:
             assert sum(rows.values()) >= budget  # nothing of it is wasted
+            assert max(rows[one] for one in prefills) <= min(rows[one] for one in cut) + 1, "evenly"
+            cut.sort(key=lambda one: one.stretch)
+            assert [rows[one] for one in cut] == sorted((rows[one] for one in cut), reverse=True), "what is over"
 
     def everyone_moves(self) -> None:
         """Nobody who is due is forgotten."""
