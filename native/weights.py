@@ -71,7 +71,10 @@ def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
     if not isinstance(architecture, str):
         raise unreadable(path, "the key 'general.architecture' is missing or no text")
     tokens = values.get("tokenizer.ggml.tokens", [])
-    vocab = _count(path, values, f"{architecture}.vocab_size", len(tokens) if isinstance(tokens, list) else 0)
+    told = len(tokens) if isinstance(tokens, list) else 0
+    vocab = _count(path, values, f"{architecture}.vocab_size", told)
+    if 0 < told < vocab:  # the model could choose an id that has no text
+        raise unreadable(path, f"the key '{architecture}.vocab_size' is {vocab}, expected {told}, its number of tokens")
     named = [_count(path, values, f"tokenizer.ggml.{key}_token_id", -1) for key in END_KEYS]
     name = values.get("general.name")
     types = values.get("tokenizer.ggml.token_type")

@@ -198,3 +198,16 @@ def test_a_count_that_is_no_number_is_refused(tmp_path: Path) -> None:
     path.write_bytes(file([ARCHITECTURE, text("llama.vocab_size") + number(8) + text("many")], []))
     with pytest.raises(ModelUnreadable, match=r"the key 'llama\.vocab_size' is 'many', expected a whole number"):
         read_metadata(path)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(2, True), (3, True), (4, False), (2**20, False)])
+def test_an_id_without_a_text_is_refused(tmp_path: Path, size: int, fits: bool) -> None:
+    words = b"".join(map(text, ("a", "b", "c")))
+    tokens = text("tokenizer.ggml.tokens") + number(9) + number(8) + number(3, 8) + words
+    path = tmp_path / "model.gguf"
+    path.write_bytes(file([ARCHITECTURE, text("llama.vocab_size") + number(4) + number(size), tokens], []))
+    if fits:
+        assert read_metadata(path).vocab == size
+        return
+    with pytest.raises(ModelUnreadable, match=rf"'llama\.vocab_size' is {size}, expected 3, its number of tokens"):
+        read_metadata(path)
