@@ -23,9 +23,10 @@ is paused for ever.
 One seat in all is one for a decoding request and one for a prefill, and they alternate, step by step. Here too only
 the head of the line begins a turn as a decoding request, even if that leaves every step to the prefill for a while.
 
-Tokens. The decoding rows come first, one token each; then the prefills share what is left of the step's budget: each
-the same, what one does not need goes to the others, what is over goes to those who need least, and each gets at least
-one token. So a long prompt keeps no short one waiting. The budget is `step_tokens` if anybody decodes in this step,
+Tokens. The decoding rows come first, one token each; then the prefills share what is left of the step's budget. Each
+gets one token; of the rest the first in the line is sure of half, and what is over goes to those who need least, in
+that order. So a long prompt keeps no short one waiting and comes to its own end, and of equal ones each is done as
+soon as if it had been alone after those before it. The budget is `step_tokens` if anybody decodes in this step,
 otherwise `prefill_tokens`.
 """
 
@@ -137,12 +138,14 @@ class Scheduler:
             return decoders
         prefills = [request for request in seated if request.state is State.PREFILL]
         left = self._step_tokens - len(decoders) if decoders else self._prefill_tokens
-        counts: dict[Request, int] = {}
-        for request in sorted(prefills, key=_stretch):  # who needs least comes first, so that its rest is shared
-            even = -(-left // (len(prefills) - len(counts)))
-            counts[request] = min(request.stretch, max(1, even))
-            left -= counts[request]
-        return decoders + [(request, counts[request]) for request in prefills]
+        counts = dict.fromkeys(prefills, 1)
+        left = max(0, left - len(prefills))
+        in_turn = [(prefills[0], (left + 1) // 2), *((request, left) for request in sorted(prefills, key=_stretch))]
+        for request, most in in_turn:
+            more = min(most, left, request.stretch - counts[request])
+            counts[request] += more
+            left -= more
+        return decoders + list(counts.items())
 
 
 def _rank(request: Request) -> int:
