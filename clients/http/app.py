@@ -166,8 +166,10 @@ class Proxy:
         told = await self.engine.ask("LIST_TARGET_CACHE_SLOTS", "LIST_REQUESTS")
         slots, requests = told[0]["slots"], told[1]["requests"]
         by_slot = {one["slot"]: one for one in requests if one["slot"] is not None}
-        queued = [one for one in requests if one["slot"] is None]
-        return answer({"slots": [slot | {"request": by_slot.get(slot["slot"])} for slot in slots], "queued": queued})
+        following = [one for one in requests if "with" in one]  # they share the row of another one
+        queued = [one for one in requests if one["slot"] is None and "with" not in one]
+        held = [slot | {"request": by_slot.get(slot["slot"])} for slot in slots]
+        return answer({"slots": held, "queued": queued, "following": following})
 
     async def _metrics(self, request: Request) -> Response:
         stats = None

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from paceline.clients.client import Client
 
-from .served import Served
+from .served import SECONDS, Served
 
 SLOW = ("--fault", "slow:20", "--slots", "1", "--queue", "1")
 
@@ -60,6 +60,19 @@ def test_a_stop_string_ends_an_answer_and_its_request(served: Served) -> None:
     assert answer["choices"][0]["text"] == whole[: whole.index(stop)]
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert served.states() == []
+
+
+def test_a_request_that_follows_another_is_not_queued() -> None:
+    asked = {"prompt": "Hi", "max_tokens": 200, "temperature": 0}
+    with Served("--engine", "null", "--coalesce", "--fault", "slow:20") as served, ThreadPoolExecutor(2) as pool:
+        for _ in range(2):
+            pool.submit(served.post, "/v1/completions", **asked)
+        deadline = time.monotonic() + SECONDS
+        while not (told := served.http.get("/slots").json())["following"]:
+            assert time.monotonic() < deadline and not told["queued"], told
+        (leader,) = [slot["request"] for slot in told["slots"] if slot["request"]]
+        assert [one["with"] for one in told["following"]] == [leader["req"]] and not told["queued"]
+        served.interrupt()
 
 
 def test_several_answers_echo_and_prompts(served: Served) -> None:
