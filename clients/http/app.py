@@ -6,7 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -32,6 +33,7 @@ from .writers import AnthropicWriter, OpenAIWriter
 
 Handler = Callable[[Request], Awaitable[Any]]
 BROKEN: Final = "something is wrong in the proxy; its log says more"
+T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 STATUS = {Health.OK: 200, Health.LOADING: 503, Health.CLOSING: 503, Health.FAILED: 500}
 
@@ -97,19 +99,19 @@ class Proxy:
         return guarded
 
     async def _chat(self, request: Request) -> Any:
-        asked = read_chat(await self._body(request))
+        asked = await self._body(request, read_chat)
         return await self._answer(request, asked, lambda: self._openai(ChatShape, asked))
 
     async def _completion(self, request: Request) -> Any:
-        asked = read_completion(await self._body(request))
+        asked = await self._body(request, read_completion)
         return await self._answer(request, asked, lambda: self._openai(CompletionShape, asked))
 
     async def _message(self, request: Request) -> Any:
-        asked = read_message(await self._body(request))
+        asked = await self._body(request, read_message)
         return await self._answer(request, asked, lambda: AnthropicWriter(self.engine.name))
 
     async def _count(self, request: Request) -> Response:
-        asked = read_message(await self._body(request), answered=False)
+        asked = await self._body(request, partial(read_message, answered=False))
         self.engine.check()
         given = await asyncio.to_thread(self.engine.texts.read, asked.prompts[0])
         return answer({"input_tokens": len(given.ids)})
@@ -150,17 +152,17 @@ class Proxy:
         return {"id": self.engine.name, "object": "model", "created": 0, "owned_by": "paceline"} | more
 
     async def _tokenize(self, request: Request) -> Response:
-        fields = Fields(await self._body(request))
+        fields = await self._body(request, Fields)
         self.engine.check()
         content, special = fields.long_text("content", MOST_CHARACTERS), fields.flag("special")
         ids = await asyncio.to_thread(self.engine.texts.encode, content, "content", special is None or special)
         return answer({"tokens": ids, "count": len(ids)})
 
     async def _detokenize(self, request: Request) -> Response:
-        tokens = Fields(await self._body(request)).ids("tokens", MOST_IDS)
+        tokens = await self._body(request, lambda body: Fields(body).ids("tokens", MOST_IDS))
         self.engine.check()
         texts = self.engine.texts
-        return answer({"content": await asyncio.to_thread(texts.decode, texts.checked(tokens, "tokens"))})
+        return answer({"content": await asyncio.to_thread(lambda: texts.decode(texts.checked(tokens, "tokens")))})
 
     async def _slots(self, request: Request) -> Response:
         told = await self.engine.ask("LIST_TARGET_CACHE_SLOTS", "LIST_REQUESTS")
@@ -181,8 +183,8 @@ class Proxy:
         health = await self.engine.health()
         return answer({"status": health.value}, STATUS[health])
 
-    async def _body(self, request: Request) -> Any:
-        return await read_json(request, self.limits.body)
+    async def _body(self, request: Request, read: Callable[[Any], T]) -> T:
+        return await read_json(request, self.limits.body, read)
 
 
 def answer(body: Any, status: int = 200) -> Response:

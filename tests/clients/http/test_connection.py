@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 import uvicorn
-from paceline.clients.http import connection, guard
+from paceline.clients.http import connection
 from paceline.clients.http.connection import Connection
-from paceline.clients.http.guard import read_json
-from paceline.clients.http.refused import HttpRefused
-from starlette.requests import Request
 
 HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n"
 
@@ -150,29 +147,3 @@ def test_a_reader_that_is_slow_gets_it_all(monkeypatch: pytest.MonkeyPatch) -> N
                 return read
 
     assert asyncio.run(run()) > size
-
-
-def request(receive: Any, *headers: tuple[bytes, bytes]) -> Request:
-    return Request({"type": "http", "method": "POST", "path": "/", "headers": list(headers)}, receive)
-
-
-def test_a_body_that_does_not_come_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
-    pieces = [{"type": "http.request", "body": b"{", "more_body": True}]
-
-    async def receive() -> Any:
-        return pieces.pop() if pieces else await asyncio.sleep(60)
-
-    with pytest.raises(HttpRefused) as refused:
-        asyncio.run(read_json(request(receive), 1000))
-    assert (refused.value.status, refused.value.code) == (408, "timeout")
-
-
-def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
-    async def receive() -> Any:
-        raise AssertionError("expected that it is not read")
-
-    for length in (b"1001", b"9" * 5000):
-        with pytest.raises(HttpRefused) as refused:
-            asyncio.run(read_json(request(receive, (b"content-length", length)), 1000))
-        assert refused.value.status == 413
