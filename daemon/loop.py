@@ -145,7 +145,7 @@ class Loop:
         self._tell()
         self._commands.note(line)
         if isinstance(line, BadLine):
-            return session.refuse(line.number, 0, line.code, line.error)
+            return session.refuse(line.number, line.req_id, line.code, line.error)
         req_id = 0
         try:
             command = self._parse(line)

@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 import msgpack  # type: ignore[import-untyped]
 
 from .frames import CANCELLED, DONE, FAILED, HEADER, MESSAGE_TAG, TOKEN_TAG, YIELD, Frame, Item, Message
+from .prefixes import read_prefixes
+from .words import split
 
 BLANKS: Final = b" \t\r"
 SIGNALS: Final = frozenset({DONE, YIELD, CANCELLED, FAILED})
@@ -21,11 +23,12 @@ class Line(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line that cannot be a command but is owed a reply all the same."""
+    """A line that cannot be a command but is owed a reply all the same; `req_id` is its tag's, 0 for none."""
 
     number: int
     code: str
     error: str
+    req_id: int = 0
 
 
 class LineReader:
@@ -71,9 +74,11 @@ class LineReader:
         if blank or line.startswith(b"#"):
             return
         if len(line) > self._max_line:
-            lines.append(BadLine(number, "line_too_long", f"line {number} is longer than {self._max_line} bytes"))
+            error = f"line {number} is longer than {self._max_line} bytes"
+            lines.append(BadLine(number, "line_too_long", error, _tag(line, whole=False)))
         elif not whole:
-            lines.append(BadLine(number, "unfinished_line", f"line {number} ends without a newline"))
+            error = f"line {number} ends without a newline"
+            lines.append(BadLine(number, "unfinished_line", error, _tag(line, whole=False)))
         else:
             lines.append(_decode(number, line.removesuffix(b"\r")))
 
@@ -83,7 +88,14 @@ def _decode(number: int, line: bytearray) -> Line | BadLine:
         return Line(number, line.decode())
     except UnicodeDecodeError as error:
         wrong, column = line[error.start], error.start + 1
-        return BadLine(number, "bad_utf8", f"line {number}: byte {column} is 0x{wrong:02x}; expected UTF-8 text")
+        said = f"line {number}: byte {column} is 0x{wrong:02x}; expected UTF-8 text"
+        return BadLine(number, "bad_utf8", said, _tag(line, whole=True))
+
+
+def _tag(line: bytearray, *, whole: bool) -> int:
+    """The request id of the line's REQ tag, 0 without one. The last word of a line that is not whole is unknown."""
+    end = len(line) if whole else max(line.rfind(b" "), line.rfind(b"\t")) + 1
+    return read_prefixes(split(line[:end].decode(errors="replace"))).req_id or 0
 
 
 class BrokenStream(ValueError):

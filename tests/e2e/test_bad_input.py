@@ -181,3 +181,12 @@ def test_what_the_reference_cannot_do_is_refused_at_once(tiny_model: Callable[..
         assert [daemon.reply(line).get("code") for line in (1, 2, 3)] == ["unsupported", "unsupported", None]
         assert daemon.finish() == 0
         assert daemon.terminals(1) == [DONE]
+
+
+def test_a_bad_line_is_answered_with_its_tag() -> None:
+    with Process("--max-line", "50") as daemon:
+        daemon.write(b"REQ 3 PING " + b"x" * 90 + b"\nREQ 4 PING \xff\nREQ 5 PING x")
+        assert daemon.finish() == 0
+        refusals = [item for item in daemon.items if isinstance(item, Message) and "re" in item.body]
+        tags = [(item.req_id, item.body["code"]) for item in refusals]
+        assert tags == [(3, "line_too_long"), (4, "bad_utf8"), (5, "unfinished_line")]

@@ -129,3 +129,36 @@ def test_time_is_linear_byte_by_byte() -> None:
 
     small, large = (min(seconds(size) for _ in range(3)) for size in (20_000, 160_000))
     assert large < 24 * small  # 8 times as long; quadratic would be 64
+
+
+@pytest.mark.parametrize(
+    ("data", "req_id"),
+    [
+        (b"REQ 7 START " + b"x" * 100 + b"\n", 7),
+        (b"SLOT 1 request=12 START " + b"x" * 100, 12),
+        (b"REQ 7" + b" " * 100 + b"x\n", 7),
+        (b"REQ\t1" + b"2" * 100 + b"\n", 0),
+        (b"START " + b"REQ 7 " * 20 + b"\n", 0),
+        (b"REQ 7 PING \xff\n", 7),
+        (b"SLOT \xff REQ 7 PING\n", 7),
+        (b"REQ 7\xff PING\n", 0),
+        (b"REQ 7 REQ 8 PING \xff\n", 7),
+        (b"\xff REQ 7\n", 0),
+        (b"REQ 12 PING", 12),
+        (b"REQ 12", 0),
+        (b"REQ 12 ", 12),
+        (b"REQ ", 0),
+        (b"REQ=1\t", 1),
+    ],
+)
+def test_the_tag_of_a_bad_line_if_it_can_be_read(data: bytes, req_id: int) -> None:
+    reader = LineReader(64)
+    (line,) = reader.feed(data) + reader.close()
+    assert isinstance(line, BadLine) and line.req_id == req_id
+
+
+@given(st.binary(max_size=120).map(lambda data: data.replace(b"\n", b" ")), st.integers(1, 2**30 - 1))
+def test_any_line_that_begins_with_a_tag_has_it(rest: bytes, req_id: int) -> None:
+    reader = LineReader(64)
+    (line,) = reader.feed(b"REQ %d \xff" % req_id + rest + b"\n")
+    assert isinstance(line, BadLine) and line.req_id == req_id
