@@ -25,7 +25,7 @@ END = 2
 FLOATS = ("F32", "F16", "BF16")
 INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | {"gemma3": "attention.sliding_window_pattern"}
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma3", *HYBRIDS)
-TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "Q4_K")
+TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q4_K")
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"

@@ -27,10 +27,25 @@ def stored_q4_k(values: np.ndarray) -> np.ndarray:
     return np.concatenate([halves.view(np.uint8), *six, nibbles], axis=1).reshape(len(values), -1)
 
 
+def stored_nvfp4(values: np.ndarray) -> np.ndarray:
+    """values [rows, columns] as NVFP4: blocks of 16 by the scale (UE4M3) next to a sixth of their largest."""
+    blocks = values.reshape(-1, 16)
+    byte = np.arange(1, 127)
+    scales = np.where(byte < 8, byte * 2.0**-9, (8 + byte % 8) * 2.0 ** (byte // 8 - 10.0)).astype(np.float32)
+    chosen = np.abs(np.abs(blocks).max(axis=1, keepdims=True) / 6 - scales).argmin(axis=1)  # [blocks]
+    sizes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    levels = np.concatenate([sizes, -sizes])
+    codes = np.abs(blocks[..., None] - scales[chosen][:, None, None] * levels).argmin(axis=2).astype(np.uint8)
+    nibbles = (codes[:, :8] | codes[:, 8:] << 4).reshape(-1, 32)
+    return np.concatenate([byte[chosen].astype(np.uint8).reshape(-1, 4), nibbles], axis=1).reshape(len(values), -1)
+
+
 def stored(values: np.ndarray, kind: str) -> np.ndarray:
     """values [rows, columns] as the bytes of a type; those that the gguf package only reads by the nearest codes."""
     if kind == "Q4_K":
         return stored_q4_k(values)
+    if kind == "NVFP4":
+        return stored_nvfp4(values)
     if kind != "IQ4_NL":
         return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
     levels = np.array(gguf.quants.IQ4_NL.kvalues, np.float32)

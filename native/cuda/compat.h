@@ -84,6 +84,11 @@ PACELINE_DEVICE uint32_t load_once_4(const void* p) {
   asm("ld.global.nc.u32 %0, [%1];" : "=r"(w) : "l"(p));
   return w;
 }
+PACELINE_DEVICE uint16_t load_once_2(const void* p) {
+  uint16_t w;
+  asm("ld.global.nc.u16 %0, [%1];" : "=h"(w) : "l"(p));
+  return w;
+}
 
 // Into the L2 cache, for later.
 PACELINE_DEVICE void fetch_ahead(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
@@ -217,6 +222,8 @@ PACELINE_KERNEL nothing() {}
 // A build that is for other GPUs says so here, and not in the first step.
 inline void use_device(int number) {
   check(cudaSetDevice(number), "cudaSetDevice");
+  // Whole lines into L2, of which all is read soon; by default a miss may bring half of one. A hint, which a device may not know.
+  if (cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, 128) != cudaSuccess) cudaGetLastError();
   cudaFuncAttributes about;
   check(cudaFuncGetAttributes(&about, nothing<0>), "the kernels of this build");
 }
@@ -243,12 +250,12 @@ inline bool overlaps() {
   return !apart && device().major >= 9;
 }
 
-// 48 KiB of shared memory are everybody's; more has to be asked for, once for each kernel.
+// 48 KiB of shared memory are everybody's; more has to be asked for, always as much: launches of one kernel that a graph keeps may want different sizes.
 constexpr size_t kFreeShared = 48 << 10;
 
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned threads, size_t shared_bytes, Stream stream, Arguments... arguments) {
-  if (shared_bytes > kFreeShared) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)), name);
+  if (shared_bytes > kFreeShared) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kMostShared)), name);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

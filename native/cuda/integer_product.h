@@ -303,9 +303,10 @@ void launch_integer_product(const Product& product, int most_columns, Stream str
 template <Format f>
 void launch_many_columns(const Product& product, int most_columns, Stream stream) {
   const Grid grid = grid_of(product, (all_tiles(product) + kProductWarps - 1) / kProductWarps, most_columns, 64);
-  const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors();
+  const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors(), blocks = static_cast<int>(grid.x * grid.y);
+  const int rounds = (blocks + busy - 1) / busy;  // a multiprocessor has one of them at a time
   // Lists of experts are too short for it: their weights should be on their way while others are worked on.
-  const bool wide = most_columns > 64 && !product.lists && static_cast<int>(grid.x * grid.y) >= busy;
+  const bool wide = most_columns > 64 && !product.lists && 4 * blocks >= 3 * busy * rounds;
   if (!wide) return launch_integer_product<f, 8>(product, most_columns, stream);
   launch("wide_product", wide_product<f>, grid, kProductWarps * kWarp, kGridBytes<f>, stream, product);
 }

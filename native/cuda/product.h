@@ -6,7 +6,7 @@
 // A block owns one row tile (16 outputs) of up to 8 * N columns. Its warps own segments, in turn; a warp reads its weights once, straight into registers,
 // keeps a unit in flight while it works on the one before, and leaves the sums of its segments in shared memory, where they are added in ascending order.
 // So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row. Of integer weights beyond 16 columns a block owns two row tiles, and where there are
-// enough columns for all of the device, eight: a warp a tile and all of its segments. For then it is activations that a block reads most of, and its
+// enough columns for most of the device, eight: a warp a tile and all of its segments. For then it is activations that a block reads most of, and its
 // warps read the same at the same time.
 //
 // Of experts, a block's columns are those of one expert, from a list that the device made itself (experts.cu).

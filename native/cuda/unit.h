@@ -27,7 +27,7 @@ struct Bytes {
       v[0] = load_once_4(p);
     } else {
       static_assert(bytes == 2);
-      v[0] = *reinterpret_cast<const uint16_t*>(p);
+      v[0] = load_once_2(p);
     }
   }
   PACELINE_DEVICE uint32_t byte(int i) const { return v[i / 4] >> 8 * (i % 4) & 0xff; }

@@ -69,6 +69,7 @@ T aligned_load(const void* p) {
 inline Word4 load_once(const void* p) { return aligned_load<Word4>(p); }
 inline Word2 load_once_8(const void* p) { return aligned_load<Word2>(p); }
 inline uint32_t load_once_4(const void* p) { return aligned_load<uint32_t>(p); }
+inline uint16_t load_once_2(const void* p) { return aligned_load<uint16_t>(p); }
 
 inline void fetch_ahead(const void* p) { static_cast<void>(*static_cast<const volatile uint8_t*>(p)); }  // of what is there
 
@@ -230,6 +231,6 @@ void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned
 }
 
 inline void use_device(int) {}
-inline int multiprocessors() { return 1; }
+inline int multiprocessors() { return emulate::multiprocessors(); }
 
 }  // namespace paceline::cuda

@@ -26,6 +26,7 @@ constexpr unsigned char kPoison = 0xff;
 Order lane_order = Order::Forward;
 uint64_t order_seed = 0;
 int wanted_threads = 0;
+int planned_multiprocessors = 1;
 
 struct Copy {
   void* target;
@@ -197,6 +198,9 @@ void set_order(Order order, uint64_t seed) {
 }
 
 void set_host_threads(int threads) { wanted_threads = threads; }
+
+void set_multiprocessors(int count) { planned_multiprocessors = count; }
+int multiprocessors() { return planned_multiprocessors; }
 
 const Place& place() { return mine().place; }
 

@@ -36,6 +36,10 @@ struct Fault : std::runtime_error {
 void set_order(Order order, uint64_t seed);
 void set_host_threads(int threads);
 
+// What kernels are planned for; 1 if nobody says otherwise.
+void set_multiprocessors(int count);
+int multiprocessors();
+
 // Runs body() for every thread of every block; throws the first Fault.
 void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_bytes, const std::function<void()>& body);
 

@@ -48,6 +48,16 @@ def lanes(order: str, seed: int = 1) -> Iterator[None]:
         _emulator.set_order("forward")
 
 
+@contextmanager
+def planned_for(multiprocessors: int) -> Iterator[None]:
+    """Steps of the emulated device as for one of so many; a GPU has its own."""
+    _emulator.set_multiprocessors(multiprocessors)
+    try:
+        yield
+    finally:
+        _emulator.set_multiprocessors(1)
+
+
 def same_bits(found: Floats, expected: Floats) -> bool:
     return found.shape == expected.shape and np.array_equal(found.view(np.uint32), expected.view(np.uint32))
 

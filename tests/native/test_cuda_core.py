@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paceline.native.core import Core, open_core
 
 from .core_models import EXPERTS, MODELS, ids_of
-from .emulated import KIND, ORDERS, lanes, same_bits
+from .emulated import KIND, ORDERS, lanes, planned_for, same_bits
 from .rows import Row, all_logits, table
 
 CONTEXT = 640
@@ -54,6 +54,14 @@ def test_a_step_has_the_bits_of_the_cpu(pair: Pair) -> None:
     ids = ids_of(1, 75, pair.cpu.vocab)  # into a second page, and past gemma3's window
     expected = all_logits(pair.cpu, 0, ids)
     assert same_bits(all_logits(pair.device, 1, ids, cuts=(1, 2, 19, 66, 73)), expected)
+
+
+def test_a_large_device_has_the_bits_of_the_cpu(small: Pair) -> None:
+    """Too few blocks for it, if each had as much work as on the emulated one."""
+    ids = ids_of(1, 150, small.cpu.vocab)
+    with planned_for(1000):
+        found = all_logits(small.device, 1, ids, cuts=(70,))
+    assert same_bits(found, all_logits(small.cpu, 0, ids))
 
 
 def company(core: Core, lengths: list[int], outputs: list[int]) -> list[Row]:
