@@ -42,7 +42,6 @@ PACELINE_DEVICE unsigned block_threads() { return blockDim.x; }
 PACELINE_DEVICE unsigned block_x() { return blockIdx.x; }
 PACELINE_DEVICE unsigned block_y() { return blockIdx.y; }
 PACELINE_DEVICE unsigned block_z() { return blockIdx.z; }
-PACELINE_DEVICE unsigned grid_x() { return gridDim.x; }
 
 PACELINE_DEVICE void sync_block() { __syncthreads(); }
 PACELINE_DEVICE void sync_warp() { __syncwarp(); }
@@ -160,11 +159,6 @@ PACELINE_DEVICE uint32_t spread_top_bits(uint32_t a) {
   return masks;
 }
 
-PACELINE_DEVICE int dot_product(uint32_t a, uint32_t b, int c) {  // unsigned bytes of a times signed bytes of b
-  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(c) : "r"(a), "r"(b), "r"(c));
-  return c;
-}
-
 // c [16][8] = a [16][32] bytes, signed or not, * b [32][8] signed bytes, from `left` in a lane's first column and `right` in its second; fragments are those
 // of the PTX manual.
 template <bool with_sign>
@@ -195,13 +189,6 @@ PACELINE_DEVICE void mma_halves(float c[4], const uint32_t a[4], const uint32_t 
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
       : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
-}
-
-PACELINE_DEVICE void load_matrices(uint32_t r[4], const void* shared_row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(shared_row))
-               : "memory");
 }
 
 struct Grid {

@@ -72,9 +72,11 @@ inline void run_gated_product(Format format, const Product& product, int most_co
   else gated_product_32(format, product, most_columns, stream);
 }
 
+constexpr int segments_of(int blocks) { return (blocks + kSegmentBlocks - 1) / kSegmentBlocks; }
+
 // As many segments' sums as shared memory holds without being asked for more, but no more than there are. columns: of all row tiles of a block.
 constexpr int segments_kept(int blocks, int columns) {
-  const int segments = (blocks + kSegmentBlocks - 1) / kSegmentBlocks, size = kTileRows * columns * static_cast<int>(sizeof(float));
+  const int segments = segments_of(blocks), size = kTileRows * columns * static_cast<int>(sizeof(float));
   const int room = columns > 64 ? 64 * 1024 / size : 48 * 1024 / size;  // large sums: a block has its SM for itself, and all warps should have the same to do
   return segments < room ? segments : room;
 }
@@ -134,7 +136,7 @@ template <int most, int tiles, class SumSegment, class Fetch>
 PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment,
                                   Fetch fetch) {
   constexpr int kOutputs = kTileRows * most, kAll = tiles * kOutputs, kThreads = kProductWarps * kWarp, kOwn = kOwnOutputs<most, tiles>;
-  const int segments = (product.blocks + kSegmentBlocks - 1) / kSegmentBlocks, thread = static_cast<int>(thread_index());
+  const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index());
   PACELINE_UNROLL
   for (int i = 0; i < kOwn; ++i) total[i] = 0.0f;
   for (int round = 0; round < segments; round += kept) {
@@ -161,6 +163,7 @@ PACELINE_DEVICE void begin_product(const Product& product, Fetch fetch) {
   wait_for_earlier();
 }
 
+// row: of the tile, or of those that follow it.
 PACELINE_DEVICE void store_output(const Product& product, const OwnTile& own, int column, int row, float total) {
   float* const to = own.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + row;
   const float sum = total * own.scale;

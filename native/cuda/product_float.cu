@@ -130,8 +130,6 @@ PACELINE_DEVICE OwnTiles own_tiles(const Product& product, const OwnColumns& col
   return {tile_of(product, columns, i, tile), left < tiles ? left : tiles};
 }
 
-constexpr int segments_of(int blocks) { return (blocks + kSegmentBlocks - 1) / kSegmentBlocks; }
-
 // As many segments at once as a block has times S::kLanes threads. kept: segments whose sums have room before they are added.
 template <Format f, class S>
 PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product product, int kept) {
@@ -175,10 +173,7 @@ PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product pro
       if (round + all < segments) {
         totals[output] = total;
       } else if (output % S::kRows < own.count * kTileRows) {
-        const int column = columns.first + output / S::kRows, row = kTileRows * own.first.tile + output % S::kRows;
-        float* const to = own.first.out + static_cast<size_t>(column) * product.stride + row;
-        const float sum = total * own.first.scale;
-        *to = product.add ? *to + sum : sum;
+        store_output(product, own.first, columns.first + output / S::kRows, output % S::kRows, total);
       }
     }
     sync_block();

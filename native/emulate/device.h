@@ -27,7 +27,6 @@ inline unsigned block_threads() { return emulate::place().threads; }
 inline unsigned block_x() { return emulate::place().block.x; }
 inline unsigned block_y() { return emulate::place().block.y; }
 inline unsigned block_z() { return emulate::place().block.z; }
-inline unsigned grid_x() { return emulate::place().grid.x; }
 
 inline void sync_block() { emulate::meet_block(); }
 inline void sync_warp() {
@@ -119,11 +118,6 @@ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
 // Bytes of ones where the byte's top bit is one, else of zeros.
 inline uint32_t spread_top_bits(uint32_t a) { return (a >> 7 & 0x01010101u) * 0xffu; }
 
-inline int dot_product(uint32_t a, uint32_t b, int c) {  // unsigned bytes of a times signed bytes of b
-  for (int i = 0; i < 4; ++i) c += static_cast<int>(a >> 8 * i & 0xff) * static_cast<int8_t>(b >> 8 * i & 0xff);
-  return c;
-}
-
 // Fragments are those of the PTX manual: lane = 4 * (row or column mod 8) + place.
 struct MmaBytes {
   uint32_t a[4], b[2];
@@ -204,17 +198,6 @@ inline void mma_half_lanes(const void* const* ins, void* const* outs) {
 inline void mma_halves(float c[4], const uint32_t a[4], const uint32_t b[2]) {
   const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {}};
   emulate::meet_warp("mma m16n8k16 f16", &in, c, mma_half_lanes);
-}
-
-// ldmatrix.x4: lane l gives the address of row l % 8 (16 bytes) of matrix l / 8, and gets, of each of four matrices, the two halves
-// 2 * (lane % 4) and the next of row lane / 4.
-inline void load_matrices(uint32_t r[4], const void* shared_row) {
-  emulate::check_aligned(static_cast<const char*>(shared_row), 16);
-  emulate::meet_warp("ldmatrix", shared_row, r, [](const void* const* ins, void* const* outs) {
-    for (int lane = 0; lane < 32; ++lane)
-      for (int m = 0; m < 4; ++m)
-        std::memcpy(static_cast<uint32_t*>(outs[lane]) + m, static_cast<const uint8_t*>(ins[8 * m + lane / 4]) + 4 * (lane % 4), 4);
-  });
 }
 
 struct Grid {
