@@ -4,12 +4,12 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from paceline.clients.async_client import AsyncClient
 from paceline.clients.errors import DaemonGone
 
+from ..procfs import children
 from .test_async_client import NULL, collected, with_client
 
 
@@ -31,14 +31,16 @@ def test_restart_is_the_next_start() -> None:
     with_client(work, NULL, restart=True)
 
 
-def children() -> set[str]:
-    return {pid for thread in Path("/proc/self/task").iterdir() for pid in (thread / "children").read_text().split()}
+class Daemons:
+    """Those that this process starts from now on."""
 
+    def __init__(self) -> None:
+        self._before = children(os.getpid())
 
-async def until_they_are(wanted: set[str]) -> None:
-    async with asyncio.timeout(10):
-        while children() != wanted:
-            await asyncio.sleep(0.01)
+    async def until_they_are(self, *pids: int) -> None:
+        async with asyncio.timeout(10):
+            while children(os.getpid()) - self._before != set(pids):
+                await asyncio.sleep(0.01)
 
 
 async def killed(client: AsyncClient) -> None:
@@ -58,9 +60,9 @@ def test_no_daemon_that_is_being_restarted_survives_close() -> None:
         assert await client.close() == -signal.SIGKILL
         ended = await asyncio.gather(*starts, client.start([1], total=8), client.generate([1]), return_exceptions=True)
         assert [repr(one) for one in ended] == ["DaemonGone('the client was closed')"] * 5
-        await until_they_are(before)
+        await daemons.until_they_are()
 
-    before = children()
+    daemons = Daemons()
     with_client(work, NULL, restart=True)
 
 
@@ -77,11 +79,11 @@ def test_a_start_that_is_cancelled_at_any_moment_leaves_no_daemon() -> None:
             await asyncio.wait([start])
             await client.start([1], total=1)
             assert client.process
-            await until_they_are(before | {str(client.process.pid)})
+            await daemons.until_they_are(client.process.pid)
         await client.close()
-        await until_they_are(before)
+        await daemons.until_they_are()
 
-    before = children()
+    daemons = Daemons()
     with_client(work, NULL, restart=True)
 
 
@@ -92,7 +94,7 @@ def test_a_close_that_is_cancelled_leaves_no_daemon() -> None:
         os.kill(client.process.pid, signal.SIGSTOP)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.close(), 0.2)
-        await until_they_are(before)
+        await daemons.until_they_are()
 
-    before = children()
+    daemons = Daemons()
     with_client(work, NULL)

@@ -8,11 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from paceline.clients import Client, DaemonGone, loop_thread
 
+from ..procfs import is_running
 from .test_client_daemon import NULL, in_threads
 
 
@@ -144,7 +144,7 @@ print(next(answer).token >= 0, next(iter(stream)) >= 0, client.process.pid)
     *said, pid = done.stdout.split()
     assert said == ["True", "True"]
     deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists():
+    while is_running(int(pid)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -165,7 +165,7 @@ with Client.spawn(["--engine", "null"]) as client:
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == -signal.SIGINT
-        assert time.monotonic() - begin < 5 and not Path(f"/proc/{pid}").exists()
+        assert time.monotonic() - begin < 5 and not is_running(int(pid))
         assert process.stderr.read().endswith("\nKeyboardInterrupt\n")
 
 

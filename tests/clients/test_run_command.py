@@ -16,6 +16,8 @@ import pytest
 from paceline.clients import Client
 from paceline.clients.cli import main
 
+from ..procfs import children, is_running
+
 RUN = [sys.executable, "-m", "paceline.clients.cli", "run"]
 SECONDS = 60
 
@@ -60,13 +62,12 @@ def test_an_interrupt_cancels_and_leaves_no_process() -> None:
     ) as process:
         assert process.stdout
         assert process.stdout.read(1)  # it streams
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        assert len(children) == 1
+        (child,) = children(process.pid)
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 130
         assert time.monotonic() - begun < 5
-    assert not Path(f"/proc/{children[0]}").exists()
+    assert not is_running(child)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
@@ -120,8 +121,8 @@ def test_a_daemon_that_ends_is_no_short_answer(end: signal.Signals, said: bytes)
     ) as process:
         assert process.stdout and process.stderr
         assert process.stdout.read(1)
-        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(child), end)
+        (child,) = children(process.pid)
+        os.kill(child, end)
         assert process.wait(SECONDS) == 70
         assert process.stderr.read() == b"paceline run: " + said
 

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from paceline.protocol import TERMINALS, Frame, FrameReader, Item, Message
+
+from ..procfs import cpu_seconds
 
 SECONDS = 20.0
 
@@ -129,10 +130,6 @@ def is_end(item: Item, req_id: int) -> bool:
     return isinstance(item, Frame) and item.req_id == req_id and item.value in TERMINALS
 
 
-def resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def wait_until_asleep(pid: int, seconds: float = SECONDS) -> None:
     """Until a process has computed nothing for a while."""
     deadline = time.monotonic() + seconds
@@ -141,8 +138,3 @@ def wait_until_asleep(pid: int, seconds: float = SECONDS) -> None:
         assert time.monotonic() < deadline, f"process {pid} is still busy"
         spent = now
         time.sleep(0.3)
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

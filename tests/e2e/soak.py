@@ -11,7 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from paceline.protocol import DONE, TERMINALS, YIELD, Frame, Item, Message
-from process import Process, is_reply, resident_bytes
+
+from ..procfs import resident_bytes
+from .process import Process, is_reply
 
 CHECKPOINTS = 12
 REST_SECONDS = 1.1

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from paceline.protocol import CODES, DONE, LineReader, Message
-from process import Process, resident_bytes
-from test_conversation import expected
+
+from ..procfs import resident_bytes
+from .process import Process
+from .test_conversation import expected
 
 
 def replies(daemon: Process) -> list[dict[str, object]]:

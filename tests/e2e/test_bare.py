@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from test_conversation import expected
+from .test_conversation import expected
 
 
 class Parent:

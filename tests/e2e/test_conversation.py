@@ -12,7 +12,9 @@ import time
 import pytest
 from paceline.daemon.null_engine import mix
 from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Message
-from process import Process, cpu_seconds, is_end
+
+from ..procfs import cpu_seconds
+from .process import Process, is_end
 
 
 def expected(prompt: list[int], total: int) -> list[int]:

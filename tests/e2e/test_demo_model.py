@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Message
-from process import Process, is_end
+
+from .process import Process, is_end
 
 STORY = "ids:6403,1980,253,655"
 OTHER = "ids:504,3575,282,260,905,314,253,2096"

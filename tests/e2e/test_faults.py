@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from paceline.protocol import DONE, FAILED, Frame, FrameReader, Message
-from process import Process
-from test_conversation import expected
+
+from .process import Process
+from .test_conversation import expected
 
 STARTS = [f"REQ {n} SLOT {n - 1} START ids:{n},5 {20 + n} 4" for n in (1, 2, 3)]
 

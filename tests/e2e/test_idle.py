@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from paceline.protocol import YIELD, Frame
-from process import Process, cpu_seconds, wait_until_asleep
+
+from ..procfs import cpu_seconds
+from .process import Process, wait_until_asleep
 
 SECONDS = 3.0
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from paceline.protocol import CANCELLED, DONE, Frame, Message
-from process import Process, cpu_seconds, is_end, resident_bytes, wait_until_asleep
-from test_conversation import expected
+
+from ..procfs import cpu_seconds, is_running, resident_bytes
+from .process import Process, is_end, wait_until_asleep
+from .test_conversation import expected
 
 PROMPT = "ids:" + ",".join("7" * 500)
 
@@ -176,13 +178,6 @@ def test_a_parent_that_is_killed_takes_the_daemon_with_it() -> None:
     while is_running(pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_full_device_is_an_output_error() -> None:

@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from process import Process, is_end
+
+from .process import Process, is_end
 
 LINES = ("REQ 1 START ids:31001,31002 5", "REQ 2 START ids:31003 50 2", "NONSENSE")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from paceline.protocol import DONE, Frame, Message
-from process import Process, is_end
-from test_conversation import expected
+
+from .process import Process, is_end
+from .test_conversation import expected
 
 SECONDS = 60.0
 STEP_TOKENS = 64

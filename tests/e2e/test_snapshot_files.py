@@ -7,7 +7,7 @@ import random
 import resource
 from pathlib import Path
 
-from process import Process
+from .process import Process
 
 PROMPT = ",".join(map(str, range(1, 101)))
 MUTANTS = 1000

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from soak import soak
+
+from .soak import soak
 
 
 def flat(memory: list[int]) -> float:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.protocol import YIELD, Frame
-from process import Process, is_end
+
+from .process import Process, is_end
 
 LIMIT = 20_000
 ROOT = Path(__file__).parent.parent.parent

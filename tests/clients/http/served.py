@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
+
+from ...procfs import children
 
 SECONDS = 60.0
 
@@ -91,10 +92,9 @@ class Served:
     def daemon(self) -> int:
         """The process behind it."""
         deadline = time.monotonic() + SECONDS
-        children = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children")
-        while not (found := children.read_text().split()):
+        while not (found := children(self.popen.pid)):
             assert time.monotonic() < deadline
-        return int(found[0])
+        return found.pop()
 
     def _listen(self) -> None:
         assert self.popen.stderr

@@ -6,7 +6,6 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 import httpx
 import pytest
@@ -14,6 +13,7 @@ from paceline.clients.http import engine
 from paceline.clients.http.engine import Engine, Health
 from paceline.clients.http.refused import HttpRefused
 
+from ...procfs import is_running
 from .served import SECONDS, Served
 
 SLOW = ("--fault", "slow:20", "--slots", "1", "--queue", "1")
@@ -104,7 +104,7 @@ def test_the_daemon_ends_with_a_server_that_is_killed() -> None:
         daemon = served.daemon
         served.popen.kill()
         deadline = time.monotonic() + SECONDS
-        while Path(f"/proc/{daemon}").exists() and "Z" not in Path(f"/proc/{daemon}/stat").read_text().split()[2]:
+        while is_running(daemon):
             assert time.monotonic() < deadline
             time.sleep(0.02)
 

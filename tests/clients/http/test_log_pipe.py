@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from threading import Thread
 
 import httpx
 import pytest
 from paceline.clients.http.log_pipe import MOST_LINES, LogPipe
 
+from ...procfs import children
 from .served import SECONDS
 
 LOST = re.compile(rb"paceline serve: (\d+) lines of this log are lost, as nobody read it\n")
@@ -59,12 +59,11 @@ def test_a_daemon_is_started_again_also_if_the_log_has_no_reader_any_more(
         while b": ready: " not in said:
             said += os.read(source, 4096)
         os.close(source)
-        children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
-        daemon = children.read_text()
-        os.kill(int(daemon), signal.SIGKILL)
+        (daemon,) = children(server.pid)
+        os.kill(daemon, signal.SIGKILL)
         with httpx.Client(base_url=re.findall(rb"http://\S+", said)[0].decode(), timeout=SECONDS) as http:
             deadline = time.monotonic() + 20
-            while children.read_text() == daemon or http.get("/health").status_code != 200:
+            while daemon in children(server.pid) or http.get("/health").status_code != 200:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
         server.terminate()

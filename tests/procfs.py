@@ -1,0 +1,39 @@
+"""Processes as Linux shows them in /proc, where each may end while one looks."""
+
+import os
+from pathlib import Path
+
+
+def is_running(pid: int) -> bool:
+    """Not when it has ended and only its parent has not looked yet."""
+    try:
+        return _status(pid)[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(pid: int) -> set[int]:
+    """Also those that have ended, as long as it has not waited for them."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if int(_status(int(entry.name))[1]) == pid:
+                    found.add(int(entry.name))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = _status(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _status(pid: int) -> list[str]:
+    """Of /proc/[pid]/stat the fields behind the name, which may hold spaces (proc_pid_stat(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
