@@ -12,9 +12,8 @@ from paceline.native.core import native_shape, rotations
 from paceline.native.cuda_core import DeviceStepper
 from paceline.native.model import ModelShape
 
-POOL_BYTES = (
-    24 << 20
-)  # of random blocks; the core packs the first 16 MiB of a matrix, and the device copies them for the rest
+# Of random blocks; the core packs the first 16 MiB of a matrix, and the device copies them for the rest.
+POOL_BYTES = 24 << 20
 
 HYBRID = replace(
     dense(

@@ -62,7 +62,7 @@ class Worker {
   Worker(const Worker&) = delete;
   ~Worker() { munmap(stacks_, kStack * kMostThreads); }
 
-  void run_block(const char* kernel, Size grid, Size block, unsigned count, size_t shared_bytes, const std::function<void()>& body);
+  void run_block(const char* kernel, Size block, unsigned count, size_t shared_bytes, const std::function<void()>& body);
 
   const char* kernel = nullptr;
   const std::function<void()>* body = nullptr;
@@ -116,10 +116,10 @@ void Worker::deadlock() {
   else problem = "a barrier that only " + std::to_string(at_barrier) + " of " + std::to_string(place.threads) + " threads reach";
 }
 
-void Worker::run_block(const char* name, Size grid, Size block, unsigned count, size_t bytes, const std::function<void()>& work) {
+void Worker::run_block(const char* name, Size block, unsigned count, size_t bytes, const std::function<void()>& work) {
   kernel = name;
   body = &work;
-  place = {0, count, block, grid};
+  place = {0, count, block};
   threads.resize(std::max<size_t>(threads.size(), count));
   warps.assign((count + kLanes - 1) / kLanes, Warp());
   shared_bytes = bytes;
@@ -269,7 +269,7 @@ void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_byt
       for (uint64_t b = next++; b < blocks && !stop; b = next++) {
         const uint64_t own = lane_order == Order::Reversed ? blocks - 1 - b : b;
         const Size block = {static_cast<unsigned>(own % grid.x), static_cast<unsigned>(own / grid.x % grid.y), static_cast<unsigned>(own / grid.x / grid.y)};
-        room->run_block(kernel, grid, block, threads, shared_bytes, body);
+        room->run_block(kernel, block, threads, shared_bytes, body);
       }
     } catch (const Fault& fault) {
       const std::lock_guard<std::mutex> hold(lock);

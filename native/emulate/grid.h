@@ -46,7 +46,7 @@ void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_byt
 // What a running thread asks for.
 struct Place {
   unsigned thread, threads;
-  Size block, grid;
+  Size block;
 };
 const Place& place();
 [[noreturn]] void fault(const std::string& what);
