@@ -7,17 +7,23 @@ from collections import deque
 from enum import Enum
 from typing import Any
 
+PLAIN = frozenset({int, float, str, bytes, bool, type(None)})
+
 
 def dump(value: Any, left_out: frozenset[str] = frozenset()) -> Any:
+    if type(value) in PLAIN:
+        return value
     if isinstance(value, bytearray):
         return bytes(value)
-    if value is None or isinstance(value, int | float | str | bytes | Enum) or callable(value):
+    if isinstance(value, int | float | str | bytes | Enum) or callable(value):
         return value
     if hasattr(value, "hexdigest"):
         return value.hexdigest()
     if isinstance(value, dict):
         return [(dump(key), dump(item, left_out)) for key, item in value.items()]  # their order counts
     if isinstance(value, list | tuple | deque | array | set | frozenset):
+        if PLAIN.issuperset(map(type, value)):  # ten thousand tokens at once: nine tenths of the time went there
+            return list(value)
         return [dump(item, left_out) for item in value]
     names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     names += vars(value) if hasattr(value, "__dict__") else []
