@@ -55,7 +55,7 @@ class AttentionProbe {
       o[i] = out.mutable_data(i, 0);
     }
     paceline::Buffer<float> scratch;
-    kernels.attend(view_, table_.data(), count, q, positions.data(), o,
+    kernels.attend(view_, table_.data(), count, q, positions.data(), o, nullptr,
                    scratch.reserve(paceline::kQueryTile * paceline::attention_scratch(view_.value_stride)));
     return out;
   }

@@ -79,13 +79,7 @@ void register_probes(py::module_& m) {
       .def("product", &ProductProbe::product, py::arg("inputs"), py::arg("isa"));
   m.def("instruction_sets", [] {
     py::list names;
-    for (const char* name : {"plain", "avx2", "avx512"}) {
-      try {
-        paceline::choose_kernels(name);
-        names.append(name);
-      } catch (const std::invalid_argument&) {  // this processor lacks it
-      }
-    }
+    for (const char* name : paceline::instruction_sets()) names.append(name);
     return names;
   });
   m.def(

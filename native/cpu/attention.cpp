@@ -62,23 +62,30 @@ struct Query {
 template <int n, CacheType type>
 void scores(const uint8_t* k, const uint8_t* next, int head_size, Query* queries) {
   const float* q[n];
+  PACELINE_UNROLL
   for (int i = 0; i < n; ++i) q[i] = queries[i].q;
   for (int first = 0; first < kKeyLanes; first += kWide) {
     Lanes s[n][kWide];
+    PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
+      PACELINE_UNROLL
       for (int j = 0; j < kWide; ++j) s[i][j] = zero();
     for (int block = 0; block < head_size; block += kCacheBlock) {
       const KeyBlock<type, kWide> keys(k, next, head_size, block, kLanes * first);
       const int end = std::min(block + kCacheBlock, head_size);
       for (int d = block; d < end; ++d) {
         if constexpr (n <= kPrefetching) keys.prefetch_dimension(d);
+        PACELINE_UNROLL
         for (int j = 0; j < kWide; ++j) {
           const Lanes x = keys.load(d, j);
+          PACELINE_UNROLL
           for (int i = 0; i < n; ++i) s[i][j] = fma(broadcast(q[i][d]), x, s[i][j]);
         }
       }
     }
+    PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
+      PACELINE_UNROLL
       for (int j = 0; j < kWide; ++j) store(queries[i].weights + kLanes * (first + j), s[i][j]);
   }
 }
@@ -102,23 +109,31 @@ Lanes keep_seen(Lanes a, const Query& query, int j, Lanes other) {
 
 void weigh_scores(Query& query, const CacheView& cache) {
   const Lanes lowest = broadcast(-__builtin_inff());
+  const bool whole = query.begin == 0 && query.end == kPage;
   Lanes s[kKeyLanes];
+  PACELINE_UNROLL
   for (int j = 0; j < kKeyLanes; ++j) {
     s[j] = load(query.weights + kLanes * j);
     if (cache.softcap != 0.0f) s[j] = broadcast(cache.softcap) * hyperbolic_tangent(s[j] / broadcast(cache.softcap));
-    s[j] = keep_seen(s[j], query, j, lowest);
+    if (!whole) s[j] = keep_seen(s[j], query, j, lowest);
   }
   const float block_peak = fold_larger(larger(larger(s[0], s[1]), larger(s[2], s[3])));
   const float peak = query.split.peak > block_peak ? query.split.peak : block_peak;
   Lanes sum = zero();
+  PACELINE_UNROLL
   for (int j = 0; j < kKeyLanes; ++j) {
-    const Lanes w = keep_seen(exponential(s[j] - broadcast(peak)), query, j, zero());
+    const Lanes e = exponential(s[j] - broadcast(peak)), w = whole ? e : keep_seen(e, query, j, zero());
     store(query.weights + kLanes * j, w);
     sum = sum + w;
   }
+  const float own = fold_sum(sum);
+  if (query.split.peak - peak == 0.0f) {  // e^0 is 1, to the bit
+    query.split.sum = query.split.sum + own;
+    return;
+  }
   const float correction = exponential(query.split.peak - peak);
   for (int d = 0; d < cache.value_stride; d += kLanes) store(query.value + d, load(query.value + d) * broadcast(correction));
-  query.split.sum = __builtin_fmaf(query.split.sum, correction, fold_sum(sum));
+  query.split.sum = __builtin_fmaf(query.split.sum, correction, own);
   query.split.peak = peak;
 }
 
@@ -128,18 +143,24 @@ void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int b
   const ValueColumns<type, wide> values(v, next, stride, d);
   Lanes o[n][wide];
   const float* weights[n];
+  PACELINE_UNROLL
   for (int i = 0; i < n; ++i) {
     weights[i] = queries[i].weights;
+    PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) o[i][j] = load(queries[i].value + d + kLanes * j);
   }
   for (int key = begin; key < end; ++key) {
     if constexpr (n <= kPrefetching) values.prefetch_key(key);
+    PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) {
       const Lanes x = values.load(key, j);
+      PACELINE_UNROLL
       for (int i = 0; i < n; ++i) o[i][j] = fma(broadcast(weights[i][key]), x, o[i][j]);
     }
   }
+  PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
+    PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) store(queries[i].value + d + kLanes * j, o[i][j]);
 }
 
@@ -186,13 +207,14 @@ void merge_split(Query& query, int value_stride) {
 }
 
 template <int n>
-void attend_together(const CacheView& cache, const int32_t* table, Query* queries) {
+void attend_together(const CacheView& cache, const int32_t* table, const uint8_t* then, Query* queries) {
   int lowest = queries[0].lowest, last = queries[0].position;
   for (int i = 1; i < n; ++i) {
     lowest = std::min(lowest, queries[i].lowest);
     last = std::max(last, queries[i].position);
   }
-  const auto page_of = [&](int position) { return cache.pool + static_cast<size_t>(table[position / kPage]) * cache.page_stride; };
+  const auto keys_of = [&](int position) { return cache.pool + static_cast<size_t>(table[position / kPage]) * cache.page_stride + cache.key_offset; };
+  const auto values_behind = [&](const uint8_t* keys) { return keys + (cache.value_offset - cache.key_offset); };
   for (int begin = lowest / kSplit * kSplit; begin <= last; begin += kSplit) {
     for (int i = 0; i < n; ++i) {
       queries[i].split = Softmax();
@@ -200,14 +222,14 @@ void attend_together(const CacheView& cache, const int32_t* table, Query* querie
     }
     const int end = std::min(begin + kSplit - 1, last);
     for (int first = std::max(begin, lowest / kPage * kPage); first <= end; first += kPage) {
-      const uint8_t* page = page_of(first);
-      const uint8_t* next = page_of(first + kPage <= last ? first + kPage : first);
-      scores<n>(cache.key_type, page + cache.key_offset, next + cache.key_offset, cache.head_size, queries);
+      const uint8_t* keys = keys_of(first);
+      const uint8_t* next = first + kPage <= last ? keys_of(first + kPage) : then ? then : keys;
+      scores<n>(cache.key_type, keys, next, cache.head_size, queries);
       for (int i = 0; i < n; ++i) {
         queries[i].look_at(first);
         if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache);
       }
-      add_page<n>(cache.value_type, page + cache.value_offset, next + cache.value_offset, cache.value_stride, queries);
+      add_page<n>(cache.value_type, values_behind(keys), values_behind(next), cache.value_stride, queries);
     }
     for (int i = 0; i < n; ++i)
       if (queries[i].position >= begin && queries[i].lowest < begin + kSplit) merge_split(queries[i], cache.value_stride);
@@ -215,15 +237,15 @@ void attend_together(const CacheView& cache, const int32_t* table, Query* querie
 }
 
 template <int n = kTogether>
-void attend_some(int count, const CacheView& cache, const int32_t* table, Query* queries) {
-  if (count == n) return attend_together<n>(cache, table, queries);
-  if constexpr (n > 1) attend_some<n - 1>(count, cache, table, queries);
+void attend_some(int count, const CacheView& cache, const int32_t* table, const uint8_t* then, Query* queries) {
+  if (count == n) return attend_together<n>(cache, table, then, queries);
+  if constexpr (n > 1) attend_some<n - 1>(count, cache, table, then, queries);
 }
 
 }  // namespace
 
 void attend(const CacheView& cache, const int32_t* table, int count, const float* const* q, const int* positions, float* const* out,
-            float* scratch) {
+            const uint8_t* then, float* scratch) {
   const int calls = (count + kTogether - 1) / kTogether;
   for (int call = 0; call < calls; ++call) {
     const int first = count * call / calls, together = count * (call + 1) / calls - first;  // even shares
@@ -238,14 +260,17 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
       queries[i].total = own + kPage + cache.value_stride;
       for (int d = 0; d < cache.value_stride; d += kLanes) store(queries[i].total + d, zero());
     }
-    attend_some(together, cache, table, queries);
+    attend_some(together, cache, table, call + 1 == calls ? then : nullptr, queries);
     for (int i = 0; i < together; ++i) {
       const Lanes inverse = broadcast(1.0f / queries[i].merged.sum);
       for (int d = 0; d < cache.head_size; d += kLanes) {
-        float o[kLanes];
-        store(o, load(queries[i].total + d) * inverse);
-        const int valid = cache.head_size - d < kLanes ? cache.head_size - d : kLanes;
-        std::memcpy(out[first + i] + d, o, sizeof(float) * valid);
+        const Lanes o = load(queries[i].total + d) * inverse;
+        if (d + kLanes <= cache.head_size) {
+          store(out[first + i] + d, o);
+          continue;
+        }
+        store(queries[i].total + d, o);
+        std::memcpy(out[first + i] + d, queries[i].total + d, sizeof(float) * (cache.head_size - d));
       }
     }
   }

@@ -1,33 +1,55 @@
 // The instruction sets of this processor, asked once.
-#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "kernels.h"
 
 namespace paceline {
 namespace {
 
+struct Set {
+  const char* name;
+  bool here;  // this processor has all of it
+  const Kernels& (*kernels)();
+};
+
+// The fastest first.
+std::vector<Set> sets() {
+  std::vector<Set> found;
 #if defined(__x86_64__)
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"); }
-bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-}
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+  found.push_back({"avx512", avx512, avx512::kernels});
+#if PACELINE_AVXVNNI
+  found.push_back({"avxvnni", avx2 && __builtin_cpu_supports("avxvnni"), avxvnni::kernels});
 #endif
+  found.push_back({"avx2", avx2, avx2::kernels});
+#endif
+  found.push_back({"plain", true, plain::kernels});
+  return found;
+}
 
 }  // namespace
 
+std::vector<const char*> instruction_sets() {
+  std::vector<const char*> names;
+  for (const Set& set : sets())
+    if (set.here) names.insert(names.begin(), set.name);
+  return names;
+}
+
 const Kernels& choose_kernels(const char* name) {
   const std::string wanted = name;
-#if defined(__x86_64__)
-  const bool any = wanted == "auto";
-  if ((any || wanted == "avx512") && has_avx512()) return avx512::kernels();
-  if ((any || wanted == "avx2") && has_avx2()) return avx2::kernels();
-  if (wanted == "avx512" || wanted == "avx2") throw std::invalid_argument("isa '" + wanted + "': this processor has not all of its instructions");
-#endif
-  if (wanted == "auto" || wanted == "plain") return plain::kernels();
-  throw std::invalid_argument("isa '" + wanted + "': expected auto, plain, avx2 or avx512");
+  for (const Set& set : sets()) {
+    if (wanted != "auto" && wanted != set.name) continue;
+    if (set.here) return set.kernels();
+    if (wanted == set.name) throw std::invalid_argument("isa '" + wanted + "': this processor has not all of its instructions");
+  }
+  for (const char* known : {"avx512", "avxvnni", "avx2"})
+    if (wanted == known) throw std::invalid_argument("isa '" + wanted + "': this build of Paceline does not have it");
+  throw std::invalid_argument("isa '" + wanted + "': expected auto, plain, avx2, avxvnni or avx512");
 }
 
 }  // namespace paceline

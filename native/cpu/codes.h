@@ -140,6 +140,25 @@ PACELINE_INLINE void look_up(Codes& c, const uint8_t* table) {
 PACELINE_INLINE void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 16; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32 * j), c.v[j]);
 }
+
+#if defined(__AVXVNNI__)
+
+template <int bias, int halves, int half>
+PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
+  constexpr int first = half * 8 / halves, end = first + 8 / halves;
+  const __m256i begin = _mm256_set1_epi32(static_cast<int32_t>(0u - static_cast<uint32_t>(bias) * static_cast<uint32_t>(input_sum<halves, half>(x))));
+  IntLanes sum = {begin, begin};
+  PACELINE_UNROLL
+  for (int j = first; j < end; ++j) {
+    const __m256i xs = _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(x.codes)[j]);
+    sum.lo = _mm256_dpbusd_avx_epi32(sum.lo, c.v[2 * j], xs);
+    sum.hi = _mm256_dpbusd_avx_epi32(sum.hi, c.v[2 * j + 1], xs);
+  }
+  return sum;
+}
+
+#else
+
 // vpmaddubsw adds two products in 16 bits and saturates. Codes that are below twice the bias, or below 32 where there is none,
 // leave room for some such sums before they must be widened; 8-bit codes go through the sign trick |w| * (x with w's sign), at
 // most 2 * 128 * 127 = 32512.
@@ -159,7 +178,7 @@ PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
   const __m256i begin = _mm256_set1_epi32(bias < 128 ? static_cast<int32_t>(0u - static_cast<uint32_t>(bias) * static_cast<uint32_t>(input_sum<halves, half>(x))) : 0);
   IntLanes sum = {begin, begin}, narrow = sum;
-#pragma GCC unroll 8
+  PACELINE_UNROLL
   for (int j = first; j < end; ++j) {
     const int place = (j - first) % kNarrowSums<bias>;
     const __m256i xs = _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(x.codes)[j]);
@@ -172,6 +191,8 @@ PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   }
   return sum;
 }
+
+#endif
 
 #else
 

@@ -1,9 +1,10 @@
-// What an instruction set provides: one table of kernels each for plain, avx2 and avx512, chosen when the core is made.
-// Every kernel gives the same bits in all three, for any number of columns and any split among threads.
+// What an instruction set provides: one table of kernels each for plain, avx2, avxvnni and avx512, chosen when the core is made.
+// Every kernel gives the same bits in all of them, for any number of columns and any split among threads.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "cache.h"
 #include "tile.h"
@@ -55,9 +56,10 @@ struct Kernels {
   void (*write_cache)(const CacheView& cache, int page, int position, const float* k, const float* v);
 
   // `queries` queries q[i] [head_size], already scaled, at positions[i], over the keys up to it, or those of its window -> out[i] [head_size].
+  // then: the keys that are read next, of any head, with their values as far behind them as here; fetched meanwhile. May be null.
   // scratch: attention_scratch(value_stride) floats per query.
   void (*attend)(const CacheView& cache, const int32_t* table, int queries, const float* const* q, const int* positions, float* const* out,
-                 float* scratch);
+                 const uint8_t* then, float* scratch);
 
   // Index of the largest of x [size]; the lower index on ties.
   int (*largest)(const float* x, int size);
@@ -96,9 +98,13 @@ constexpr size_t attention_scratch(int value_stride) { return kPage + 2 * static
 
 namespace plain { const Kernels& kernels(); }
 namespace avx2 { const Kernels& kernels(); }
+namespace avxvnni { const Kernels& kernels(); }
 namespace avx512 { const Kernels& kernels(); }
 
-// "auto", "plain", "avx2" or "avx512"; throws std::invalid_argument for a name that is unknown or that this processor lacks.
+// Those that this build and this processor have, the slowest first.
+std::vector<const char*> instruction_sets();
+
+// "auto" or one of these names; throws std::invalid_argument for one that is unknown or that is not there.
 const Kernels& choose_kernels(const char* name);
 
 }  // namespace paceline

@@ -11,7 +11,7 @@ void rms_norm(const float*, const float*, float, int, float*);
 void quantize(const float*, int, int, int, int, const Activations&);
 void rotate(float*, int, int, int, bool, const float*, const float*);
 void write_cache(const CacheView&, int, int, const float*, const float*);
-void attend(const CacheView&, const int32_t*, int, const float* const*, const int*, float* const*, float*);
+void attend(const CacheView&, const int32_t*, int, const float* const*, const int*, float* const*, const uint8_t*, float*);
 int largest(const float*, int);
 void weigh(const float*, float, float, int, float*);
 void add_scaled(const float*, float, int, float*);

@@ -24,7 +24,7 @@ void float_sums(const uint8_t* tiles, int blocks, const float* x, float* sums) {
     for (int c = 0; c < n; ++c) acc[c] = zero();
     for (int k = first; k < end; ++k) {
       const Lanes w = float_weights<f>(tiles, k);
-#pragma GCC unroll 16
+      PACELINE_UNROLL
       for (int c = 0; c < n; ++c) acc[c] = fma(w, broadcast(x[static_cast<size_t>(k) * kGroup + c]), acc[c]);
     }
     for (int c = 0; c < n; ++c) store(sums + kTileRows * c, load(sums + kTileRows * c) + acc[c]);

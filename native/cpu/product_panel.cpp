@@ -3,9 +3,9 @@
 
 namespace paceline::PACELINE_ISA {
 
-void panel_columns(int bias, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, float* sums,
+void panel_columns(int bias, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, bool begins, float* sums,
                    const Ahead& ahead) {
-  const auto run = [&]<class F>() { integer_columns<F>(columns, panel, blocks, x, sums, ahead); };
+  const auto run = [&]<class F>() { integer_columns<F>(columns, panel, blocks, x, begins, sums, ahead); };
   if (minimum && scales == 1) return run.template operator()<Panel<0, true, 1>>();
   if (minimum) return run.template operator()<Panel<0, true, 2>>();
   if (bias == 128) return run.template operator()<Panel<128, false, 1>>();

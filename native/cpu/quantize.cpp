@@ -10,14 +10,13 @@ void quantize_block(const float* y, QuantizedBlock& out) {
   const float peak = fold_larger(larger(magnitude(low), magnitude(high)));
   const bool tiny = !(peak > 1e-30f);  // 127 / peak must stay finite
   const Lanes inverse = broadcast(tiny ? 0.0f : 127.0f / peak);
-  const IntLanes a = nearest(low * inverse), b = nearest(high * inverse);
-  store_bytes(out.codes, a);
-  store_bytes(out.codes + kLanes, b);
-  const int32_t low_sum = static_cast<int32_t>(fold_sum(to_float(a)));  // whole numbers below 2^24: exact
-  const int32_t sum = static_cast<int32_t>(fold_sum(to_float(a) + to_float(b)));
+  const Bytes a = to_bytes(nearest(low * inverse)), b = to_bytes(nearest(high * inverse));
+  store(out.codes, a);
+  store(out.codes + kLanes, b);
+  const int32_t low_sum = sum(a), all = low_sum + sum(b);
   out.scale = tiny ? 0.0f : peak / 127.0f;
-  out.scaled_sum = out.scale * static_cast<float>(sum);
-  out.sum = sum;
+  out.scaled_sum = out.scale * static_cast<float>(all);
+  out.sum = all;
   out.low_sum = low_sum;
 }
 

@@ -22,7 +22,7 @@ uint64_t multiply_codes(int rounds) {
   PACELINE_OPAQUE(codes);
   PACELINE_OPAQUE(activations);
   for (int round = 0; round < rounds; ++round) {
-#pragma GCC unroll 16
+    PACELINE_UNROLL
     for (int i = 0; i < 16; ++i) {
       sums[i] = _mm512_dpbusd_epi32(sums[i], codes, activations);
       PACELINE_OPAQUE(sums[i]);
@@ -40,17 +40,24 @@ void read_through(const uint8_t* data, size_t bytes) {
   for (__m256i& x : seen) PACELINE_OPAQUE(x);
 }
 
-// The three instructions of integer products without VNNI (codes.h).
+// One instruction of integer products, or the three without VNNI (codes.h).
 uint64_t multiply_codes(int rounds) {
-  __m256i sums[8] = {}, codes = _mm256_set1_epi8(3), activations = _mm256_set1_epi8(-5), ones = _mm256_set1_epi16(1);
+  __m256i sums[8] = {}, codes = _mm256_set1_epi8(3), activations = _mm256_set1_epi8(-5);
   PACELINE_OPAQUE(codes);
   PACELINE_OPAQUE(activations);
+#if !defined(__AVXVNNI__)
+  const __m256i ones = _mm256_set1_epi16(1);
+#endif
   for (int round = 0; round < rounds; ++round) {
-#pragma GCC unroll 8
+    PACELINE_UNROLL
     for (int i = 0; i < 8; ++i) {
+#if defined(__AVXVNNI__)
+      sums[i] = _mm256_dpbusd_avx_epi32(sums[i], codes, activations);
+#else
       __m256i pairs = _mm256_maddubs_epi16(codes, activations);
       PACELINE_OPAQUE(pairs);
       sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(pairs, ones));
+#endif
       PACELINE_OPAQUE(sums[i]);
     }
   }

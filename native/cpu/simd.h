@@ -1,8 +1,8 @@
 // Sixteen virtual lanes of float32, with one meaning on every instruction set.
 //
-// Kernels are written once against `Lanes` and compiled three times (PACELINE_ISA is plain, avx2 or avx512).
-// Each operation below is exactly rounded or exact, so the three builds give the same bits by construction:
-// AVX-512 holds the lanes in one register, AVX2 in two, plain C++ in an array. No other float type, no other
+// Kernels are written once against `Lanes` and compiled four times (PACELINE_ISA is plain, avx2, avxvnni or avx512).
+// Each operation below is exactly rounded or exact, so the builds give the same bits by construction:
+// AVX-512 holds the lanes in one register, AVX2 (with VNNI or without) in two, plain C++ in an array. No other float type, no other
 // reduction than `fold` (lane i with i+8, then i+4, i+2, i+1), and no libm: `exponential` is our own.
 #pragma once
 
@@ -17,7 +17,20 @@
 
 namespace paceline::PACELINE_ISA {
 
+// Before a loop over an array of accumulators. Unrolled before all else, the array is registers; GCC 12 otherwise keeps those but writes each of them to
+// the stack, too, in every turn of the loop around it: attention took 1.5 times as long.
+#define PACELINE_UNROLL _Pragma("GCC unroll 16")
+
 constexpr int kLanes = 16;
+
+#if defined(__AVX2__)
+struct Bytes { __m128i v; };  // sixteen, signed
+inline void store(int8_t* p, Bytes a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), a.v); }
+inline int32_t sum(Bytes a) {
+  const __m128i halves = _mm_sad_epu8(_mm_xor_si128(a.v, _mm_set1_epi8(-128)), _mm_setzero_si128());  // of a + 128 each
+  return _mm_cvtsi128_si32(_mm_add_epi32(halves, _mm_unpackhi_epi64(halves, halves))) - 128 * kLanes;
+}
+#endif
 
 #if defined(__AVX512F__)
 
@@ -58,7 +71,7 @@ inline Lanes to_float(IntLanes a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline Lanes power_of_two(IntLanes n) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
 }
-inline void store_bytes(int8_t* p, IntLanes a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v)); }
+inline Bytes to_bytes(IntLanes a) { return {_mm512_cvtepi32_epi8(a.v)}; }
 inline void store_ints(int32_t* p, IntLanes a) { _mm512_storeu_si512(p, a.v); }
 // Lanes [0, count) of a, the others replaced by `other`.
 inline Lanes keep(Lanes a, int count, Lanes other) {
@@ -141,10 +154,10 @@ inline void store_ints(int32_t* p, IntLanes a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.hi);
 }
-inline void store_bytes(int8_t* p, IntLanes a) {
-  int32_t wide[kLanes];
-  store_ints(wide, a);
-  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(wide[i]);
+inline Bytes to_bytes(IntLanes a) {
+  const __m256i low = _mm256_set1_epi32(255);
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low)), 0xd8);  // a pack goes by halves
+  return {_mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1))};
 }
 inline Lanes keep(Lanes a, int count, Lanes other) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -233,7 +246,18 @@ inline IntLanes load_high_nibbles(const uint8_t* p) { return each_int([=](int i)
 inline IntLanes load_folded_nibbles(const uint8_t* p) { return each_int([=](int i) { return i < 8 ? p[i] & 15 : p[i - 8] >> 4; }); }
 inline Lanes load_small_floats(const uint8_t* p) { return each([=](int i) { return small_float(p[i]); }); }
 inline void store_ints(int32_t* p, IntLanes a) { std::memcpy(p, a.v, sizeof a.v); }
-inline void store_bytes(int8_t* p, IntLanes a) { for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(a.v[i]); }
+struct Bytes { int8_t v[kLanes]; };
+inline Bytes to_bytes(IntLanes a) {
+  Bytes r;
+  for (int i = 0; i < kLanes; ++i) r.v[i] = static_cast<int8_t>(a.v[i]);
+  return r;
+}
+inline void store(int8_t* p, Bytes a) { std::memcpy(p, a.v, sizeof a.v); }
+inline int32_t sum(Bytes a) {
+  int32_t all = 0;
+  for (const int8_t x : a.v) all += x;
+  return all;
+}
 inline Lanes keep(Lanes a, int count, Lanes other) { return each([&](int i) { return i < count ? a.v[i] : other.v[i]; }); }
 inline float first(Lanes a) { return a.v[0]; }
 template <int width>

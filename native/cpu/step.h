@@ -26,6 +26,7 @@ class Core::Step {
   // step_attention.cpp
   void attention(const Member& me, Private& own, const Layer& layer);
   void place_keys(Private& own, const Layer& layer, int column);
+  const uint8_t* first_keys(const Layer& layer, const AttentionItem& item) const;
   void attend(const Member& me, Private& own, const Layer& layer);
   void quantize_attention(const Member& me, int size, bool gated);
 

@@ -68,16 +68,26 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
   for (int h = 0; h < s.kv_heads; ++h) kernels.write_cache(cache(layer, h), page, position, k + h * s.head_size, v + h * s.head_size);
 }
 
+// The first keys that an item reads, 64 to a page.
+const uint8_t* Core::Step::first_keys(const Layer& layer, const AttentionItem& item) const {
+  const CacheView view = cache(layer, item.kv_head);
+  const int position = rows[item.row].position + item.first, lowest = view.window > 0 ? std::max(position - view.window + 1, 0) : 0;
+  return view.pool + static_cast<size_t>(rows[item.row].table[lowest / kPage]) * view.page_stride + view.key_offset;
+}
+
 void Core::Step::attend(const Member& me, Private& own, const Layer& layer) {
   const int items = static_cast<int>(work.items.size()), group = s.heads / s.kv_heads;
   std::atomic<int>& next = work.next_item[layer.ordinal];
   for (int i = next.fetch_add(1, std::memory_order_relaxed); i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
     const AttentionItem& item = work.items[i];
+    const CacheView view = cache(layer, item.kv_head);
+    // Each item begins with a page that the processor can't guess. If the members keep step, this one's next item is that one.
+    const uint8_t* const then = i + me.count < items ? first_keys(layer, work.items[i + me.count]) : nullptr;
     const float* queries[kQueryTile];
     float* out[kQueryTile];
     int positions[kQueryTile], count = 0;
     const auto flush = [&] {
-      kernels.attend(cache(layer, item.kv_head), rows[item.row].table, count, queries, positions, out, own.attention.data());
+      kernels.attend(view, rows[item.row].table, count, queries, positions, out, then, own.attention.data());
       count = 0;
     };
     for (int token = 0; token < item.count; ++token) {

@@ -98,7 +98,7 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
     ("line", "expected"),
     [
         ("paceline r", ["run"]),
-        ("paceline daemon --isa avx", ["avx512", "avx2"]),
+        ("paceline daemon --isa avx", ["avx512", "avxvnni", "avx2"]),
         ("paceline bench --con", ["--context"]),
         ("paceline run --model some", ["some.gguf"]),
     ],
