@@ -19,6 +19,7 @@ import re
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -49,12 +50,15 @@ def capacity(server: Server, traffic: Traffic, count: int) -> float:
 def pattern(
     name: str, policies: Policies, traffic: Traffic, draw: Callable[[], list[Request]], rounds: int, **facts: Any
 ) -> dict[str, Any]:
-    """Each round's requests to each policy in turn."""
+    """Each round's requests to each policy in turn; each is first at times: after the peer caches are cold."""
     found: dict[str, list[list[Served]]] = {policy: [] for policy in policies}
+    order = deque(policies)
     for _ in range(rounds):
         requests = draw()
-        for policy, (server, batch) in policies.items():
+        for policy in order:
+            server, batch = policies[policy]
             found[policy].append(play(server, traffic.again(requests), batch))
+        order.rotate(-1)
     results = {policy: summary(each) | {"first_round": columns(each[0])} for policy, each in found.items()}
     record = {"pattern": name, "requests": len(found["continuous"][0]), "rounds": rounds, **facts, "results": results}
     return record | {"ratios": ratios(results)}
