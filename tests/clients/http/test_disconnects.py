@@ -17,6 +17,7 @@ from .served import Served
 
 STEP = 0.03  # seconds
 FLAGS = ("--engine", "null", "--fault", f"slow:{1e3 * STEP:g}", "--slots", "2", "--log", "json")
+SLOW = ("--engine", "null", "--fault", "slow:20", "--slots", "1", "--queue", "1")
 NEIGHBOUR = {"prompt": "neighbour", "max_tokens": 60, "temperature": 0}
 ASKED = {"prompt": "Hi", "max_tokens": 2000, "temperature": 0}
 
@@ -139,3 +140,39 @@ def test_many_that_come_and_go(alone: str) -> None:
         for go in leave:
             go()
     assert not any(re.search("Traceback|Exception|ERROR", line) for line in served.said)
+
+
+def test_a_reader_that_goes_away_frees_its_slot_in_every_state() -> None:
+    with Served(*SLOW) as served:
+        alone = served.completion(prompt="Hi", max_tokens=20, temperature=0)
+        asked = {"prompt": "Hi", "max_tokens": 2000, "temperature": 0}
+        with served.http.stream("POST", "/v1/completions", json=asked | {"stream": True}) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            served.until(lambda states: states == ["decode"])
+            for more in ({"stream": True}, {}):  # queued
+                with httpx.Client(base_url=served.url, timeout=0.3) as other, pytest.raises(httpx.ReadTimeout):
+                    other.post("/v1/completions", json=asked | more)
+                served.until(lambda states: states == ["decode"])
+        served.until(lambda states: states == [])
+        long = {"prompt": [1] * 4000, "max_tokens": 5}  # prefill: eight steps
+        with httpx.Client(base_url=served.url, timeout=0.05) as other, pytest.raises(httpx.ReadTimeout):
+            other.post("/v1/completions", json=long)
+        served.until(lambda states: states == [])
+        assert served.completion(prompt="Hi", max_tokens=20, temperature=0) == alone
+
+
+def test_a_reader_that_does_not_read_is_cancelled_and_nobody_else_notices() -> None:
+    with Served("--engine", "null", "--max-ctx", "200000") as served:
+        asked = {"prompt": "Hi", "max_tokens": 30, "temperature": 0}
+        alone = served.completion(**asked)
+        body = json.dumps({"prompt": "Hi", "max_tokens": 190_000, "stream": True}).encode()
+        with socket.socket() as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            lazy.connect(("127.0.0.1", served.port))
+            head = f"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+            lazy.sendall(head.encode() + body)
+            served.until(lambda states: states == ["decode"])
+            assert served.completion(**asked) == alone
+            served.until(lambda states: states == [])
+            assert 'paceline_requests_total{reason="cancelled"} 1.0' in served.http.get("/metrics").text

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -162,3 +164,33 @@ def test_one_that_cannot_be_started_again_at_once_is_tried_again(monkeypatch: py
     asyncio.run(run())
     again = [line for line in said if "cannot be started again, next try in 0.1 s: its frame stream has ended" in line]
     assert ": ready: " in said[0] and "exit code -9" in said[1] and said[2:-1] == again and ": ready: " in said[-1]
+
+
+def test_at_sigterm_what_is_live_finishes_and_what_comes_is_refused() -> None:
+    with Served("--engine", "null", *SLOW) as served, ThreadPoolExecutor(1) as pool:
+        live = pool.submit(served.completion, prompt="Hi", max_tokens=60)
+        served.until(lambda states: states == ["decode"])
+        served.popen.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        refused = served.post("/v1/completions", prompt="Hi")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
+        assert len(live.result().split()) == 60
+        assert served.popen.wait(30) == 0
+
+
+def test_a_dead_daemon_is_red_and_every_answer_ends() -> None:
+    with Served("--engine", "null", *SLOW) as served, ThreadPoolExecutor(1) as pool:
+        live = pool.submit(served.post, "/v1/completions", prompt="Hi", max_tokens=2000)
+        served.until(lambda states: states == ["decode"])
+        os.kill(served.daemon, signal.SIGKILL)
+        assert (live.result().status_code, live.result().json()["error"]["code"]) == (503, "engine_gone")
+        health = served.http.get("/health")
+        assert (health.status_code, health.json()) == (500, {"status": "failed"})
+        assert served.post("/v1/completions", prompt="Hi").status_code == 503
+        assert served.stop() == 0
+
+
+def test_a_model_that_cannot_be_loaded_ends_it() -> None:
+    command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--port", "0", "/nowhere.gguf"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 70 and "/nowhere.gguf" in done.stderr

@@ -1,44 +1,24 @@
 """The packages that people have, against the demo model over a real proxy."""
 
-import asyncio
 import json
 import math
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from paceline.clients.client import Client
-from paceline.clients.model_text import open_chat_template, open_tokenizer
+from paceline.clients.model_text import open_tokenizer
 
+from .conftest import HELLO
 from .served import Served
 
 pytestmark = pytest.mark.slow
-HELLO: list[Any] = [{"role": "user", "content": "Name three rivers."}]
 
 
-@pytest.fixture(scope="module")
-def served(demo_model: Path) -> Iterator[Served]:
-    with Served(str(demo_model), "--slots", "8", "--max-ctx", "512", env={"PACELINE_API_KEY": "geheim"}) as served:
-        served.http.headers["x-api-key"] = "geheim"
-        yield served
-
-
-@pytest.fixture(scope="module")
-def direct(demo_model: Path) -> str:
-    """What the daemon says to the same ids, asked directly."""
-    tokens = open_tokenizer(demo_model)
-    ids = tokens.encode(open_chat_template(demo_model).render(HELLO))
-    with Client.spawn([str(demo_model), "--max-ctx", "512"]) as client:
-        return tokens.decode(client.start(ids, total=40))
-
-
-def test_openai(served: Served, direct: str) -> None:
+def test_openai(proxy: Served, direct: str) -> None:
     import openai
 
-    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
+    client = openai.OpenAI(base_url=f"{proxy.url}/v1", api_key="geheim", max_retries=0)
     asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 40, "temperature": 0}
     whole = client.chat.completions.create(**asked, logprobs=True, top_logprobs=3)
     assert whole.choices[0].message.content == direct
@@ -59,10 +39,10 @@ def test_openai(served: Served, direct: str) -> None:
     assert [model.id for model in client.models.list()] == [whole.model]
 
 
-def test_openai_refusals(served: Served) -> None:
+def test_openai_refusals(proxy: Served) -> None:
     import openai
 
-    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
+    client = openai.OpenAI(base_url=f"{proxy.url}/v1", api_key="geheim", max_retries=0)
     asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 4}
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(**asked, response_format={"type": "json_object"})
@@ -71,101 +51,12 @@ def test_openai_refusals(served: Served) -> None:
         client.with_options(api_key="wrong").chat.completions.create(**asked)
 
 
-def openai_sync(served: Served, asked: dict[str, Any]) -> list[str]:
-    import openai
-
-    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
-
-    def ask(stream: bool) -> str:
-        if not stream:
-            return client.chat.completions.create(**asked).choices[0].message.content or ""
-        chunks = client.chat.completions.create(**asked, stream=True)
-        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-
-    with ThreadPoolExecutor(16) as pool:
-        return list(pool.map(ask, [True, False] * 8))
-
-
-def openai_async(served: Served, asked: dict[str, Any]) -> list[str]:
-    import openai
-
-    async def ask(client: openai.AsyncOpenAI, stream: bool) -> str:
-        if not stream:
-            return (await client.chat.completions.create(**asked)).choices[0].message.content or ""
-        chunks = await client.chat.completions.create(**asked, stream=True)
-        return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks])
-
-    async def run() -> list[str]:
-        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0) as client:
-            return await asyncio.gather(*(ask(client, stream) for stream in [True, False] * 8))
-
-    return asyncio.run(run())
-
-
-def anthropic_async(served: Served, asked: dict[str, Any]) -> list[str]:
-    import anthropic
-
-    body = {"model": "any", "messages": asked["messages"], "max_tokens": asked["max_tokens"]}
-    body["extra_body"] = {"temperature": asked["temperature"]}
-
-    async def ask(client: anthropic.AsyncAnthropic, stream: bool) -> str:
-        if stream:
-            async with client.messages.stream(**body) as events:
-                return "".join([text async for text in events.text_stream])
-        return "".join(block.text for block in (await client.messages.create(**body)).content if block.type == "text")
-
-    async def run() -> list[str]:
-        async with anthropic.AsyncAnthropic(base_url=served.url, api_key="geheim", max_retries=0) as client:
-            return await asyncio.gather(*(ask(client, stream) for stream in [True, False] * 8))
-
-    return asyncio.run(run())
-
-
-def litellm_async(served: Served, asked: dict[str, Any]) -> list[str]:
-    import litellm
-
-    body = asked | {"model": "openai/any", "api_base": f"{served.url}/v1", "api_key": "geheim"}
-
-    async def ask(stream: bool) -> str:
-        if not stream:
-            return (await litellm.acompletion(**body)).choices[0].message.content or ""
-        chunks = await litellm.acompletion(**body, stream=True)
-        return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks])
-
-    async def run() -> list[str]:
-        return await asyncio.gather(*(ask(stream) for stream in [True, False] * 8))
-
-    return asyncio.run(run())
-
-
-def httpx_async(served: Served, asked: dict[str, Any]) -> list[str]:
-    async def ask(client: httpx.AsyncClient, stream: bool) -> str:
-        answer = await client.post("/v1/chat/completions", json=asked | {"stream": stream})
-        if not stream:
-            return str(answer.json()["choices"][0]["message"]["content"])
-        data = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line.startswith("data: {")]
-        return "".join(json.loads(line)["choices"][0]["delta"].get("content", "") for line in data)
-
-    async def run() -> list[str]:
-        headers = {"authorization": "Bearer geheim"}
-        async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
-            return await asyncio.gather(*(ask(client, stream) for stream in [True, False] * 8))
-
-    return asyncio.run(run())
-
-
-@pytest.mark.parametrize("ask", [openai_sync, openai_async, anthropic_async, litellm_async, httpx_async])
-def test_sixteen_at_once(served: Served, direct: str, ask: Callable[[Served, dict[str, Any]], list[str]]) -> None:
-    asked = {"model": "any", "messages": HELLO, "max_tokens": 40, "temperature": 0}
-    assert ask(served, asked) == [direct] * 16
-
-
 def spelled(name: str) -> bytes:
     """A token's name is its text, or its bytes where they are no characters."""
     return bytes.fromhex(name.removeprefix("bytes:").replace("\\x", "")) if name.startswith("bytes:") else name.encode()
 
 
-def test_token_for_token(served: Served, demo_model: Path) -> None:
+def test_token_for_token(proxy: Served, demo_model: Path) -> None:
     """Each answer's tokens, whole and streamed, are the daemon's for the same ids: greedy, and drawn with a seed."""
     tokens = open_tokenizer(demo_model)
     texts = ["Once upon a time", "def add(a, b):", "Žluťoučký kůň 🐎", "1, 2, 3,", "The capital of France is"]
@@ -174,15 +65,15 @@ def test_token_for_token(served: Served, demo_model: Path) -> None:
     with Client.spawn([str(demo_model), "--max-ctx", "512"]) as client:
         for text in texts:
             ids = tokens.encode(text)
-            assert served.post("/tokenize", content=text).json()["tokens"] == ids
+            assert proxy.post("/tokenize", content=text).json()["tokens"] == ids
             for fields, options in (({"temperature": 0}, {}), (drawn, same)):
                 expected = list(client.start(ids, total=40, **options))
                 asked = {"prompt": ids, "max_tokens": 40, "logprobs": 0} | fields
-                told = served.post("/v1/completions", **asked).json()["choices"][0]["logprobs"]
+                told = proxy.post("/v1/completions", **asked).json()["choices"][0]["logprobs"]
                 for name, token in zip(told["tokens"], expected, strict=True):
                     assert tokens.decode([token]) in (name, spelled(name).decode(errors="replace"))
                 assert b"".join(map(spelled, told["tokens"])).decode(errors="replace") == tokens.decode(expected)
-                lines = served.post("/v1/completions", **asked, stream=True).text.split("\n\n")
+                lines = proxy.post("/v1/completions", **asked, stream=True).text.split("\n\n")
                 chunks = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines if line[6:7] == "{"]
                 assert [word for chunk in chunks if chunk["logprobs"] for word in chunk["logprobs"]["tokens"]] == told[
                     "tokens"
@@ -190,11 +81,11 @@ def test_token_for_token(served: Served, demo_model: Path) -> None:
                 assert "".join(chunk["text"] for chunk in chunks) == tokens.decode(expected)
 
 
-def test_echo_through_openai(served: Served) -> None:
+def test_echo_through_openai(proxy: Served) -> None:
     """What language-model harnesses do: the log probabilities of a text that they bring."""
     import openai
 
-    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="geheim", max_retries=0)
+    client = openai.OpenAI(base_url=f"{proxy.url}/v1", api_key="geheim", max_retries=0)
     last = {}
     for word in (" France", " banana"):
         prompt = f"Paris is the capital of{word}"
@@ -208,10 +99,10 @@ def test_echo_through_openai(served: Served) -> None:
     assert last[" France"] > last[" banana"] + 3
 
 
-def test_anthropic(served: Served, direct: str) -> None:
+def test_anthropic(proxy: Served, direct: str) -> None:
     import anthropic
 
-    client = anthropic.Anthropic(base_url=served.url, api_key="geheim", max_retries=0)
+    client = anthropic.Anthropic(base_url=proxy.url, api_key="geheim", max_retries=0)
     asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 40}
     asked["extra_body"] = {"temperature": 0}  # the package has no such argument any more, the API does
     whole = client.messages.create(**asked)
@@ -228,11 +119,11 @@ def test_anthropic(served: Served, direct: str) -> None:
         client.messages.create(**asked, tools=[{"name": "x", "input_schema": {"type": "object"}}])
 
 
-def test_litellm(served: Served, direct: str) -> None:
+def test_litellm(proxy: Served, direct: str) -> None:
     import litellm
 
     asked: dict[str, Any] = {"model": "openai/any", "messages": HELLO, "max_tokens": 40, "temperature": 0}
-    asked |= {"api_base": f"{served.url}/v1", "api_key": "geheim"}
+    asked |= {"api_base": f"{proxy.url}/v1", "api_key": "geheim"}
     assert litellm.completion(**asked).choices[0].message.content == direct
     chunks = litellm.completion(**asked, stream=True)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == direct
@@ -245,15 +136,15 @@ def test_a_full_queue_and_what_openai_makes_of_it() -> None:
     asked: dict[str, Any] = {"model": "any", "prompt": "Hi", "max_tokens": 60}
     with Served(
         "--engine", "null", "--fault", "slow:20", "--slots", "1", "--queue", "0", "--max-body", "9999"
-    ) as served:
-        client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="any", max_retries=0)
+    ) as proxy:
+        client = openai.OpenAI(base_url=f"{proxy.url}/v1", api_key="any", max_retries=0)
         with client.completions.create(**(asked | {"max_tokens": 3000}), stream=True) as stream:
             next(iter(stream))
             with pytest.raises(openai.RateLimitError) as full:
                 client.completions.create(**asked)
             assert full.value.code == "queue_full"
-        assert served.line("finish_reason=cancelled")  # the stream was closed
-        served.until(lambda states: states == [])
+        assert proxy.line("finish_reason=cancelled")  # the stream was closed
+        proxy.until(lambda states: states == [])
         with client.completions.create(**asked, stream=True) as stream:
             next(iter(stream))
             assert client.with_options(max_retries=5).completions.create(**asked).choices[0].finish_reason == "length"
