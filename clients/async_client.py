@@ -73,6 +73,10 @@ class AsyncClient:
         way belong to nobody and are dropped: use `start`."""
         return await self._post(self._desk, line)
 
+    async def commands(self, *lines: str) -> list[Body]:
+        """Sends lines in one piece, which a daemon applies between the same two steps, and waits for their replies."""
+        return await asyncio.gather(*self._send(self._desk, lines))
+
     def free_id(self) -> int:
         """One that a caller of `start` may give as `req_id`, who has to know it before."""
         return self._desk.free_id()
@@ -189,11 +193,15 @@ class AsyncClient:
         return waiter
 
     def _post(self, desk: Desk, line: str) -> "Future[Body]":
-        """Sends a line to the daemon of this desk. There is no drain: each caller waits for its reply."""
-        data, reply = one_command(line), self._waiter()
-        desk.line(reply)
+        return self._send(desk, [line])[0]
+
+    def _send(self, desk: Desk, lines: Sequence[str]) -> "list[Future[Body]]":
+        """Sends lines to the daemon of this desk. There is no drain: each caller waits for its reply."""
+        data, replies = b"".join(map(one_command, lines)), [self._waiter() for _ in lines]
+        for reply in replies:
+            desk.line(reply)
         self._commands.write(data)
-        return reply
+        return replies
 
     async def _read(self, desk: Desk, frames: StreamReader) -> None:
         problem = "its frame stream has ended"

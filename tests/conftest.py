@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from paceline.native.weights import find_model
 
 ROOT = Path(__file__).parent.parent
 TinyModel = Callable[..., Path]
 
-# The same examples every time: a run judges the change, not the dice. `--hypothesis-profile default` explores.
-settings.register_profile("same", derandomize=True)
+# The same examples every time, on however slow a machine: a run judges the change, not the dice.
+# `--hypothesis-profile default` explores.
+settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

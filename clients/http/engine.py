@@ -95,7 +95,7 @@ class Engine:
         self.check()
         try:
             async with asyncio.timeout(REPLY_SECONDS):
-                return await asyncio.gather(*map(self.client.command, lines))
+                return await self.client.commands(*lines)
         except TimeoutError:
             raise HttpRefused(503, "the engine does not answer", code="engine_gone") from None
 

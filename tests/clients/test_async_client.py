@@ -206,3 +206,21 @@ def test_attached_to_a_pair_of_streams() -> None:
         assert len(seen) == 7 and isinstance(seen[-1], DaemonGone)
 
     asyncio.run(asyncio.wait_for(run(), 20))
+
+
+def test_lines_that_are_sent_together_are_one_write() -> None:
+    """A pipe keeps it together, so no step runs between them."""
+
+    async def work(client: AsyncClient) -> None:
+        await client.ready
+        stream = await client.start([1], total=3000)
+        for _ in range(20):
+            slots, requests = await client.commands("LIST_TARGET_CACHE_SLOTS", "LIST_REQUESTS")
+            position = requests["requests"][0]["position"]
+            assert [slot["position"] for slot in slots["slots"] if slot["owner"]] == [position]
+        with pytest.raises(Refused):
+            await client.commands("PING", "FOO", "PING")
+        assert (await client.commands("PING x"))[0]["ok"]
+        await stream.cancel()
+
+    with_client(work, SLOW)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from bench_arrivals import Served, Traffic, play, summary
 from bench_servers import Request, ServerFailed
 
-SECONDS = 0.3  # that a group takes; everybody has arrived long before
+SECONDS = 2.0  # that a group takes; everybody has arrived long before
 
 
 class Instant:
@@ -45,16 +45,16 @@ def requests(*arrivals: float) -> list[Request]:
 
 def test_continuous_starts_a_request_when_it_arrives() -> None:
     server = Instant()
-    play(server, requests(0.0, 0.02, 0.04, 0.0))
+    play(server, requests(0.0, 0.5, 1.0, 0.0))
     assert server.groups == [[1, 4], [2], [3]]
 
 
 def test_a_static_batch_is_those_who_wait_when_the_last_one_has_ended() -> None:
     server = Instant()
-    served = play(server, requests(0.0, 0.02, 0.04, 0.06), batch=2)
+    served = play(server, requests(0.0, 0.2, 0.4, 0.6), batch=2)
     assert server.groups == [[1], [2, 3], [4]]
     assert [len(one.times) for one in served] == [3] * 4
-    assert served[3].first > 2 * SECONDS - 0.06
+    assert served[3].first > 2 * SECONDS - 0.6
     server = Instant()
     play(server, requests(0.0, 0.0, 0.0), batch=8)
     assert server.groups == [[1, 2, 3]]

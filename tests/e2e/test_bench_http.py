@@ -74,10 +74,11 @@ def test_an_answer_that_is_none_is_an_error(server: Start, answer: bytes) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_benchmark_runs(tmp_path: Path) -> None:
     path = tmp_path / "http.json"
     command = [sys.executable, SCRIPTS / "bench_http.py", "--quick", "--no-peer", "--json", path]
-    subprocess.run(command, check=True, timeout=240)
+    subprocess.run(command, check=True)
     record = json.loads(path.read_text())
     assert record["proxy"]["full_speed"]["http"]["tokens_per_second"] > 10_000
     assert record["proxy"]["steps_of_1_ms"]["added_to_median_gap_ms"] < 1

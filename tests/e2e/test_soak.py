@@ -22,6 +22,7 @@ def test_two_thousand_requests() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_hundred_thousand_requests_on_a_model(
     tiny_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -34,5 +35,6 @@ def test_a_hundred_thousand_requests_on_a_model(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_ten_thousand_requests_in_too_little_room() -> None:
     soak(10_000, 3, "--no-reuse", "--cache-bytes=6000")

@@ -95,6 +95,7 @@ def test_wheels_that_fit_are_unpacked(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_gpu_check_goes_through_all_its_steps(tmp_path: Path) -> None:
     record = tmp_path / "check.json"
     words = ["--emulate", "--no-build", "--json", str(record)]

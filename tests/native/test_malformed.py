@@ -33,6 +33,7 @@ def test_damaged_models(target: str, count: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("target, count", [("gguf", 10_000), ("folder", 3_000)])
 def test_many_damaged_models(target: str, count: int) -> None:
     fuzz(target, count, seed=1)

@@ -4,6 +4,7 @@ ORDER sums in segments of 256 inputs where more than eight columns share a produ
 every sixteen columns (native/cpu/product.cpp). Each build takes a minute.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,16 +37,18 @@ def run_on_planted(fault: str, folder: Path, *arguments: str) -> "subprocess.Com
         str(ROOT),
     ]
     build += [f"--config-settings=cmake.define.PACELINE_PLANT={fault}", f"--config-settings=build-dir={folder}/build"]
-    subprocess.run(build, check=True, timeout=900)
+    # CI's has the emulated device, too, which takes long and is not looked at.
+    environment = {name: value for name, value in os.environ.items() if name != "SKBUILD_CMAKE_DEFINE"}
+    subprocess.run(build, check=True, env=environment)
     (wheel,) = folder.glob("*.whl")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(folder / "wheel")], check=True)
     (extension,) = (folder / "wheel" / "paceline" / "native").glob("_cpu*.so")
     command = [sys.executable, "-c", RUN, str(extension), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_planted_change_of_order_is_caught(tmp_path: Path) -> None:
     bits = "tests/native/test_core.py::test_chunks_slots_and_company_change_no_bit"
     schedules = "tests/daemon/test_same_tokens.py::test_any_schedule_gives_the_bits_of_a_run_alone"
@@ -56,7 +59,7 @@ def test_a_planted_change_of_order_is_caught(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_planted_second_unpacking_is_caught(tmp_path: Path) -> None:
     result = run_on_planted("UNPACK", tmp_path, "tests/native/test_core.py", "-k", "one_pass or chunks")
     assert result.returncode == 1, result.stdout + result.stderr

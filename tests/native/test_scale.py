@@ -37,6 +37,7 @@ print(json.dumps({
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_peak_memory_is_weights_and_used_cache(tmp_path: Path) -> None:
     """Eight layers of 8B's shape, with a cache that has room for five times as much as it takes."""
     path = tmp_path / "model.gguf"

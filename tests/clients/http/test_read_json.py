@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from threading import Event
 from typing import Any
 
 import pytest
@@ -64,7 +65,8 @@ def test_nobody_waits_for_a_body_of_millions_of_parts(body: bytes) -> None:
         assert (refused.value.status, refused.value.code) == (400, "too_many_parts")
         return longest
 
-    assert asyncio.run(run()) < 0.2
+    # Whoever holds up the others does so each time; the machine may do it once.
+    assert any(asyncio.run(run()) < 0.2 for _ in range(5))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +87,10 @@ def test_what_stands_in_texts_is_no_part_of_a_body(body: Any) -> None:
 
 
 def test_a_long_body_is_read_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Event()
+
     def slowly(body: Any) -> int:
-        time.sleep(0.3)
+        assert turns.wait(60)
         return len(body)
 
     async def run() -> None:
@@ -94,6 +98,7 @@ def test_a_long_body_is_read_beside_the_others(monkeypatch: pytest.MonkeyPatch) 
         for _ in range(10):
             await asyncio.sleep(0.01)
             assert not reading.done()
+        turns.set()
         assert await reading == 0
 
     asyncio.run(run())
