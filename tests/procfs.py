@@ -34,6 +34,13 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def anonymous_bytes(pid: int) -> int:
+    """Of what is resident, that which is no file's: the kernel takes pages of files away as it likes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    [kilobytes] = [line.split()[1] for line in lines if line.startswith("RssAnon:")]
+    return 1024 * int(kilobytes)
+
+
 def _status(pid: int) -> list[str]:
     """Of /proc/[pid]/stat the fields behind the name, which may hold spaces (proc_pid_stat(5))."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

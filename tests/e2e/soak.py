@@ -12,7 +12,7 @@ from typing import Any
 
 from paceline.protocol import DONE, TERMINALS, YIELD, Frame, Item, Message
 
-from ..procfs import resident_bytes
+from ..procfs import anonymous_bytes
 from .process import Process, is_reply
 
 CHECKPOINTS = 12
@@ -53,7 +53,7 @@ class Soak:
         self.making: dict[str, tuple[int, ...]] = {}  # those that a prefill of this round is to make
         self.marks: list[str] = []  # those of whatever a slot held
         self.sample: list[Request] = []
-        self.memory: list[int] = []  # resident bytes, whenever it has rested
+        self.memory: list[int] = []  # bytes, whenever it has rested
         self.previous: Item | None = None
 
     def rest(self) -> None:
@@ -62,7 +62,7 @@ class Soak:
         self.process.send(self.ask(0, "PING"))
         self.read_replies()
         time.sleep(0.2)
-        self.memory.append(resident_bytes(self.process.popen.pid))
+        self.memory.append(anonymous_bytes(self.process.popen.pid))
 
     def round(self, stalls: bool) -> None:
         lines = [self.ask(0, "HELP") for _ in range(500 if stalls else 0)]  # more than a pipe and an outbox hold

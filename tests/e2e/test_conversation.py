@@ -199,7 +199,7 @@ def test_help_says_what_there_is() -> None:
 
 
 def test_a_cancel_takes_effect_before_the_next_step() -> None:
-    with Process("--fault", "slow:20") as daemon:
+    with Process("--fault", "slow:60") as daemon:
         daemon.send("REQ 1 START ids:1 500")
         daemon.read_until(lambda item: item.req_id == 1 and isinstance(item, Frame))
         daemon.send("CANCEL 1")

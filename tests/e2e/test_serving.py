@@ -23,14 +23,14 @@ def ids(prompt: list[int]) -> str:
 
 def test_the_last_byte_of_one_request_comes_after_the_first_byte_of_the_next() -> None:
     with Process("--auto", "--fault", "slow:5") as daemon:
-        daemon.send("REQ 1 START ids:1,2 60")
+        daemon.send("REQ 1 START ids:1,2 400")
         daemon.read_until(lambda item: isinstance(item, Frame) and item.req_id == 1)
         daemon.send("REQ 2 START ids:3,4 60")
         assert daemon.finish() == 0
     first_of_second = daemon.items.index(next(item for item in daemon.items if is_token(item, 2)))
     last_of_first = daemon.items.index(Frame(1, DONE))
     assert first_of_second < last_of_first
-    assert daemon.tokens(1) == expected([1, 2], 60) and daemon.tokens(2) == expected([3, 4], 60)
+    assert daemon.tokens(1) == expected([1, 2], 400) and daemon.tokens(2) == expected([3, 4], 60)
 
 
 def is_token(item: object, req_id: int) -> bool:

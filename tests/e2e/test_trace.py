@@ -38,7 +38,7 @@ def test_the_timeline_matches_the_frames(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     with Process("--slots", "2", "--step-tokens", "4", "--prefill-tokens", "4", "--auto") as daemon:
         daemon.send(f"TRACE on {path}", f"TRACE on {path}.2")
-        daemon.send("REQ 1 START ids:1,2,3,4,5,6 20 5", "REQ 2 START ids:1 900 100", "REQ 3 START ids:9,8,7 6 2")
+        daemon.send("REQ 1 START ids:1,2,3,4,5,6 20 5", "REQ 2 START ids:1 4000 100", "REQ 3 START ids:9,8,7 6 2")
         daemon.send("REQ 2 START ids:1 5")
         daemon.read_until(lambda item: is_end(item, 1))
         daemon.send("CANCEL 2")
