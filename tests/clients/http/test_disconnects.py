@@ -143,7 +143,7 @@ def test_many_that_come_and_go(alone: str) -> None:
 
 
 def test_a_reader_that_goes_away_frees_its_slot_in_every_state() -> None:
-    with Served(*SLOW) as served:
+    with Served(*SLOW, "--prefill-tokens", "64") as served:
         alone = served.completion(prompt="Hi", max_tokens=20, temperature=0)
         asked = {"prompt": "Hi", "max_tokens": 2000, "temperature": 0}
         with served.http.stream("POST", "/v1/completions", json=asked | {"stream": True}) as stream:
@@ -155,8 +155,8 @@ def test_a_reader_that_goes_away_frees_its_slot_in_every_state() -> None:
                     other.post("/v1/completions", json=asked | more)
                 served.until(lambda states: states == ["decode"])
         served.until(lambda states: states == [])
-        long = {"prompt": [1] * 4000, "max_tokens": 5}  # prefill: eight steps
-        with httpx.Client(base_url=served.url, timeout=0.05) as other, pytest.raises(httpx.ReadTimeout):
+        long = {"prompt": [1] * 4000, "max_tokens": 5}  # prefill: 63 steps
+        with httpx.Client(base_url=served.url, timeout=0.2) as other, pytest.raises(httpx.ReadTimeout):
             other.post("/v1/completions", json=long)
         served.until(lambda states: states == [])
         assert served.completion(prompt="Hi", max_tokens=20, temperature=0) == alone
