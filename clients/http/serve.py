@@ -22,13 +22,15 @@ FAILED: Final = 70
 
 
 class Server(uvicorn.Server):
-    """SIGTERM refuses what comes, lets what is live finish for `grace` seconds, and ends; a second one ends at once."""
+    """SIGTERM refuses what comes, lets what is live finish for `grace` seconds, and ends; a second one cancels what is
+    live, and a third waits for no reader."""
 
     def __init__(self, config: uvicorn.Config, proxy: Proxy, grace: float) -> None:
         super().__init__(config)
         self._proxy = proxy
         self._grace = grace
         self._ending: asyncio.Task[None] | None = None
+        self._deadline = 0.0  # by the loop's clock, for what is live
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: Any = None) -> None:
@@ -40,20 +42,29 @@ class Server(uvicorn.Server):
                 _say(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._proxy.engine.closing or self._loop is None:
-            # not uvicorn's own way, which raises the signal again before the daemon has been ended
+        # not uvicorn's own way, which raises the signal again before the daemon has been ended
+        if self._loop is None:
             self.should_exit = self.force_exit = True
-            return
-        self._proxy.engine.closing = True
-        self._loop.call_soon_threadsafe(self._begin_to_end, sig)
+        elif self._proxy.engine.closing:
+            self._loop.call_soon_threadsafe(self._hurry)
+        else:
+            self._proxy.engine.closing = True
+            self._loop.call_soon_threadsafe(self._begin_to_end, sig)
 
     def _begin_to_end(self, sig: int) -> None:
         # without a grace the daemon is told to end at once, and cancels what is live
-        self._ending = asyncio.create_task(self._end(0.0 if sig == signal.SIGINT else self._grace))
+        self._deadline = asyncio.get_running_loop().time() + (0.0 if sig == signal.SIGINT else self._grace)
+        self._ending = asyncio.create_task(self._end())
 
-    async def _end(self, grace: float) -> None:
-        deadline = asyncio.get_running_loop().time() + grace
-        while self._proxy.live and asyncio.get_running_loop().time() < deadline:
+    def _hurry(self) -> None:
+        self._deadline = 0.0
+        if self.should_exit:  # the daemon has ended, and readers still take what it said
+            self.force_exit = True
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()  # Python waits for open ones, from 3.12 on
+
+    async def _end(self) -> None:
+        while self._proxy.live and asyncio.get_running_loop().time() < self._deadline:
             await asyncio.sleep(0.02)
         await self._proxy.engine.close()
         self.should_exit = True

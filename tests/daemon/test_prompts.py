@@ -42,7 +42,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert (code, error.partition(": ")[2]) == ("context_overflow", "it holds 11 ids, and the context holds 10")
     assert refused(str(tmp_path)) == ("prompt_unreadable", refused(str(tmp_path))[1])
     assert "No such file" in refused(str(tmp_path / "none"))[1]
-    assert "null byte" in refused("a\x00b")[1]
+    assert "embedded null" in refused("a\x00b")[1]
     assert len(refused("y" * 100_000)[1]) < 400
 
 
