@@ -52,7 +52,7 @@ def run_on_planted(fault: str, folder: Path, *arguments: str) -> "subprocess.Com
 def test_a_planted_change_of_order_is_caught(tmp_path: Path) -> None:
     bits = "tests/native/test_core.py::test_chunks_slots_and_company_change_no_bit"
     schedules = "tests/daemon/test_same_tokens.py::test_any_schedule_gives_the_bits_of_a_run_alone"
-    result = run_on_planted("ORDER", tmp_path, bits, schedules)
+    result = run_on_planted("ORDER", tmp_path, bits, schedules, "-k", "Q4_1")
     assert result.returncode == 1, result.stdout + result.stderr
     assert f"FAILED {bits}[Q4_1]" in result.stdout
     assert f"FAILED {schedules}[Q4_1-" in result.stdout
