@@ -147,7 +147,7 @@ struct Panel {
 // the padding of their group.
 template <class F, int n>
 void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, bool begins, float* sums, const Ahead& ahead) {
-  constexpr int segment = PACELINE_PLANT_ORDER && n > 8 ? kSegmentBlocks / 2 : kSegmentBlocks;
+  constexpr int segment = PACELINE_PLANT_ORDER && n > kColumns / 2 ? kSegmentBlocks / 2 : kSegmentBlocks;
   for (int first = 0; first < blocks; first += segment) {
     const int end = first + segment < blocks ? first + segment : blocks;
     Lanes acc[n];
