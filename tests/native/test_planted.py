@@ -1,7 +1,7 @@
 """The tests of the promises, run on cores with a fault built in: they must catch it.
 
-ORDER sums in segments of 256 inputs where more columns share a product than half of what registers hold; UNPACK unpacks the weights again for
-every run of columns (native/cpu/integer_product.h). Each build takes a minute.
+ORDER sums in segments of 256 inputs where more columns share a product than half of what registers hold; UNPACK
+unpacks the weights again for every run of columns (native/cpu/integer_product.h). Each build takes a minute.
 """
 
 import os
