@@ -68,7 +68,7 @@ def test_a_signal_while_the_reader_stalls() -> None:
         wait_until_asleep(daemon.popen.pid)
         daemon.signal(signal.SIGTERM)
         started = time.monotonic()
-        assert daemon.popen.wait(20.0) == 74
+        assert daemon.popen.wait(10.0) == 74
         assert time.monotonic() - started > 4.5
         assert "the reader took nothing for 5 s" in daemon.log()
 
@@ -182,7 +182,7 @@ def test_a_parent_that_is_killed_takes_the_daemon_with_it() -> None:
 
 def test_a_full_device_is_an_output_error() -> None:
     with Path("/dev/full").open("wb") as full, Process(stdout=full) as daemon:
-        assert daemon.popen.wait(20.0) == 74
+        assert daemon.popen.wait(10.0) == 74
         assert daemon.log() == "paceline: the stream cannot be written: No space left on device\n"
 
 
