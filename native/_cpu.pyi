@@ -191,6 +191,13 @@ def read_roof(threads: int, *, mebibytes: int = 1024, rounds: int = 5, isa: str 
 def multiply_roof(threads: int, *, rounds: int = 5, isa: str = "auto") -> float:
     """Products of 8-bit codes a second, summed in registers: what no step can exceed."""
 
+def divide(threads: int, operations: Sequence[int], *, late: bool, seconds: float) -> tuple[list[list[int]], bool]:
+    """For tests: operations of so many items, shared by a team -> how often each item was done.
+
+    late: the first member waits in its first item of each operation until others have done all but half a share, at
+    most so many seconds. Second: whether that came about.
+    """
+
 def half_to_float(bits: int) -> float: ...
 def float_to_half(value: float) -> int: ...
 def uniform(seed: int, position: int) -> float: ...

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "core.h"
@@ -40,9 +41,8 @@ class PassProbe {
     uint8_t* tiles = static_cast<uint8_t*>(arena_.allocate(matrix.bytes()));
     matrix.data = tiles;
     const py::gil_scoped_release release;
-    paceline::run_team(threads_, [&](const paceline::Member& me) {
-      const auto [begin, end] = me.share(matrix.tiles);
-      for (int t = begin; t < end; ++t) paceline::repack_row_tile(matrix, static_cast<const uint8_t*>(info.ptr), t, tiles + t * matrix.row_tile_bytes());
+    paceline::run_team(threads_, [&](paceline::Member& me) {
+      me.divide(matrix.tiles, [&](int t) { paceline::repack_row_tile(matrix, static_cast<const uint8_t*>(info.ptr), t, tiles + t * matrix.row_tile_bytes()); });
     });
     matrices_.push_back(matrix);
     return static_cast<int>(matrices_.size()) - 1;
@@ -56,7 +56,7 @@ class PassProbe {
     if (other[0] == 0) std::fill(other, other + words, 1);  // pages that were never written are all one page
     double seconds = 0;
     std::atomic<uint64_t> all{0};
-    paceline::run_team(threads_, [&](const paceline::Member& me) {
+    paceline::run_team(threads_, [&](paceline::Member& me) {
       me.barrier.wait();
       const Clock::time_point begun = Clock::now();
       const size_t begin = words / me.count * me.index, end = words / me.count * (me.index + 1);
@@ -91,17 +91,14 @@ class PassProbe {
     };
     std::vector<Own> all(threads_);
     double seconds = 0;
-    paceline::run_team(threads_, [&](const paceline::Member& me) {
+    paceline::run_team(threads_, [&](paceline::Member& me) {
       Own& own = all[me.index];
       const size_t stride = static_cast<size_t>(tiles) * paceline::kTileRows;
       own.scratch = {own.panel.reserve(paceline::kPanelBytes), own.sums.reserve(paceline::kGroup * paceline::kTileRows), 0};
       own.out.reserve(stride * paceline::kGroup);
       me.barrier.wait();
       const Clock::time_point begun = Clock::now();
-      for (const auto& phase : phases) {
-        run_share(kernels, phase, per_column, me, own.out.data(), stride, own.scratch);
-        me.barrier.wait();
-      }
+      for (const auto& phase : phases) run_phase(kernels, phase, per_column, me, own.out.data(), stride, own.scratch);
       if (me.index == 0) seconds = seconds_since(begun);
     });
     uint64_t bytes = 0;
@@ -110,24 +107,20 @@ class PassProbe {
   }
 
  private:
-  void run_share(const paceline::Kernels& kernels, const std::vector<Item>& phase, bool per_column, const paceline::Member& me, float* out, size_t stride,
+  // out: a member's own
+  void run_phase(const paceline::Kernels& kernels, const std::vector<Item>& phase, bool per_column, paceline::Member& me, float* out, size_t stride,
                  paceline::Scratch& scratch) const {
-    int tiles = 0;
-    for (const auto& [index, columns] : phase) tiles += matrices_[index].tiles;
-    const auto [begin, end] = me.share(tiles);
-    int first = 0;
-    for (const auto& [index, columns] : phase) {
-      const paceline::Matrix& matrix = matrices_[index];
-      for (int t = std::max(begin - first, 0); t < std::min(end - first, matrix.tiles); ++t) {
-        if (!per_column) {
-          kernels.product(matrix, t, {quantized_.data(), nullptr}, columns, paceline::Epilogue::Store, out, stride, scratch);
-          continue;
-        }
-        for (int c = 0; c < columns; ++c)  // the row tile stays in cache meanwhile
-          kernels.product(matrix, t, {quantized_.data() + c, nullptr}, 1, paceline::Epilogue::Store, out + c * stride, stride, scratch);
-      }
-      first += matrix.tiles;
-    }
+    std::vector<int> ends;  // [items of the phase] tiles of this one and those before it
+    for (const auto& [index, columns] : phase) ends.push_back((ends.empty() ? 0 : ends.back()) + matrices_[index].tiles);
+    me.divide(ends.empty() ? 0 : ends.back(), [&](int tile) {
+      const auto i = std::upper_bound(ends.begin(), ends.end(), tile) - ends.begin();
+      if (i) tile -= ends[i - 1];
+      const paceline::Matrix& matrix = matrices_[phase[i].first];
+      const int columns = phase[i].second;
+      if (!per_column) return kernels.product(matrix, tile, {quantized_.data(), nullptr}, columns, paceline::Epilogue::Store, out, stride, scratch);
+      for (int c = 0; c < columns; ++c)  // the row tile stays in cache meanwhile
+        kernels.product(matrix, tile, {quantized_.data() + c, nullptr}, 1, paceline::Epilogue::Store, out + c * stride, stride, scratch);
+    });
   }
 
   // A group of columns of as many blocks as the widest matrix has; narrower ones take the first.

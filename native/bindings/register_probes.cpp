@@ -3,12 +3,17 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "core.h"
 #include "half.h"
 #include "register.h"
 #include "repack.h"
 #include "roofs.h"
 #include "sampling.h"
+#include "team.h"
 
 namespace py = pybind11;
 
@@ -70,6 +75,36 @@ class ProductProbe {
   paceline::Buffer<uint8_t> tiles_;
 };
 
+// Operations of so many items, one after another -> of each how often every item was called. late: the first member, once it has an item, waits for all but
+// half a share, for at most `seconds` of an operation; false if that did not come.
+std::pair<std::vector<std::vector<int>>, bool> divide(int threads, const std::vector<int>& operations, bool late, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  std::vector<std::vector<std::atomic<int>>> calls;
+  for (const int items : operations) calls.emplace_back(items);
+  std::vector<std::atomic<int>> done(operations.size());
+  std::atomic<bool> came{true};
+  paceline::run_team(threads, [&](paceline::Member& me) {
+    for (size_t o = 0; o < operations.size(); ++o) {
+      const int share = (operations[o] + me.count - 1) / me.count, taken = (share + 1) / 2;  // at once, and at most
+      bool waits = late && me.index == 0;
+      me.divide(operations[o], [&](int i) {
+        const Clock::time_point end = Clock::now() + limit;
+        while (waits && done[o].load() < operations[o] - taken) {
+          if (Clock::now() > end) came = waits = false;
+          std::this_thread::yield();
+        }
+        waits = false;
+        ++calls[o][i];
+        ++done[o];
+      });
+    }
+  });
+  std::vector<std::vector<int>> counts;
+  for (const auto& of : calls) counts.emplace_back(of.begin(), of.end());
+  return {counts, came};
+}
+
 }  // namespace
 
 void register_probes(py::module_& m) {
@@ -91,6 +126,7 @@ void register_probes(py::module_& m) {
   m.def(
       "multiply_roof", [](int threads, int rounds, const std::string& isa) { return paceline::multiply_roof(paceline::choose_kernels(isa.c_str()), threads, rounds); },
       py::arg("threads"), py::kw_only(), py::arg("rounds") = 5, py::arg("isa") = "auto", py::call_guard<py::gil_scoped_release>());
+  m.def("divide", &divide, py::arg("threads"), py::arg("operations"), py::kw_only(), py::arg("late"), py::arg("seconds"), py::call_guard<py::gil_scoped_release>());
   m.def("half_to_float", [](uint16_t h) { return paceline::half_to_float(h); }, py::arg("bits"));
   m.def("float_to_half", [](float f) { return paceline::float_to_half(f); }, py::arg("value"));
   m.def("uniform", &paceline::uniform, py::arg("seed"), py::arg("position"));

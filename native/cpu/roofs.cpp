@@ -16,7 +16,7 @@ template <class Work>
 double fastest(int threads, int rounds, const Work& work) {
   using Clock = std::chrono::steady_clock;
   double best = 1e30;
-  run_team(threads, [&](const Member& me) {
+  run_team(threads, [&](Member& me) {
     for (int round = 0; round < rounds; ++round) {
       me.barrier.wait();
       const Clock::time_point begun = Clock::now();
@@ -36,7 +36,7 @@ double read_roof(const Kernels& kernels, int threads, size_t bytes, int rounds) 
   const Mapping memory(pieces * kPiece);
   uint8_t* data = static_cast<uint8_t*>(memory.data());
   std::memset(data, 1, memory.bytes());  // untouched pages would all be the one page of zeros
-  const double seconds = fastest(threads, rounds, [&](const Member& me) {
+  const double seconds = fastest(threads, rounds, [&](Member& me) {
     const auto [begin, end] = me.share(pieces);
     kernels.read_through(data + begin * kPiece, (end - begin) * kPiece);
   });
@@ -46,7 +46,7 @@ double read_roof(const Kernels& kernels, int threads, size_t bytes, int rounds) 
 double multiply_roof(const Kernels& kernels, int threads, int rounds) {
   constexpr int kTimes = 20'000'000;
   std::vector<uint64_t> products(threads);
-  const double seconds = fastest(threads, rounds, [&](const Member& me) { products[me.index] = kernels.multiply_codes(kTimes); });
+  const double seconds = fastest(threads, rounds, [&](Member& me) { products[me.index] = kernels.multiply_codes(kTimes); });
   uint64_t sum = 0;
   for (const uint64_t own : products) sum += own;
   return static_cast<double>(sum) / seconds;

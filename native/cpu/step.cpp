@@ -108,7 +108,7 @@ Core::Step::Step(Core& owner, const std::vector<Row>& step_rows, bool keep)
     : core(owner), work(*owner.work_), rows(step_rows), kernels(owner.kernels_), s(owner.shape_), keep_logits(keep), columns(work.columns),
       outputs(static_cast<int>(work.output_column.size())), x(work.x.data()) {}
 
-void Core::Step::run(const Member& me) {
+void Core::Step::run(Member& me) {
   Private& own = work.own[me.index];
   embed(me);
   for (const Layer& layer : core.weights_.layers) {
@@ -120,7 +120,7 @@ void Core::Step::run(const Member& me) {
 }
 
 // No barrier: what follows goes by columns too.
-void Core::Step::embed(const Member& me) {
+void Core::Step::embed(Member& me) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     float* column = x + c * work.stride_x;
@@ -130,7 +130,7 @@ void Core::Step::embed(const Member& me) {
   }
 }
 
-void Core::Step::norm_columns(const Member& me, Private& own, const float* weight) {
+void Core::Step::norm_columns(Member& me, Private& own, const float* weight) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     kernels.rms_norm(x + c * work.stride_x, weight, s.norm_epsilon, s.width, own.norm.data());
@@ -139,25 +139,21 @@ void Core::Step::norm_columns(const Member& me, Private& own, const float* weigh
   me.barrier.wait();
 }
 
-// The tiles of all `count` matrices as one list, shared out evenly.
-void Core::Step::products(const Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count) {
+// The tiles of all `count` matrices as one list, shared out.
+void Core::Step::products(Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count) {
   int tiles = 0;
   for (int i = 0; i < count; ++i) tiles += matrices[i]->tiles;
-  const auto [begin, end] = me.share(tiles);
-  for (int t = begin; t < end; ++t) {
-    int i = 0, tile = t;
+  me.divide(tiles, [&](int tile) {
+    int i = 0;
     while (tile >= matrices[i]->tiles) tile -= matrices[i++]->tiles;
     kernels.product(*matrices[i], tile, work.width_input.views, columns, Epilogue::Store, work.mixed.data() + offsets[i], work.stride_mixed, own.scratch);
-  }
-  me.barrier.wait();
+  });
 }
 
 // x += weights * input, or the norm of it
-void Core::Step::add_product(const Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm) {
-  const auto [begin, end] = me.share(weights.tiles);
+void Core::Step::add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm) {
   float* const out = post_norm ? work.branch.data() : x;
-  for (int t = begin; t < end; ++t) kernels.product(weights, t, input, columns, post_norm ? Epilogue::Store : Epilogue::Add, out, work.stride_x, own.scratch);
-  me.barrier.wait();
+  me.divide(weights.tiles, [&](int t) { kernels.product(weights, t, input, columns, post_norm ? Epilogue::Store : Epilogue::Add, out, work.stride_x, own.scratch); });
   if (!post_norm) return;
   const auto [first, last] = me.share(columns);
   for (int c = first; c < last; ++c) {
@@ -167,7 +163,7 @@ void Core::Step::add_product(const Member& me, Private& own, const Matrix& weigh
   me.barrier.wait();
 }
 
-void Core::Step::predict(const Member& me, Private& own) {
+void Core::Step::predict(Member& me, Private& own) {
   const auto [first, last] = me.share(outputs);
   for (int o = first; o < last; ++o) {
     kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.weights_.final_norm, s.norm_epsilon, s.width, own.norm.data());
@@ -177,9 +173,7 @@ void Core::Step::predict(const Member& me, Private& own) {
   const Matrix& head = core.weights_.head();
   const size_t stride = core.logits_stride();
   float* const logits = work.logits.data();
-  const auto [begin, end] = me.share(head.tiles);
-  for (int t = begin; t < end; ++t) kernels.product(head, t, work.head_input.views, outputs, Epilogue::Store, logits, stride, own.scratch);
-  me.barrier.wait();
+  me.divide(head.tiles, [&](int t) { kernels.product(head, t, work.head_input.views, outputs, Epilogue::Store, logits, stride, own.scratch); });
   for (int o = first; o < last; ++o) {
     const Row& row = rows[work.output_row[o]];
     const int position = work.position_of[work.output_column[o]];
@@ -205,7 +199,7 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
   list_columns(rows, work);
   reserve(work);
   Step step(*this, rows, keep_logits);
-  run_team(options_.threads, [&](const Member& me) { step.run(me); });
+  run_team(options_.threads, [&](Member& me) { step.run(me); });
 
   StepResult result;
   result.tokens = work.tokens;

@@ -13,36 +13,37 @@ inline int padded(int n, int unit) { return (n + unit - 1) / unit * unit; }
 class Core::Step {
  public:
   Step(Core& core, const std::vector<Row>& rows, bool keep_logits);
-  void run(const Member& me);
+  void run(Member& me);
 
  private:
   // step.cpp
-  void embed(const Member& me);
-  void norm_columns(const Member& me, Private& own, const float* weight);
-  void products(const Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count);  // of width_input, into mixed
-  void add_product(const Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm);
-  void predict(const Member& me, Private& own);
+  void embed(Member& me);
+  void norm_columns(Member& me, Private& own, const float* weight);
+  void products(Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count);  // of width_input, into mixed
+  void add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm);
+  void predict(Member& me, Private& own);
 
   // step_attention.cpp
-  void attention(const Member& me, Private& own, const Layer& layer);
+  void attention(Member& me, Private& own, const Layer& layer);
   void place_keys(Private& own, const Layer& layer, int column);
   const uint8_t* first_keys(const Layer& layer, const AttentionItem& item) const;
-  void attend(const Member& me, Private& own, const Layer& layer);
-  void quantize_attention(const Member& me, int size, bool gated);
+  void attend(Member& me, Private& own, const Layer& layer);
+  void quantize_attention(Member& me, int size, bool gated);
 
   // step_recurrent.cpp
-  void recurrent(const Member& me, Private& own, const Layer& layer);
+  void recurrent(Member& me, Private& own, const Layer& layer);
   void convolve_column(const Layer& layer, int column);
-  void update_states(const Member& me, const Layer& layer);
+  void update_states(Member& me, const Layer& layer);
+  void keep_inputs(const Layer& layer, int row);
 
   // step_feed_forward.cpp
-  void feed_forward(const Member& me, Private& own, const Layer& layer);
-  void dense(const Member& me, Private& own, const FeedForward& ffn);
-  void choose_experts(const Member& me, Private& own, const Layer& layer);
-  void run_experts(const Member& me, Private& own, const Layer& layer);
+  void feed_forward(Member& me, Private& own, const Layer& layer);
+  void dense(Member& me, Private& own, const FeedForward& ffn);
+  void choose_experts(Member& me, Private& own, const Layer& layer);
+  void run_experts(Member& me, Private& own, const Layer& layer);
   void group_choices();
-  void gather(const Member& me);
-  void combine(const Member& me, const Layer& layer);
+  void gather(Member& me);
+  void combine(Member& me, const Layer& layer);
 
   CacheView cache(const Layer& layer, int kv_head) const;
   float* mixed(int column) { return work.mixed.data() + column * work.stride_mixed; }

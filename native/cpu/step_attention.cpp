@@ -13,7 +13,7 @@ CacheView Core::Step::cache(const Layer& layer, int kv_head) const {
   return view;
 }
 
-void Core::Step::attention(const Member& me, Private& own, const Layer& layer) {
+void Core::Step::attention(Member& me, Private& own, const Layer& layer) {
   norm_columns(me, own, layer.attention_norm);
   const Matrix* const matrices[] = {&layer.q, &layer.k, &layer.v};
   const size_t k = static_cast<size_t>(layer.q.tiles) * kTileRows, v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
@@ -75,7 +75,7 @@ const uint8_t* Core::Step::first_keys(const Layer& layer, const AttentionItem& i
   return view.pool + static_cast<size_t>(rows[item.row].table[lowest / kPage]) * view.page_stride + view.key_offset;
 }
 
-void Core::Step::attend(const Member& me, Private& own, const Layer& layer) {
+void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
   const int items = static_cast<int>(work.items.size()), group = s.heads / s.kv_heads;
   std::atomic<int>& next = work.next_item[layer.ordinal];
   for (int i = next.fetch_add(1, std::memory_order_relaxed); i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
@@ -106,7 +106,7 @@ void Core::Step::attend(const Member& me, Private& own, const Layer& layer) {
 }
 
 // attention [columns][size], gated where it is, as the input of the output product
-void Core::Step::quantize_attention(const Member& me, int size, bool gated) {
+void Core::Step::quantize_attention(Member& me, int size, bool gated) {
   const auto [begin, end] = me.share(columns);
   const int blocks = (size + kBlock - 1) / kBlock;
   for (int c = begin; c < end; ++c) {

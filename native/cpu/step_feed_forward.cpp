@@ -7,7 +7,7 @@
 
 namespace paceline {
 
-void Core::Step::feed_forward(const Member& me, Private& own, const Layer& layer) {
+void Core::Step::feed_forward(Member& me, Private& own, const Layer& layer) {
   norm_columns(me, own, layer.ffn_norm);
   if (!s.experts) {
     dense(me, own, layer.ffn);
@@ -17,33 +17,29 @@ void Core::Step::feed_forward(const Member& me, Private& own, const Layer& layer
   run_experts(me, own, layer);
   if (s.shared_ffn) {
     dense(me, own, layer.ffn);
-    const auto [begin, end] = me.share(layer.ffn.down.tiles);
-    for (int t = begin; t < end; ++t)
+    me.divide(layer.ffn.down.tiles, [&](int t) {
       kernels.product(layer.ffn.down, t, work.ffn_input.views, columns, Epilogue::Store, work.branch.data(), work.stride_x, own.scratch);
-    me.barrier.wait();
+    });
   }
   combine(me, layer);
 }
 
-void Core::Step::dense(const Member& me, Private& own, const FeedForward& ffn) {
-  const auto [begin, end] = me.share(ffn.gate.tiles / 2);
-  for (int pair = begin; pair < end; ++pair)
+void Core::Step::dense(Member& me, Private& own, const FeedForward& ffn) {
+  me.divide(ffn.gate.tiles / 2, [&](int pair) {
     kernels.gated_product(ffn.gate, ffn.up, s.gelu, pair, work.width_input.views, columns, work.ffn_input.views, work.ffn_input.blocks, own.scratch);
-  me.barrier.wait();
+  });
 }
 
 // Softmax over all experts' logits; the experts_used largest, ties to the lower id.
-void Core::Step::choose_experts(const Member& me, Private& own, const Layer& layer) {
+void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
   ExpertWork& experts = work.experts;
   const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = shared + kTileRows;
   const int tiles = layer.router.tiles + (s.shared_ffn ? 1 : 0);
-  const auto [first, last] = me.share(tiles);
-  for (int t = first; t < last; ++t) {
+  me.divide(tiles, [&](int t) {
     const bool routes = t < layer.router.tiles;
     kernels.product(routes ? layer.router : layer.shared_gate, routes ? t : 0, work.width_input.views, columns, Epilogue::Store,
                     experts.router.data() + (routes ? 0 : shared), stride, own.scratch);
-  }
-  me.barrier.wait();
+  });
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     float* weights = experts.router.data() + c * stride;
@@ -88,7 +84,7 @@ void Core::Step::group_choices() {
 }
 
 // The columns' inputs to the places of the experts that they chose.
-void Core::Step::gather(const Member& me) {
+void Core::Step::gather(Member& me) {
   const ActivationRoom &from = work.width_input, &to = work.experts.input;
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c)
@@ -104,27 +100,23 @@ void Core::Step::gather(const Member& me) {
   me.barrier.wait();
 }
 
-void Core::Step::run_experts(const Member& me, Private& own, const Layer& layer) {
+void Core::Step::run_experts(Member& me, Private& own, const Layer& layer) {
   ExpertWork& experts = work.experts;
   const int active = static_cast<int>(experts.active.size());
   const int pairs = layer.experts[0].gate.tiles / 2, tiles = layer.experts[0].down.tiles;
-  const auto [first, last] = me.share(active * pairs);
-  for (int unit = first; unit < last; ++unit) {
+  me.divide(active * pairs, [&](int unit) {
     const int e = experts.active[unit / pairs], group = experts.first_group[e];
     const FeedForward& expert = layer.experts[e];
     kernels.gated_product(expert.gate, expert.up, s.gelu, unit % pairs, experts.input.from(group), experts.count[e], experts.ffn.from(group), experts.ffn.blocks, own.scratch);
-  }
-  me.barrier.wait();
-  const auto [begin, end] = me.share(active * tiles);
-  for (int unit = begin; unit < end; ++unit) {
+  });
+  me.divide(active * tiles, [&](int unit) {
     const int e = experts.active[unit / tiles], group = experts.first_group[e];
     kernels.product(layer.experts[e].down, unit % tiles, experts.ffn.from(group), experts.count[e], Epilogue::Store,
                     experts.out.data() + static_cast<size_t>(group) * kGroup * work.stride_x, work.stride_x, own.scratch);
-  }
-  me.barrier.wait();
+  });
 }
 
-void Core::Step::combine(const Member& me, const Layer& layer) {
+void Core::Step::combine(Member& me, const Layer& layer) {
   const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = shared + kTileRows;
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {

@@ -42,7 +42,7 @@ int delta_parts(const Shape& s) { return (s.value_size + kDeltaPart - 1) / kDelt
 
 }  // namespace
 
-void Core::Step::recurrent(const Member& me, Private& own, const Layer& layer) {
+void Core::Step::recurrent(Member& me, Private& own, const Layer& layer) {
   norm_columns(me, own, layer.attention_norm);
   const Matrix* const matrices[] = {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta};
   size_t offsets[4] = {};
@@ -83,13 +83,14 @@ void Core::Step::convolve_column(const Layer& layer, int c) {
   convolve_token(kernels, s, layer, inputs, work.convolved.data() + c * stride);
 }
 
-// Items: a row, a value head, a part of its values.
-void Core::Step::update_states(const Member& me, const Layer& layer) {
+void Core::Step::update_states(Member& me, const Layer& layer) {
   RecurrentStates& states = *core.states_;
   const size_t stride = states.layout().channel_stride;
-  const int parts = delta_parts(s), per_row = s.value_heads * parts;
-  const auto [begin, end] = me.share(static_cast<int>(rows.size()) * per_row);
-  for (int item = begin; item < end; ++item) {
+  const int count = static_cast<int>(rows.size()), parts = delta_parts(s), per_row = s.value_heads * parts;
+  const auto [begin, end] = me.share(count);
+  for (int r = begin; r < end; ++r) keep_inputs(layer, r);
+  // Items: a row, a value head, a part of its values.
+  me.divide(count * per_row, [&](int item) {
     const int r = item / per_row, head = item % per_row / parts, part = item % parts, first = work.first_column[r];
     const Slot& slot = core.slots_[rows[r].slot];
     DeltaRule rule = delta_of(s, head, static_cast<int>(rows[r].tokens.size()), work.convolved.data() + first * stride, stride,
@@ -99,26 +100,27 @@ void Core::Step::update_states(const Member& me, const Layer& layer) {
     rule.out = work.attention.data() + first * work.stride_attention + head * s.value_size;
     rule.out_stride = work.stride_attention;
     kernels.delta_rule(rule, part);
+  });
+}
+
+// Of a row: the last inputs of the convolution, and the updates for a commit to less than all of it. No barrier.
+void Core::Step::keep_inputs(const Layer& layer, int r) {
+  RecurrentStates& states = *core.states_;
+  const size_t stride = states.layout().channel_stride;
+  const int slot = rows[r].slot, count = static_cast<int>(rows[r].tokens.size()), first = work.first_column[r], kept = s.conv_kernel - 1;
+  const float* past = states.conv(slot, core.slots_[slot].state, layer.ordinal);
+  float* next = states.conv(slot, core.slots_[slot].state ^ 1, layer.ordinal);
+  for (int i = 0; i < kept; ++i) {
+    const int token = count - kept + i;  // of the row; before it, of the past
+    if (token >= 0) std::memcpy(next + i * stride, mixed(first + token), sizeof(float) * s.channels());
+    else if (rows[r].position == 0) std::fill(next + i * stride, next + (i + 1) * stride, 0.0f);
+    else std::memcpy(next + i * stride, past + (token + kept) * stride, sizeof(float) * stride);
   }
-  // The last inputs of the convolution, and the updates for a commit to less than the row.
-  const auto [first_row, last_row] = me.share(static_cast<int>(rows.size()));
-  for (int r = first_row; r < last_row; ++r) {
-    const int slot = rows[r].slot, count = static_cast<int>(rows[r].tokens.size()), first = work.first_column[r], kept = s.conv_kernel - 1;
-    const float* past = states.conv(slot, core.slots_[slot].state, layer.ordinal);
-    float* next = states.conv(slot, core.slots_[slot].state ^ 1, layer.ordinal);
-    for (int i = 0; i < kept; ++i) {
-      const int token = count - kept + i;  // of the row; before it, of the past
-      if (token >= 0) std::memcpy(next + i * stride, mixed(first + token), sizeof(float) * s.channels());
-      else if (rows[r].position == 0) std::fill(next + i * stride, next + (i + 1) * stride, 0.0f);
-      else std::memcpy(next + i * stride, past + (token + kept) * stride, sizeof(float) * stride);
-    }
-    for (int t = 0; count > 1 && count <= kReplay && t < count; ++t) {
-      float* update = states.update(slot, layer.ordinal, t);
-      std::memcpy(update, mixed(first + t), sizeof(float) * s.channels());
-      std::memcpy(update + stride, work.gates.data() + static_cast<size_t>(first + t) * 2 * s.value_heads, sizeof(float) * 2 * s.value_heads);
-    }
+  for (int t = 0; count > 1 && count <= kReplay && t < count; ++t) {
+    float* update = states.update(slot, layer.ordinal, t);
+    std::memcpy(update, mixed(first + t), sizeof(float) * s.channels());
+    std::memcpy(update + stride, work.gates.data() + static_cast<size_t>(first + t) * 2 * s.value_heads, sizeof(float) * 2 * s.value_heads);
   }
-  me.barrier.wait();
 }
 
 // The slot's other state again, from its committed one and the first `count` updates of its last step.

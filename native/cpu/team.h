@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -55,19 +56,66 @@ struct Range {
   int begin, end;
 };
 
+// How far a member's share of an operation has been taken: the operation's number << 32 | the first item that nobody has taken.
+struct alignas(64) Taken {
+  std::atomic<uint64_t> value{0};
+};
+
+// What the members have in common.
+struct Team {
+  explicit Team(int count) : barrier(count), taken(count) {}
+
+  Barrier barrier;
+  std::vector<Taken> taken;  // [members]
+};
+
 // One thread of the team.
-struct Member {
-  int index, count;
+class Member {
+ public:
+  const int index, count;
   Barrier& barrier;
 
+  Member(int own, int all, Team& team) : index(own), count(all), barrier(team.barrier), taken_(team.taken.data()) {}
+
   // This member's share of [0, n), the shares being as even as they can be.
-  Range share(int n) const {
-    return {static_cast<int>(static_cast<int64_t>(n) * index / count), static_cast<int>(static_cast<int64_t>(n) * (index + 1) / count)};
+  Range share(int n) const { return share_of(index, n); }
+
+  // f(i) once for each i of [0, n), in any order and by any member: each begins with its own share, and who is done helps others, since cores are not
+  // equally fast where some are small or have other work too. Then the barrier; all members make the same calls in the same order.
+  template <class Function>
+  void divide(int n, const Function& f) {
+    ++operation_;
+    for (int turn = 0; turn < count; ++turn) {
+      const int owner = (index + turn) % count;
+      const Range whole = share_of(owner, n);
+      for (Range part = take(owner, whole); part.begin < part.end; part = take(owner, whole))
+        for (int i = part.begin; i < part.end; ++i) f(i);
+    }
+    barrier.wait();
   }
+
+ private:
+  Range share_of(int member, int n) const {
+    return {static_cast<int>(static_cast<int64_t>(n) * member / count), static_cast<int>(static_cast<int64_t>(n) * (member + 1) / count)};
+  }
+
+  // Half of what is left of a share: few atomic operations for its owner, single items at the end. Nothing but the count is passed on this way.
+  Range take(int owner, Range whole) {
+    std::atomic<uint64_t>& taken = taken_[owner].value;
+    uint64_t seen = taken.load(std::memory_order_relaxed);
+    while (true) {
+      const int begin = seen >> 32 == operation_ ? static_cast<int>(seen & 0xffffffffu) : whole.begin;  // of an earlier operation: this one's share is untouched
+      const int end = begin + (whole.end - begin + 1) / 2;
+      if (begin == end || taken.compare_exchange_weak(seen, operation_ << 32 | static_cast<uint64_t>(end), std::memory_order_relaxed)) return {begin, end};
+    }
+  }
+
+  Taken* const taken_;
+  uint64_t operation_ = 0;
 };
 
 template <class Body>
-void run_member(const Body& body, const Member& member) {
+void run_member(const Body& body, Member member) {
 #if defined(__x86_64__)
   const unsigned control = _mm_getcsr();
   _mm_setcsr(0x1f80);  // round to nearest, denormals kept, no traps: whatever the host program had set
@@ -82,20 +130,19 @@ void run_member(const Body& body, const Member& member) {
 template <class Body>
 void run_team(int threads, const Body& body) {
 #if PACELINE_STD_THREADS
-  Barrier barrier(threads);
+  Team team(threads);
   std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back([&, i] { run_member(body, Member{i, threads, barrier}); });
-  run_member(body, Member{0, threads, barrier});
+  for (int i = 1; i < threads; ++i) others.emplace_back([&, i] { run_member(body, Member(i, threads, team)); });
+  run_member(body, Member(0, threads, team));
   for (std::thread& other : others) other.join();
 #else
-  Barrier* barrier = nullptr;
+  std::unique_ptr<Team> team;
 #pragma omp parallel num_threads(threads)
   {
 #pragma omp single
-    barrier = new Barrier(omp_get_num_threads());
-    run_member(body, Member{omp_get_thread_num(), omp_get_num_threads(), *barrier});
+    team = std::make_unique<Team>(omp_get_num_threads());
+    run_member(body, Member(omp_get_thread_num(), omp_get_num_threads(), *team));
   }
-  delete barrier;
 #endif
 }
 
