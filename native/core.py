@@ -5,7 +5,6 @@ what a daemon has to know: model, architecture, device, vocab, context, eos, pag
 fingerprint. What was computed once is used again by `seat` and the copies beside it (see stepper.py).
 """
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -20,7 +19,7 @@ from ._cpu import Shape
 from .arrange import arranged
 from .cuda_core import DeviceStepper
 from .fingerprint import Fingerprint, mapping_of
-from .machine import cache_pages, read_memory
+from .machine import cache_pages, read_memory, usable_cores
 from .model import ROPE_FREQUENCIES, ModelShape
 from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
@@ -145,7 +144,7 @@ def open_core(
         if kind != "emulator":
             pages = take_rest(device, memory, wanted, cache_bytes is not None)
         return Core(metadata, context, pages, page_bytes, memory.name, device, fingerprint)
-    threads = threads or len(os.sched_getaffinity(0))
+    threads = threads or usable_cores()
     core = NativeCore(
         native,
         *rotations(shape, context),

@@ -1,19 +1,20 @@
-"""What a result was measured on, and how much memory there is to take."""
+"""What a result was measured on, and how much there is to take: memory, cores."""
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16")
 GIB = 2**30
-# Of the two generations of control groups: its mount, what a group may take, what it has taken.
+# Of the two generations of control groups: a controller's mount; of memory also what a group may take, and has taken.
 CGROUPS = {
     "": ("sys/fs/cgroup", "memory.max", "memory.current"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
 }
+CPU_MOUNTS = {"": "sys/fs/cgroup", "cpu": "sys/fs/cgroup/cpu"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +58,46 @@ def cache_pages(
     return pages
 
 
-def _group_limits(root: Path) -> Iterator[Memory]:
-    """Of the process's control groups and those around them, where they have a limit."""
+def usable_cores(root: Path = Path("/")) -> int:
+    """Threads that can run at the same time: the cores that the process may run on, or fewer where its control group
+    has a quota, as a container's is. One thread more than that, and all wait for the rest of a period.
+    """
+    quotas = [quota for _, folder in _groups(root, CPU_MOUNTS) if (quota := _cpu_quota(folder))]
+    return max(1, min([len(os.sched_getaffinity(0)), *map(int, quotas)]))
+
+
+def _cpu_quota(folder: Path) -> float | None:
+    """Cores' worth of time; None: there is no limit."""
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        cores = int(quota) / int(period)  # "max" and -1 are none
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+    return cores if cores > 0 else None
+
+
+def _groups(root: Path, mounts: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """(controller, folder) of the process's control groups and those around them, for the controllers named."""
     try:
         groups = [line.split(":", 2) for line in (root / "proc/self/cgroup").read_text().splitlines()]
     except OSError:
         return
     for _, controllers, path in (group for group in groups if len(group) == 3):
-        for controller in controllers.split(","):
-            if controller not in CGROUPS:
-                continue
-            mount, most, used = CGROUPS[controller]
-            own = Path(path.lstrip("/"))
+        own = Path(path.lstrip("/"))
+        for controller in (name for name in controllers.split(",") if name in mounts):
             for folder in (own, *own.parents):
-                limit = _group_limit(root / mount / folder, most, used)
-                if limit:
-                    yield limit
+                yield controller, root / mounts[controller] / folder
+
+
+def _group_limits(root: Path) -> Iterator[Memory]:
+    """Of memory, where there is one."""
+    for controller, folder in _groups(root, {name: mount for name, (mount, _, _) in CGROUPS.items()}):
+        limit = _group_limit(folder, *CGROUPS[controller][1:])
+        if limit:
+            yield limit
 
 
 def _group_limit(folder: Path, most: str, used: str) -> Memory | None:
@@ -95,7 +120,7 @@ def describe_machine() -> dict[str, Any]:
         "processor": fields.get("model name", platform.machine()),
         "family": fields.get("cpu family"),
         "model": fields.get("model"),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": usable_cores(),
         "flags": [flag for flag in FLAGS if flag in fields.get("flags", "").split()],
         "memory_gib": round(pages * page_bytes / 2**30, 1),
         "system": f"{platform.system()} {platform.release().split('-')[0]}",

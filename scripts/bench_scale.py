@@ -15,7 +15,6 @@ system doesn't hold in memory loads as fast as its disk reads.
 import argparse
 import json
 import multiprocessing
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,7 +28,7 @@ from typing import Any
 import numpy as np
 from paceline.daemon.plan import Row
 from paceline.native.core import PAGE, Core, open_core
-from paceline.native.machine import describe_machine
+from paceline.native.machine import describe_machine, usable_cores
 
 ROUNDS = 16
 CHUNK = 256
@@ -117,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--file", type=Path)
     parser.add_argument("--short-file", type=Path, help="the same shape with 4 layers")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

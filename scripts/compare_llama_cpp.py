@@ -12,7 +12,6 @@ import argparse
 import ctypes
 import json
 import math
-import os
 import sys
 import time
 from array import array
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import llama_cpp as lib
 import numpy as np
 from paceline.native.core import PAGE, Core, open_core
-from paceline.native.machine import describe_machine
+from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
 
 TEXTS = Path(__file__).parent.parent / "tests" / "native" / "texts"
@@ -54,7 +53,7 @@ class Peer:
         self.vocab = lib.llama_model_get_vocab(self.model)
         options = lib.llama_context_default_params()
         options.n_ctx = WINDOW
-        options.n_threads = options.n_threads_batch = len(os.sched_getaffinity(0))  # as ours; else 4, whatever there is
+        options.n_threads = options.n_threads_batch = usable_cores()  # as ours; else 4, whatever there is
         self.context = lib.llama_init_from_model(self.model, options)
 
     def ids(self, text: bytes) -> list[int]:

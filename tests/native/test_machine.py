@@ -1,12 +1,13 @@
 """How many pages a cache has that nobody gave a size, on machines made up for it."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paceline.native import core as core_module
 from paceline.native.core import open_core
-from paceline.native.machine import GIB, Memory, cache_pages, read_memory
+from paceline.native.machine import GIB, Memory, cache_pages, read_memory, usable_cores
 
 MIB = 2**20
 PAGE_BYTES = 2 * MIB
@@ -99,3 +100,33 @@ def test_a_core_takes_what_there_is(tiny_model: Any, monkeypatch: pytest.MonkeyP
     with pytest.raises(MemoryError, match="4 pages of cache"):
         open_core(path, slots=4, context=640)
     assert open_core(path, slots=4, context=640, cache_bytes=40 * plenty.page_bytes).pages == 40
+
+
+@pytest.fixture
+def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+
+
+@pytest.mark.usefixtures("eight_cores")
+def test_the_cores_of_the_machine_or_of_a_quota(tmp_path: Path) -> None:
+    assert usable_cores(tmp_path) == 8
+    group, outer = "sys/fs/cgroup/user/job/cpu.max", "sys/fs/cgroup/user/cpu.max"
+    write(tmp_path, {"proc/self/cgroup": "0::/user/job\n", group: "max 100000\n"})
+    assert usable_cores(tmp_path) == 8
+    for quota, cores in (("1600000", 8), ("350000", 3), ("100000", 1), ("20000", 1)):
+        write(tmp_path, {group: f"{quota} 100000\n"})
+        assert usable_cores(tmp_path) == cores
+    write(tmp_path, {group: "400000 100000\n", outer: "400000 200000\n"})  # of a group around it
+    assert usable_cores(tmp_path) == 2
+
+
+@pytest.mark.usefixtures("eight_cores")
+def test_the_quota_of_the_older_control_groups(tmp_path: Path) -> None:
+    mount = "sys/fs/cgroup/cpu/"
+    write(tmp_path, {"proc/self/cgroup": "4:cpu,cpuacct:/docker/12\n0::/\n", mount + "cpu.cfs_quota_us": "-1\n"})
+    write(tmp_path, {mount + "cpu.cfs_period_us": "100000\n"})
+    assert usable_cores(tmp_path) == 8
+    write(tmp_path, {mount + "cpu.cfs_quota_us": "250000\n"})
+    assert usable_cores(tmp_path) == 2
+    write(tmp_path, {mount + "cpu.cfs_period_us": "0\n"})
+    assert usable_cores(tmp_path) == 8
