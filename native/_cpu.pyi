@@ -149,9 +149,17 @@ class AttentionProbe:
         """keys, values [n, head_size] into positions position .. position + n - 1."""
 
     def attend(
-        self, queries: npt.NDArray[np.float32], positions: npt.NDArray[np.int32], isa: str
+        self,
+        queries: npt.NDArray[np.float32],
+        positions: npt.NDArray[np.int32],
+        isa: str,
+        *,
+        split_by_split: bool = False,
     ) -> npt.NDArray[np.float32]:
-        """queries [n, head_size], scaled already, n at most 16, at positions [n] -> [n, head_size]."""
+        """queries [n, head_size], scaled already, n at most 16, at positions [n] -> [n, head_size].
+
+        split_by_split: each split by itself, the last one first, and what they came to merged.
+        """
 
     def pool(self) -> bytes:
         """The cache as it lies in memory."""

@@ -41,7 +41,8 @@ class AttentionProbe {
     }
   }
 
-  Floats attend(const Floats& queries, const Ints& positions, const std::string& isa) const {
+  // split_by_split: each split by itself, the last one first, merged at the end
+  Floats attend(const Floats& queries, const Ints& positions, const std::string& isa, bool split_by_split) const {
     const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
     const int count = static_cast<int>(queries.shape(0)), size = layout_.head_size;
     if (queries.ndim() != 2 || queries.shape(1) != size || positions.size() != count || count > paceline::kQueryTile)
@@ -54,9 +55,22 @@ class AttentionProbe {
       q[i] = queries.data(i, 0);
       o[i] = out.mutable_data(i, 0);
     }
-    paceline::Buffer<float> scratch;
-    kernels.attend(view_, table_.data(), count, q, positions.data(), o, nullptr,
-                   scratch.reserve(paceline::kQueryTile * paceline::attention_scratch(view_.value_stride)));
+    paceline::Buffer<float> scratch, states;
+    scratch.reserve(paceline::kQueryTile * paceline::attention_scratch(view_.value_stride));
+    if (!split_by_split) {
+      kernels.attend(view_, table_.data(), count, q, positions.data(), o, nullptr, nullptr, scratch.data());
+      return out;
+    }
+    const int splits = (room() + paceline::kSplit - 1) / paceline::kSplit;
+    const size_t size_of_states = splits * paceline::split_state(view_.value_stride);
+    states.reserve(paceline::kQueryTile * size_of_states);
+    float* of[paceline::kQueryTile];
+    for (int i = 0; i < count; ++i) of[i] = states.data() + i * size_of_states;
+    for (int split = splits - 1; split >= 0; --split) {
+      const paceline::SplitPart part{split, split + 1, of};
+      kernels.attend(view_, table_.data(), count, q, positions.data(), o, &part, nullptr, scratch.data());
+    }
+    for (int i = 0; i < count; ++i) kernels.merge_splits(view_, positions.at(i), of[i], o[i], scratch.data());
     return out;
   }
 
@@ -78,6 +92,6 @@ void register_attention(py::module_& m) {
       .def(py::init<int, int, const std::string&, const std::string&, int, float>(), py::kw_only(), py::arg("head_size"), py::arg("pages"), py::arg("key_type") = "f16",
            py::arg("value_type") = "f16", py::arg("window") = 0, py::arg("softcap") = 0.0f)
       .def("write", &AttentionProbe::write, py::arg("keys"), py::arg("values"), py::arg("position"), py::arg("isa"))
-      .def("attend", &AttentionProbe::attend, py::arg("queries"), py::arg("positions"), py::arg("isa"))
+      .def("attend", &AttentionProbe::attend, py::arg("queries"), py::arg("positions"), py::arg("isa"), py::kw_only(), py::arg("split_by_split") = false)
       .def("pool", &AttentionProbe::pool);
 }

@@ -31,8 +31,8 @@ constexpr int kTogether = 1, kWide = 4;
 
 constexpr int kKeyLanes = kPage / kLanes;
 
-// Most queries together that ask for the next page early. A few wait for memory; more compute long enough for the processor's
-// own prefetching, and asking too made the attention of a prompt two thirds slower.
+// Most queries together that always ask for the next page early: a few wait for memory. Those of a prompt meet pages that others have just read, and asking too
+// made their attention two thirds slower; as many of one token wait for memory all the same, and so ask (`early`).
 constexpr int kPrefetching = 4;
 
 struct Softmax {
@@ -46,7 +46,7 @@ struct Query {
   Softmax split;        // the running split
   Softmax merged;       // the splits before it
   float* weights;       // [64] scores, then e^(score - peak)
-  float* value;         // [value_stride] of the running split
+  float* value;         // [value_stride] of the running split, scratch or what is kept of it
   float* total;         // [value_stride] of the splits before it
   int lowest;           // first position that it sees
   int begin = 0, end = 0;  // keys of this block that it sees; begin == end: none
@@ -59,7 +59,7 @@ struct Query {
 };
 
 // Scores of n queries against 64 keys: k [head_size][64], next likewise.
-template <int n, CacheType type>
+template <int n, bool early, CacheType type>
 void scores(const uint8_t* k, const uint8_t* next, int head_size, Query* queries) {
   const float* q[n];
   PACELINE_UNROLL
@@ -74,7 +74,7 @@ void scores(const uint8_t* k, const uint8_t* next, int head_size, Query* queries
       const KeyBlock<type, kWide> keys(k, next, head_size, block, kLanes * first);
       const int end = std::min(block + kCacheBlock, head_size);
       for (int d = block; d < end; ++d) {
-        if constexpr (n <= kPrefetching) keys.prefetch_dimension(d);
+        if constexpr (early) keys.prefetch_dimension(d);
         PACELINE_UNROLL
         for (int j = 0; j < kWide; ++j) {
           const Lanes x = keys.load(d, j);
@@ -90,14 +90,14 @@ void scores(const uint8_t* k, const uint8_t* next, int head_size, Query* queries
   }
 }
 
-template <int n>
+template <int n, bool early>
 void scores(CacheType type, const uint8_t* k, const uint8_t* next, int head_size, Query* queries) {
   switch (type) {
-    case CacheType::F32: return scores<n, CacheType::F32>(k, next, head_size, queries);
-    case CacheType::F16: return scores<n, CacheType::F16>(k, next, head_size, queries);
-    case CacheType::BF16: return scores<n, CacheType::BF16>(k, next, head_size, queries);
-    case CacheType::Q8_0: return scores<n, CacheType::Q8_0>(k, next, head_size, queries);
-    case CacheType::Q4_0: return scores<n, CacheType::Q4_0>(k, next, head_size, queries);
+    case CacheType::F32: return scores<n, early, CacheType::F32>(k, next, head_size, queries);
+    case CacheType::F16: return scores<n, early, CacheType::F16>(k, next, head_size, queries);
+    case CacheType::BF16: return scores<n, early, CacheType::BF16>(k, next, head_size, queries);
+    case CacheType::Q8_0: return scores<n, early, CacheType::Q8_0>(k, next, head_size, queries);
+    case CacheType::Q4_0: return scores<n, early, CacheType::Q4_0>(k, next, head_size, queries);
   }
 }
 
@@ -138,7 +138,7 @@ void weigh_scores(Query& query, const CacheView& cache) {
 }
 
 // n queries, keys [begin, end), `wide` lanes of dims from `d`: v [64][stride], next likewise.
-template <int n, CacheType type, int wide>
+template <int n, bool early, CacheType type, int wide>
 void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
   const ValueColumns<type, wide> values(v, next, stride, d);
   Lanes o[n][wide];
@@ -150,7 +150,7 @@ void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int b
     for (int j = 0; j < wide; ++j) o[i][j] = load(queries[i].value + d + kLanes * j);
   }
   for (int key = begin; key < end; ++key) {
-    if constexpr (n <= kPrefetching) values.prefetch_key(key);
+    if constexpr (early) values.prefetch_key(key);
     PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) {
       const Lanes x = values.load(key, j);
@@ -164,16 +164,16 @@ void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int b
     for (int j = 0; j < wide; ++j) store(queries[i].value + d + kLanes * j, o[i][j]);
 }
 
-template <int n, CacheType type, int wide = kWide>
+template <int n, bool early, CacheType type, int wide = kWide>
 void add_values(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
   if (begin >= end) return;
-  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_columns<n, type, wide>(v, next, stride, d, begin, end, queries);
+  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_columns<n, early, type, wide>(v, next, stride, d, begin, end, queries);
   if constexpr (wide > (is_quantized(type) ? 2 : 1))
-    if (d < stride) add_values<n, type, wide / 2>(v, next, stride, d, begin, end, queries);
+    if (d < stride) add_values<n, early, type, wide / 2>(v, next, stride, d, begin, end, queries);
 }
 
 // Each query's keys ascending: its own before those that all of them see, these, its own after.
-template <int n, CacheType type>
+template <int n, bool early, CacheType type>
 void add_page(const uint8_t* v, const uint8_t* next, int stride, Query* queries) {
   int begin = 0, end = kPage;
   for (int i = 0; i < n; ++i) {
@@ -181,19 +181,19 @@ void add_page(const uint8_t* v, const uint8_t* next, int stride, Query* queries)
     end = std::min(end, queries[i].end);
   }
   if (begin >= end) begin = end = kPage;
-  for (int i = 0; i < n; ++i) add_values<1, type>(v, next, stride, 0, queries[i].begin, std::min(begin, queries[i].end), queries + i);
-  add_values<n, type>(v, next, stride, 0, begin, end, queries);
-  for (int i = 0; i < n; ++i) add_values<1, type>(v, next, stride, 0, std::max(end, queries[i].begin), queries[i].end, queries + i);
+  for (int i = 0; i < n; ++i) add_values<1, true, type>(v, next, stride, 0, queries[i].begin, std::min(begin, queries[i].end), queries + i);
+  add_values<n, early, type>(v, next, stride, 0, begin, end, queries);
+  for (int i = 0; i < n; ++i) add_values<1, true, type>(v, next, stride, 0, std::max(end, queries[i].begin), queries[i].end, queries + i);
 }
 
-template <int n>
+template <int n, bool early>
 void add_page(CacheType type, const uint8_t* v, const uint8_t* next, int stride, Query* queries) {
   switch (type) {
-    case CacheType::F32: return add_page<n, CacheType::F32>(v, next, stride, queries);
-    case CacheType::F16: return add_page<n, CacheType::F16>(v, next, stride, queries);
-    case CacheType::BF16: return add_page<n, CacheType::BF16>(v, next, stride, queries);
-    case CacheType::Q8_0: return add_page<n, CacheType::Q8_0>(v, next, stride, queries);
-    case CacheType::Q4_0: return add_page<n, CacheType::Q4_0>(v, next, stride, queries);
+    case CacheType::F32: return add_page<n, early, CacheType::F32>(v, next, stride, queries);
+    case CacheType::F16: return add_page<n, early, CacheType::F16>(v, next, stride, queries);
+    case CacheType::BF16: return add_page<n, early, CacheType::BF16>(v, next, stride, queries);
+    case CacheType::Q8_0: return add_page<n, early, CacheType::Q8_0>(v, next, stride, queries);
+    case CacheType::Q4_0: return add_page<n, early, CacheType::Q4_0>(v, next, stride, queries);
   }
 }
 
@@ -206,8 +206,9 @@ void merge_split(Query& query, int value_stride) {
     store(query.total + d, fma(load(query.total + d), broadcast(before), load(query.value + d) * broadcast(after)));
 }
 
-template <int n>
-void attend_together(const CacheView& cache, const int32_t* table, const uint8_t* then, Query* queries) {
+// of: states of the splits of each query, or null where they are merged at once
+template <int n, bool early>
+void attend_together(const CacheView& cache, const int32_t* table, const SplitPart* part, float* const* of, const uint8_t* then, Query* queries) {
   int lowest = queries[0].lowest, last = queries[0].position;
   for (int i = 1; i < n; ++i) {
     lowest = std::min(lowest, queries[i].lowest);
@@ -215,65 +216,99 @@ void attend_together(const CacheView& cache, const int32_t* table, const uint8_t
   }
   const auto keys_of = [&](int position) { return cache.pool + static_cast<size_t>(table[position / kPage]) * cache.page_stride + cache.key_offset; };
   const auto values_behind = [&](const uint8_t* keys) { return keys + (cache.value_offset - cache.key_offset); };
-  for (int begin = lowest / kSplit * kSplit; begin <= last; begin += kSplit) {
+  const int first_split = part ? std::max(lowest / kSplit, part->begin) : lowest / kSplit;
+  if (part) last = std::min(last, part->end * kSplit - 1);
+  for (int begin = first_split * kSplit; begin <= last; begin += kSplit) {
     for (int i = 0; i < n; ++i) {
       queries[i].split = Softmax();
+      if (of) queries[i].value = of[i] + begin / kSplit * split_state(cache.value_stride);
       for (int d = 0; d < cache.value_stride; d += kLanes) store(queries[i].value + d, zero());
     }
     const int end = std::min(begin + kSplit - 1, last);
     for (int first = std::max(begin, lowest / kPage * kPage); first <= end; first += kPage) {
       const uint8_t* keys = keys_of(first);
       const uint8_t* next = first + kPage <= last ? keys_of(first + kPage) : then ? then : keys;
-      scores<n>(cache.key_type, keys, next, cache.head_size, queries);
+      scores<n, early>(cache.key_type, keys, next, cache.head_size, queries);
       for (int i = 0; i < n; ++i) {
         queries[i].look_at(first);
         if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache);
       }
-      add_page<n>(cache.value_type, values_behind(keys), values_behind(next), cache.value_stride, queries);
+      add_page<n, early>(cache.value_type, values_behind(keys), values_behind(next), cache.value_stride, queries);
     }
-    for (int i = 0; i < n; ++i)
-      if (queries[i].position >= begin && queries[i].lowest < begin + kSplit) merge_split(queries[i], cache.value_stride);
+    for (int i = 0; i < n; ++i) {
+      if (queries[i].position < begin || queries[i].lowest >= begin + kSplit) continue;
+      if (of) {
+        queries[i].value[cache.value_stride] = queries[i].split.peak;
+        queries[i].value[cache.value_stride + 1] = queries[i].split.sum;
+      } else {
+        merge_split(queries[i], cache.value_stride);
+      }
+    }
   }
 }
 
 template <int n = kTogether>
-void attend_some(int count, const CacheView& cache, const int32_t* table, const uint8_t* then, Query* queries) {
-  if (count == n) return attend_together<n>(cache, table, then, queries);
-  if constexpr (n > 1) attend_some<n - 1>(count, cache, table, then, queries);
+void attend_some(int count, bool alone, const CacheView& cache, const int32_t* table, const SplitPart* part, float* const* of, const uint8_t* then, Query* queries) {
+  if (count < n) {
+    if constexpr (n > 1) attend_some<n - 1>(count, alone, cache, table, part, of, then, queries);
+    return;
+  }
+  if constexpr (n > kPrefetching)
+    if (!alone) return attend_together<n, false>(cache, table, part, of, then, queries);
+  attend_together<n, true>(cache, table, part, of, then, queries);
+}
+
+Query query_at(const CacheView& cache, int position, float* scratch) {
+  Query query;
+  query.position = position;
+  query.lowest = cache.window > 0 ? std::max(position - cache.window + 1, 0) : 0;
+  query.weights = scratch;
+  query.value = scratch + kPage;
+  query.total = scratch + kPage + cache.value_stride;
+  for (int d = 0; d < cache.value_stride; d += kLanes) store(query.total + d, zero());
+  return query;
+}
+
+// out [head_size] of a query whose splits are merged
+void finish(const Query& query, int head_size, float* out) {
+  const Lanes inverse = broadcast(1.0f / query.merged.sum);
+  for (int d = 0; d < head_size; d += kLanes) {
+    const Lanes o = load(query.total + d) * inverse;
+    if (d + kLanes <= head_size) {
+      store(out + d, o);
+      continue;
+    }
+    store(query.total + d, o);
+    std::memcpy(out + d, query.total + d, sizeof(float) * (head_size - d));
+  }
 }
 
 }  // namespace
 
 void attend(const CacheView& cache, const int32_t* table, int count, const float* const* q, const int* positions, float* const* out,
-            const uint8_t* then, float* scratch) {
+            const SplitPart* part, const uint8_t* then, float* scratch) {
   const int calls = (count + kTogether - 1) / kTogether;
   for (int call = 0; call < calls; ++call) {
     const int first = count * call / calls, together = count * (call + 1) / calls - first;  // even shares
     Query queries[kTogether];
     for (int i = 0; i < together; ++i) {
-      float* own = scratch + attention_scratch(cache.value_stride) * i;
+      queries[i] = query_at(cache, positions[first + i], scratch + attention_scratch(cache.value_stride) * i);
       queries[i].q = q[first + i];
-      queries[i].position = positions[first + i];
-      queries[i].lowest = cache.window > 0 ? std::max(positions[first + i] - cache.window + 1, 0) : 0;
-      queries[i].weights = own;
-      queries[i].value = own + kPage;
-      queries[i].total = own + kPage + cache.value_stride;
-      for (int d = 0; d < cache.value_stride; d += kLanes) store(queries[i].total + d, zero());
     }
-    attend_some(together, cache, table, call + 1 == calls ? then : nullptr, queries);
-    for (int i = 0; i < together; ++i) {
-      const Lanes inverse = broadcast(1.0f / queries[i].merged.sum);
-      for (int d = 0; d < cache.head_size; d += kLanes) {
-        const Lanes o = load(queries[i].total + d) * inverse;
-        if (d + kLanes <= cache.head_size) {
-          store(out[first + i] + d, o);
-          continue;
-        }
-        store(queries[i].total + d, o);
-        std::memcpy(out[first + i] + d, queries[i].total + d, sizeof(float) * (cache.head_size - d));
-      }
-    }
+    attend_some(together, calls == 1, cache, table, part, part ? part->states + first : nullptr, call + 1 == calls ? then : nullptr, queries);
+    for (int i = 0; !part && i < together; ++i) finish(queries[i], cache.head_size, out[first + i]);
   }
+}
+
+void merge_splits(const CacheView& cache, int position, const float* states, float* out, float* scratch) {
+  Query query = query_at(cache, position, scratch);
+  for (int split = query.lowest / kSplit; split <= position / kSplit; ++split) {
+    const float* state = states + split * split_state(cache.value_stride);
+    std::memcpy(query.value, state, sizeof(float) * cache.value_stride);
+    query.split = {state[cache.value_stride], state[cache.value_stride + 1]};
+    merge_split(query, cache.value_stride);
+  }
+  finish(query, cache.head_size, out);
 }
 
 }  // namespace paceline::PACELINE_ISA

@@ -91,6 +91,7 @@ class Core {
   uint8_t* page(int index) const;
   void replay(int slot, int count);
   void list_columns(const std::vector<Row>& rows, Work& work);
+  void list_items(const std::vector<Row>& rows, Work& work);
   void reserve(Work& work);
 
   const Shape shape_;

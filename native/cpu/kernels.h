@@ -31,6 +31,14 @@ constexpr int kDeltaPart = 32;   // values to a part: a unit of work
 constexpr int kDeltaKeys = 256;  // most to a head
 constexpr int kMostTaps = 16;    // of a convolution
 
+// Splits begin .. end - 1 of the histories of some queries. states: of each query, split_state(value_stride) floats for every split of its history, those
+// before begin too.
+struct SplitPart {
+  int begin, end;
+  float* const* states;
+};
+constexpr size_t split_state(int value_stride) { return static_cast<size_t>(value_stride) + 16; }  // the sums of values, their peak, their weight
+
 struct Kernels {
   const char* name;
 
@@ -56,10 +64,14 @@ struct Kernels {
   void (*write_cache)(const CacheView& cache, int page, int position, const float* k, const float* v);
 
   // `queries` queries q[i] [head_size], already scaled, at positions[i], over the keys up to it, or those of its window -> out[i] [head_size].
+  // part: only some splits, whose states are kept for merge_splits(); out is not used then. May be null.
   // then: the keys that are read next, of any head, with their values as far behind them as here; fetched meanwhile. May be null.
   // scratch: attention_scratch(value_stride) floats per query.
   void (*attend)(const CacheView& cache, const int32_t* table, int queries, const float* const* q, const int* positions, float* const* out,
-                 const uint8_t* then, float* scratch);
+                 const SplitPart* part, const uint8_t* then, float* scratch);
+
+  // The states of all splits of a query's history -> out [head_size], as attend() gives it. scratch: attention_scratch(value_stride) floats.
+  void (*merge_splits)(const CacheView& cache, int position, const float* states, float* out, float* scratch);
 
   // Index of the largest of x [size]; the lower index on ties.
   int (*largest)(const float* x, int size);

@@ -20,9 +20,6 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
   work.first_column.clear();
   work.output_column.clear();
   work.output_row.clear();
-  work.items.clear();
-  const int group = std::max(1, shape_.heads / std::max(1, shape_.kv_heads));
-  const int tile = std::max(1, kQueryTile / group);
   for (int r = 0; r < static_cast<int>(rows.size()); ++r) {
     const Row& row = rows[r];
     const int count = static_cast<int>(row.tokens.size());
@@ -36,19 +33,53 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
       work.output_column.push_back(first + i);
       work.output_row.push_back(r);
     }
-    for (int i = 0; i < count; i += tile)
-      for (int h = 0; h < shape_.kv_heads; ++h) work.items.push_back({r, i, std::min(tile, count - i), h});
     Slot& slot = slots_[row.slot];
     std::copy(row.tokens.begin(), row.tokens.end(), slot.ids.begin() + row.position);
   }
   work.columns = static_cast<int>(work.row_of.size());
-  // The longest histories first, so that no thread is left with a long one at the end.
-  std::stable_sort(work.items.begin(), work.items.end(), [&](const AttentionItem& a, const AttentionItem& b) {
-    return rows[a.row].position + a.first + a.count > rows[b.row].position + b.first + b.count;
-  });
+  list_items(rows, work);
+}
+
+// A few long histories would be work for a few threads, so that their splits are shared out too: no item has much more than a third of a thread's keys.
+void Core::list_items(const std::vector<Row>& rows, Work& work) {
+  constexpr int kPieces = 3;
+  const int group = std::max(1, shape_.heads / std::max(1, shape_.kv_heads)), tile = std::max(1, kQueryTile / group);
+  const size_t state = split_state(cache_.value_stride());
+  std::vector<AttentionItem> tiles;  // of one kv head, whole
+  const auto history = [&](const AttentionItem& item) { return rows[item.row].position + item.first + item.count; };
+  int64_t keys = 0;
+  for (int r = 0; r < static_cast<int>(rows.size()); ++r) {
+    const int count = static_cast<int>(rows[r].tokens.size());
+    for (int i = 0; i < count; i += tile) {
+      AttentionItem item{r, i, std::min(tile, count - i), 0, 0, 0};
+      item.end_split = (history(item) + kSplit - 1) / kSplit;
+      keys += static_cast<int64_t>(history(item)) * shape_.kv_heads;
+      tiles.push_back(item);
+    }
+  }
+  const int64_t most = std::max<int64_t>(kSplit, options_.threads == 1 ? keys : keys / (kPieces * options_.threads));
+  work.items.clear();
+  work.kept.assign(work.columns, {});
+  work.state_floats = 0;
+  for (const AttentionItem& whole : tiles) {
+    const int splits = whole.end_split, pieces = static_cast<int>(std::min<int64_t>(splits, (history(whole) + most - 1) / most));
+    for (int token = 0; pieces > 1 && token < whole.count; ++token) {
+      work.kept[work.first_column[whole.row] + whole.first + token] = {work.state_floats, splits};
+      work.state_floats += static_cast<size_t>(shape_.heads) * splits * state;
+    }
+    for (int h = 0; h < shape_.kv_heads; ++h)
+      for (int piece = 0; piece < pieces; ++piece) {
+        AttentionItem item = whole;
+        item.kv_head = h;
+        item.begin_split = splits * piece / pieces;
+        item.end_split = splits * (piece + 1) / pieces;
+        work.items.push_back(item);
+      }
+  }
+  // The longest first, so that no thread is left with a long one at the end.
+  std::stable_sort(work.items.begin(), work.items.end(), [&](const AttentionItem& a, const AttentionItem& b) { return a.keys(history(a)) > b.keys(history(b)); });
   if (work.next_item.empty()) work.next_item = std::vector<std::atomic<int>>(shape_.layers);
   for (auto& next : work.next_item) next.store(0, std::memory_order_relaxed);
-
 }
 
 void Core::reserve(Work& work) {
@@ -71,6 +102,7 @@ void Core::reserve(Work& work) {
   work.x.reserve(columns * work.stride_x);
   work.mixed.reserve(columns * work.stride_mixed);
   work.attention.reserve(columns * work.stride_attention + kBlock);
+  work.split_states.reserve(work.state_floats);
   work.logits.reserve(outputs * logits_stride());
   work.changed.reserve(outputs * logits_stride());
   work.tokens.resize(outputs);

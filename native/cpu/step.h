@@ -28,6 +28,7 @@ class Core::Step {
   void place_keys(Private& own, const Layer& layer, int column);
   const uint8_t* first_keys(const Layer& layer, const AttentionItem& item) const;
   void attend(Member& me, Private& own, const Layer& layer);
+  void merge_splits(Member& me, Private& own, const Layer& layer);
   void quantize_attention(Member& me, int size, bool gated);
 
   // step_recurrent.cpp
@@ -46,6 +47,10 @@ class Core::Step {
   void combine(Member& me, const Layer& layer);
 
   CacheView cache(const Layer& layer, int kv_head) const;
+  float* split_states(int column, int head) {
+    const KeptSplits& kept = work.kept[column];
+    return work.split_states.data() + kept.begin + static_cast<size_t>(head) * kept.splits * split_state(core.cache_.value_stride());
+  }
   float* mixed(int column) { return work.mixed.data() + column * work.stride_mixed; }
 
   Core& core;

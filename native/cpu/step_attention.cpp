@@ -23,6 +23,7 @@ void Core::Step::attention(Member& me, Private& own, const Layer& layer) {
   for (int c = begin; c < end; ++c) place_keys(own, layer, c);
   me.barrier.wait();
   attend(me, own, layer);
+  merge_splits(me, own, layer);
   quantize_attention(me, s.queries(), s.gated_attention);
   add_product(me, own, layer.output, work.head_input.views, layer.attention_post_norm);
 }
@@ -72,7 +73,7 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
 const uint8_t* Core::Step::first_keys(const Layer& layer, const AttentionItem& item) const {
   const CacheView view = cache(layer, item.kv_head);
   const int position = rows[item.row].position + item.first, lowest = view.window > 0 ? std::max(position - view.window + 1, 0) : 0;
-  return view.pool + static_cast<size_t>(rows[item.row].table[lowest / kPage]) * view.page_stride + view.key_offset;
+  return view.pool + static_cast<size_t>(rows[item.row].table[std::max(lowest, item.begin_split * kSplit) / kPage]) * view.page_stride + view.key_offset;
 }
 
 void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
@@ -84,10 +85,12 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
     // Each item begins with a page that the processor can't guess. If the members keep step, this one's next item is that one.
     const uint8_t* const then = i + me.count < items ? first_keys(layer, work.items[i + me.count]) : nullptr;
     const float* queries[kQueryTile];
-    float* out[kQueryTile];
+    float *out[kQueryTile], *states[kQueryTile];
     int positions[kQueryTile], count = 0;
+    const SplitPart part{item.begin_split, item.end_split, states};
+    const bool whole = !work.kept[work.first_column[item.row] + item.first].splits;
     const auto flush = [&] {
-      kernels.attend(view, rows[item.row].table, count, queries, positions, out, then, own.attention.data());
+      kernels.attend(view, rows[item.row].table, count, queries, positions, out, whole ? nullptr : &part, then, own.attention.data());
       count = 0;
     };
     for (int token = 0; token < item.count; ++token) {
@@ -96,6 +99,7 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
         const int head = item.kv_head * group + g;
         queries[count] = mixed(c) + head * s.head_size;
         out[count] = work.attention.data() + c * work.stride_attention + head * s.head_size;
+        if (!whole) states[count] = split_states(c, head);
         positions[count] = work.position_of[c];
         if (++count == kQueryTile) flush();
       }
@@ -103,6 +107,15 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
     if (count) flush();
   }
   me.barrier.wait();
+}
+
+// Of the columns whose splits were several items. No barrier.
+void Core::Step::merge_splits(Member& me, Private& own, const Layer& layer) {
+  const CacheView view = cache(layer, 0);
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c)
+    for (int h = 0; work.kept[c].splits && h < s.heads; ++h)
+      kernels.merge_splits(view, work.position_of[c], split_states(c, h), work.attention.data() + c * work.stride_attention + h * s.head_size, own.attention.data());
 }
 
 // attention [columns][size], gated where it is, as the input of the output product

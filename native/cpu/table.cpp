@@ -7,8 +7,8 @@
 namespace paceline::PACELINE_ISA {
 
 const Kernels& kernels() {
-  static constexpr Kernels table = {PACELINE_TEXT(PACELINE_ISA), product, gated_product, rms_norm, quantize, rotate, write_cache, attend, largest, weigh,
-                                    add_scaled, multiply_gate, soft_cap, convolve, divide_by_length, delta_gates, delta_rule, read_through, multiply_codes};
+  static constexpr Kernels table = {PACELINE_TEXT(PACELINE_ISA), product, gated_product, rms_norm, quantize, rotate, write_cache, attend, merge_splits, largest,
+                                    weigh, add_scaled, multiply_gate, soft_cap, convolve, divide_by_length, delta_gates, delta_rule, read_through, multiply_codes};
   return table;
 }
 

@@ -1,7 +1,9 @@
 // The buffers of a step and the lists that say which column is what. They grow to the largest step seen and stay.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <vector>
 
 #include "core.h"
@@ -10,9 +12,18 @@ namespace paceline {
 
 constexpr int kLanesWide = 16;
 
-// Queries of one row and kv head, few enough that an attention work item is short.
+// Queries of one row and kv head, few enough that an attention work item is short, and all splits of their history or some.
 struct AttentionItem {
   int row, first, count, kv_head;  // tokens first .. first+count-1 of the row
+  int begin_split, end_split;
+
+  int keys(int history) const { return std::min(history, end_split * kSplit) - begin_split * kSplit; }
+};
+
+// Where in split_states it is kept what the splits of a column came to, where they are several items.
+struct KeptSplits {
+  size_t begin = 0;
+  int splits = 0;  // 0: they are not
 };
 
 // One thread's own.
@@ -70,6 +81,7 @@ struct Core::Work {
   std::vector<int> first_column;             // [rows]
   std::vector<int> output_column, output_row;  // [outputs]
   std::vector<AttentionItem> items;
+  std::vector<KeptSplits> kept;              // [columns]
   std::vector<std::atomic<int>> next_item;   // [layers]
   std::vector<Private> own;                  // [threads]
 
@@ -81,6 +93,8 @@ struct Core::Work {
   Buffer<float> zeros;      // [channels padded] the inputs of the convolution before the first token
   Buffer<float> gates;      // [columns][queries padded] of gated attention; decay and beta [2 * value_heads] of recurrent layers
   Buffer<float> attention;  // [columns][stride_attention]
+  Buffer<float> split_states;  // [kept columns][heads][splits][split_state]
+  size_t state_floats = 0;
   Buffer<float> logits;     // [outputs][logits_stride]
   Buffer<float> changed;    // [outputs][logits_stride] where bias or penalties apply
   ActivationRoom width_input, ffn_input, head_input;  // of a layer's first products; of down; of attention's output and the vocabulary

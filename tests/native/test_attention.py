@@ -82,6 +82,7 @@ def test_company_and_instruction_set_change_no_bit(head_size: int, window: int, 
         for positions in (near.astype(np.int32), chance.integers(0, count, size).astype(np.int32)):
             queries = draw(size, size, head_size)
             together = {isa: probe.attend(queries, positions, isa) for isa in SETS}
+            together |= {f"{isa} in parts": probe.attend(queries, positions, isa, split_by_split=True) for isa in SETS}
             alone = np.concatenate(
                 [probe.attend(queries[i : i + 1], positions[i : i + 1], SETS[-1]) for i in range(size)]
             )

@@ -50,6 +50,19 @@ def test_every_number_of_threads_gives_the_same_bits(
     assert np.array_equal(all_logits(other, 1, ids).view(np.uint32), all_logits(core, 0, ids).view(np.uint32))
 
 
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_splits_shared_among_threads_give_the_same_bits(model: tuple[str, Path], threads: int) -> None:
+    """One thread has a history of three splits for itself; several threads share them, of one token or a few."""
+    ids = ids_of(7, 1230, 64)
+    cuts = (1200, 1201, 1202, 1205, 1221)
+    alone = open_core(model[1], slots=2, context=CONTEXT, threads=1)
+    shared = open_core(model[1], slots=2, context=CONTEXT, threads=threads)
+    company = [Row(0, ids[:3], 0, 1, table(0, CONTEXT))]
+    expected = all_logits(alone, 1, ids).view(np.uint32)
+    assert np.array_equal(all_logits(shared, 1, ids, cuts).view(np.uint32), expected)
+    assert np.array_equal(all_logits(shared, 1, ids, cuts, company).view(np.uint32), expected)
+
+
 @settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_chunks_slots_and_company_change_no_bit(cores: dict[str, Core], data: st.DataObject) -> None:
