@@ -81,12 +81,13 @@ class Member {
   Range share(int n) const { return share_of(index, n); }
 
   // f(i) once for each i of [0, n), in any order and by any member: each begins with its own share, and who is done helps others, since cores are not
-  // equally fast where some are small or have other work too. Then the barrier; all members make the same calls in the same order.
+  // equally fast where some are small or have other work too. With many members it looks at those 1, 2, 4, ... places on, since every look at another's count
+  // costs a cache line of another core. Then the barrier; all members make the same calls in the same order.
   template <class Function>
   void divide(int n, const Function& f) {
     ++operation_;
-    for (int turn = 0; turn < count; ++turn) {
-      const int owner = (index + turn) % count;
+    for (int ahead = 0; ahead < count; ahead = ahead ? 2 * ahead : 1) {
+      const int owner = (index + ahead) % count;
       const Range whole = share_of(owner, n);
       for (Range part = take(owner, whole); part.begin < part.end; part = take(owner, whole))
         for (int i = part.begin; i < part.end; ++i) f(i);
