@@ -129,8 +129,8 @@ def test_a_signal_more_waits_for_no_reader() -> None:
     with Served("--engine", "null") as served, socket.create_connection(("127.0.0.1", served.port)) as silent:
         silent.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n")
         health(served, 200)
-        served.popen.send_signal(signal.SIGTERM)
         daemon, deadline = served.daemon, time.monotonic() + SECONDS
+        served.popen.send_signal(signal.SIGTERM)
         while is_running(daemon):
             assert time.monotonic() < deadline
             time.sleep(0.02)
