@@ -104,7 +104,7 @@ def open_core(
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
     by default what all slots need at full context, if there is memory for it beside the model and `keep_free` bytes
     (machine.cache_pages). states: how many recurrent states can be kept, resident where touched. threads: by default
-    the processors this process may use. quantize: what float matrices become, "q8_0" or "q4_0".
+    machine.usable_cores(). quantize: what float matrices become, "q8_0" or "q4_0".
     gpu_memory: of a GPU, a share of what is free (up to 1) or bytes, for everything (open_device.py). step_tokens: of
     the largest usual step; a GPU has room for it from the start.
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.

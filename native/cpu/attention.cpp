@@ -12,6 +12,7 @@
 // are, and a page or split of which it sees nothing leaves its state as it was. Queries are worked on a few together only
 // to share the loads of K and V; no query's arithmetic depends on another.
 #include <algorithm>
+#include <climits>
 
 #include "cache_load.h"
 #include "operations.h"
@@ -31,8 +32,8 @@ constexpr int kTogether = 1, kWide = 4;
 
 constexpr int kKeyLanes = kPage / kLanes;
 
-// Most queries together that always ask for the next page early: a few wait for memory. Those of a prompt meet pages that others have just read, and asking too
-// made their attention two thirds slower; as many of one token wait for memory all the same, and so ask (`early`).
+// Most queries of several tokens that ask for the next page early. Those of one token wait for memory; those of a prompt meet pages that others have just
+// read, and asking too made their attention two thirds slower.
 constexpr int kPrefetching = 4;
 
 struct Softmax {
@@ -206,56 +207,26 @@ void merge_split(Query& query, int value_stride) {
     store(query.total + d, fma(load(query.total + d), broadcast(before), load(query.value + d) * broadcast(after)));
 }
 
-// of: states of the splits of each query, or null where they are merged at once
+// The page of keys from position `first` on, for n queries; next: the page after it.
 template <int n, bool early>
-void attend_together(const CacheView& cache, const int32_t* table, const SplitPart* part, float* const* of, const uint8_t* then, Query* queries) {
-  int lowest = queries[0].lowest, last = queries[0].position;
-  for (int i = 1; i < n; ++i) {
-    lowest = std::min(lowest, queries[i].lowest);
-    last = std::max(last, queries[i].position);
+void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint8_t* next, Query* queries) {
+  bool seen = false;
+  for (int i = 0; i < n; ++i) {
+    queries[i].look_at(first);
+    seen = seen || queries[i].begin < queries[i].end;
   }
-  const auto keys_of = [&](int position) { return cache.pool + static_cast<size_t>(table[position / kPage]) * cache.page_stride + cache.key_offset; };
-  const auto values_behind = [&](const uint8_t* keys) { return keys + (cache.value_offset - cache.key_offset); };
-  const int first_split = part ? std::max(lowest / kSplit, part->begin) : lowest / kSplit;
-  if (part) last = std::min(last, part->end * kSplit - 1);
-  for (int begin = first_split * kSplit; begin <= last; begin += kSplit) {
-    for (int i = 0; i < n; ++i) {
-      queries[i].split = Softmax();
-      if (of) queries[i].value = of[i] + begin / kSplit * split_state(cache.value_stride);
-      for (int d = 0; d < cache.value_stride; d += kLanes) store(queries[i].value + d, zero());
-    }
-    const int end = std::min(begin + kSplit - 1, last);
-    for (int first = std::max(begin, lowest / kPage * kPage); first <= end; first += kPage) {
-      const uint8_t* keys = keys_of(first);
-      const uint8_t* next = first + kPage <= last ? keys_of(first + kPage) : then ? then : keys;
-      scores<n, early>(cache.key_type, keys, next, cache.head_size, queries);
-      for (int i = 0; i < n; ++i) {
-        queries[i].look_at(first);
-        if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache);
-      }
-      add_page<n, early>(cache.value_type, values_behind(keys), values_behind(next), cache.value_stride, queries);
-    }
-    for (int i = 0; i < n; ++i) {
-      if (queries[i].position < begin || queries[i].lowest >= begin + kSplit) continue;
-      if (of) {
-        queries[i].value[cache.value_stride] = queries[i].split.peak;
-        queries[i].value[cache.value_stride + 1] = queries[i].split.sum;
-      } else {
-        merge_split(queries[i], cache.value_stride);
-      }
-    }
-  }
+  if (!seen) return;
+  const size_t to_values = cache.value_offset - cache.key_offset;
+  scores<n, early>(cache.key_type, keys, next, cache.head_size, queries);
+  for (int i = 0; i < n; ++i)
+    if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache);
+  add_page<n, early>(cache.value_type, keys + to_values, next + to_values, cache.value_stride, queries);
 }
 
 template <int n = kTogether>
-void attend_some(int count, bool alone, const CacheView& cache, const int32_t* table, const SplitPart* part, float* const* of, const uint8_t* then, Query* queries) {
-  if (count < n) {
-    if constexpr (n > 1) attend_some<n - 1>(count, alone, cache, table, part, of, then, queries);
-    return;
-  }
-  if constexpr (n > kPrefetching)
-    if (!alone) return attend_together<n, false>(cache, table, part, of, then, queries);
-  attend_together<n, true>(cache, table, part, of, then, queries);
+void add_keys(int count, bool early, const CacheView& cache, int first, const uint8_t* keys, const uint8_t* next, Query* queries) {
+  if (count == n) return early ? add_keys<n, true>(cache, first, keys, next, queries) : add_keys<n, false>(cache, first, keys, next, queries);
+  if constexpr (n > 1) add_keys<n - 1>(count, early, cache, first, keys, next, queries);
 }
 
 Query query_at(const CacheView& cache, int position, float* scratch) {
@@ -287,17 +258,47 @@ void finish(const Query& query, int head_size, float* out) {
 
 void attend(const CacheView& cache, const int32_t* table, int count, const float* const* q, const int* positions, float* const* out,
             const SplitPart* part, const uint8_t* then, float* scratch) {
-  const int calls = (count + kTogether - 1) / kTogether;
-  for (int call = 0; call < calls; ++call) {
-    const int first = count * call / calls, together = count * (call + 1) / calls - first;  // even shares
-    Query queries[kTogether];
-    for (int i = 0; i < together; ++i) {
-      queries[i] = query_at(cache, positions[first + i], scratch + attention_scratch(cache.value_stride) * i);
-      queries[i].q = q[first + i];
-    }
-    attend_some(together, calls == 1, cache, table, part, part ? part->states + first : nullptr, call + 1 == calls ? then : nullptr, queries);
-    for (int i = 0; !part && i < together; ++i) finish(queries[i], cache.head_size, out[first + i]);
+  Query queries[kQueryTile];
+  int lowest = INT_MAX, last = 0, earliest = INT_MAX;
+  for (int i = 0; i < count; ++i) {
+    queries[i] = query_at(cache, positions[i], scratch + attention_scratch(cache.value_stride) * i);
+    queries[i].q = q[i];
+    lowest = std::min(lowest, queries[i].lowest);
+    earliest = std::min(earliest, positions[i]);
+    last = std::max(last, positions[i]);
   }
+  const int calls = (count + kTogether - 1) / kTogether;
+  const bool prompt = earliest < last && count > kPrefetching;
+  const int first_split = part ? std::max(lowest / kSplit, part->begin) : lowest / kSplit;
+  if (part) last = std::min(last, part->end * kSplit - 1);
+  const auto keys_of = [&](int position) { return cache.pool + static_cast<size_t>(table[position / kPage]) * cache.page_stride + cache.key_offset; };
+  for (int begin = first_split * kSplit; begin <= last; begin += kSplit) {
+    for (int i = 0; i < count; ++i) {
+      queries[i].split = Softmax();
+      if (part) queries[i].value = part->states[i] + begin / kSplit * split_state(cache.value_stride);
+      for (int d = 0; d < cache.value_stride; d += kLanes) store(queries[i].value + d, zero());
+    }
+    const int end = std::min(begin + kSplit - 1, last);
+    for (int first = std::max(begin, lowest / kPage * kPage); first <= end; first += kPage) {
+      const uint8_t* keys = keys_of(first);
+      const uint8_t* next = first + kPage <= last ? keys_of(first + kPage) : then ? then : keys;
+      for (int call = 0; call < calls; ++call) {  // even shares; the first brings the page into the cache, for all
+        const int from = count * call / calls, together = count * (call + 1) / calls - from;
+        add_keys(together, call == 0 && !prompt, cache, first, keys, next, queries + from);
+      }
+    }
+    for (int i = 0; i < count; ++i) {
+      Query& query = queries[i];
+      if (query.position < begin || query.lowest >= begin + kSplit) continue;
+      if (part) {
+        query.value[cache.value_stride] = query.split.peak;
+        query.value[cache.value_stride + 1] = query.split.sum;
+      } else {
+        merge_split(query, cache.value_stride);
+      }
+    }
+  }
+  for (int i = 0; !part && i < count; ++i) finish(queries[i], cache.head_size, out[i]);
 }
 
 void merge_splits(const CacheView& cache, int position, const float* states, float* out, float* scratch) {

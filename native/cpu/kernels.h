@@ -31,8 +31,8 @@ constexpr int kDeltaPart = 32;   // values to a part: a unit of work
 constexpr int kDeltaKeys = 256;  // most to a head
 constexpr int kMostTaps = 16;    // of a convolution
 
-// Splits begin .. end - 1 of the histories of some queries. states: of each query, split_state(value_stride) floats for every split of its history, those
-// before begin too.
+// Splits begin .. end - 1 of the histories of some queries. states: of each query, split_state(value_stride) floats for every split of the longest history
+// among them, those before begin too.
 struct SplitPart {
   int begin, end;
   float* const* states;

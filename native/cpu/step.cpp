@@ -43,6 +43,7 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
 // A few long histories would be work for a few threads, so that their splits are shared out too: no item has much more than a third of a thread's keys.
 void Core::list_items(const std::vector<Row>& rows, Work& work) {
   constexpr int kPieces = 3;
+  constexpr size_t kMostStates = 16 << 20;  // floats
   const int group = std::max(1, shape_.heads / std::max(1, shape_.kv_heads)), tile = std::max(1, kQueryTile / group);
   const size_t state = split_state(cache_.value_stride());
   std::vector<AttentionItem> tiles;  // of one kv head, whole
@@ -62,10 +63,13 @@ void Core::list_items(const std::vector<Row>& rows, Work& work) {
   work.kept.assign(work.columns, {});
   work.state_floats = 0;
   for (const AttentionItem& whole : tiles) {
-    const int splits = whole.end_split, pieces = static_cast<int>(std::min<int64_t>(splits, (history(whole) + most - 1) / most));
+    const int splits = whole.end_split;
+    const size_t floats = static_cast<size_t>(shape_.heads) * splits * state;
+    int pieces = static_cast<int>(std::min<int64_t>(splits, (history(whole) + most - 1) / most));
+    if (work.state_floats + whole.count * floats > kMostStates) pieces = 1;
     for (int token = 0; pieces > 1 && token < whole.count; ++token) {
       work.kept[work.first_column[whole.row] + whole.first + token] = {work.state_floats, splits};
-      work.state_floats += static_cast<size_t>(shape_.heads) * splits * state;
+      work.state_floats += floats;
     }
     for (int h = 0; h < shape_.kv_heads; ++h)
       for (int piece = 0; piece < pieces; ++piece) {

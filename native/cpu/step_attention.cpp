@@ -109,13 +109,15 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
   me.barrier.wait();
 }
 
-// Of the columns whose splits were several items. No barrier.
+// Of the columns whose splits were several items. No barrier where there are none.
 void Core::Step::merge_splits(Member& me, Private& own, const Layer& layer) {
+  if (!work.state_floats) return;
   const CacheView view = cache(layer, 0);
-  const auto [begin, end] = me.share(columns);
-  for (int c = begin; c < end; ++c)
-    for (int h = 0; work.kept[c].splits && h < s.heads; ++h)
-      kernels.merge_splits(view, work.position_of[c], split_states(c, h), work.attention.data() + c * work.stride_attention + h * s.head_size, own.attention.data());
+  me.divide(columns * s.heads, [&](int i) {
+    const int c = i / s.heads, head = i % s.heads;
+    if (!work.kept[c].splits) return;
+    kernels.merge_splits(view, work.position_of[c], split_states(c, head), work.attention.data() + c * work.stride_attention + head * s.head_size, own.attention.data());
+  });
 }
 
 // attention [columns][size], gated where it is, as the input of the output product
