@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rows", type=_counts, default=[1, 4, 16], metavar="N,…", help="default: 1,4,16")
     parser.add_argument("--tokens", type=_count, default=32, metavar="N", help="per row and round (default 32)")
     parser.add_argument("--rounds", type=_count, default=3, metavar="N", help="of each (default 3)")
-    parser.add_argument("--threads", type=_count, metavar="N", help="of the engine (default: as many as cores)")
+    parser.add_argument("--threads", type=_count, metavar="N", help="of the engine (default: the cores it may use)")
     parser.add_argument("--json", action="store_true", help="all figures, and what they were measured on")
 
 

@@ -54,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     sampling.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same answer")
     engine = parser.add_argument_group("engine")
     engine.add_argument("--max-ctx", metavar="N", help="most tokens, prompt and answer (default: at most 4096)")
-    engine.add_argument("--threads", metavar="N", help="threads of the engine (default: as many as cores)")
+    engine.add_argument("--threads", metavar="N", help="threads of the engine (default: the cores it may use)")
 
 
 def run(arguments: Namespace) -> int:

@@ -211,7 +211,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads",
         type=at_least(1, MOST_THREADS),
         metavar="N",
-        help="threads of the engine (default: as many as cores, or as a quota allows)",
+        help="threads of the engine (default: the cores it may use)",
     )
     engine.add_argument(
         "--isa",

@@ -206,7 +206,7 @@ def read_arguments() -> Namespace:
     parser.add_argument("--model", metavar="M", help="a GGUF file or a Hugging Face folder (default: the demo model)")
     parser.add_argument("--engine", default="cpu", help="cpu, reference or null, as the daemon's (default cpu)")
     parser.add_argument("--quantum", type=int, default=8, metavar="N", help="tokens in a turn (default 8)")
-    parser.add_argument("--threads", metavar="N", help="threads of the engine (default: as many as cores)")
+    parser.add_argument("--threads", metavar="N", help="threads of the engine (default: the cores it may use)")
     parser.add_argument("--lines", action="store_true", help="a line for each turn, on a terminal too")
     return parser.parse_args()
 

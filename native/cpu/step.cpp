@@ -40,7 +40,8 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
   list_items(rows, work);
 }
 
-// A few long histories would be work for a few threads, so that their splits are shared out too: no item has much more than a third of a thread's keys.
+// A few long histories would be work for a few threads, so that their splits are shared out too, while there is room for what they come to: no item has much
+// more than a third of a thread's keys.
 void Core::list_items(const std::vector<Row>& rows, Work& work) {
   constexpr int kPieces = 3;
   constexpr size_t kMostStates = 16 << 20;  // floats

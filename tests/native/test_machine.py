@@ -1,4 +1,4 @@
-"""How many pages a cache has that nobody gave a size, on machines made up for it."""
+"""What there is to take: pages of a cache that nobody gave a size, cores, on machines made up for it."""
 
 import os
 from pathlib import Path
