@@ -215,7 +215,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     )
     engine.add_argument(
         "--isa",
-        choices=("auto", "avx512", "avxvnni", "avx2", "plain"),
+        choices=("auto", "avx512", "avxvnni", "avx2", "dotprod", "neon", "plain"),
         default="auto",
         help="instructions to compute with; all give the same bits",
     )

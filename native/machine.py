@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16")
+FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "asimd", "asimddp")
 GIB = 2**30
 # Of the two generations of control groups: a controller's mount; of memory also what a group may take, and has taken.
 CGROUPS = {
@@ -121,7 +121,7 @@ def describe_machine() -> dict[str, Any]:
         "family": fields.get("cpu family"),
         "model": fields.get("model"),
         "cores": usable_cores(),
-        "flags": [flag for flag in FLAGS if flag in fields.get("flags", "").split()],
+        "flags": [flag for flag in FLAGS if flag in fields.get("flags", fields.get("Features", "")).split()],
         "memory_gib": round(pages * page_bytes / 2**30, 1),
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "python": platform.python_version(),

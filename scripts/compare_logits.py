@@ -197,7 +197,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("against", nargs="+", choices=["core", "transformers"])
     parser.add_argument("--model", help="a GGUF file or a Hugging Face folder, default: the demo model")
-    parser.add_argument("--isa", default="auto", help="the core's path: auto, plain, avx2, avxvnni or avx512")
+    parser.add_argument("--isa", default="auto", help="the core's path, such as avx2")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     chosen = parser.parse_args()

@@ -24,7 +24,7 @@ namespace {
 // As many queries together, and lanes of keys or dimensions at once, as the registers hold accumulators for.
 #if defined(__AVX512F__)
 constexpr int kTogether = 6, kWide = 4;
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) || PACELINE_NEON
 constexpr int kTogether = 3, kWide = 2;
 #else
 constexpr int kTogether = 1, kWide = 4;

@@ -5,8 +5,23 @@
 
 #include "kernels.h"
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace paceline {
 namespace {
+
+#if defined(__aarch64__)
+// Armv8.2's dot products, which many processors have since 2018.
+bool has_dot_products() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+  return true;  // Apple's all do
+#endif
+}
+#endif
 
 struct Set {
   const char* name;
@@ -26,6 +41,9 @@ std::vector<Set> sets() {
   found.push_back({"avxvnni", avx2 && __builtin_cpu_supports("avxvnni"), avxvnni::kernels});
 #endif
   found.push_back({"avx2", avx2, avx2::kernels});
+#elif defined(__aarch64__)
+  found.push_back({"dotprod", has_dot_products(), dotprod::kernels});
+  found.push_back({"neon", true, neon::kernels});
 #endif
   found.push_back({"plain", true, plain::kernels});
   return found;
@@ -47,9 +65,9 @@ const Kernels& choose_kernels(const char* name) {
     if (set.here) return set.kernels();
     if (wanted == set.name) throw std::invalid_argument("isa '" + wanted + "': this processor has not all of its instructions");
   }
-  for (const char* known : {"avx512", "avxvnni", "avx2"})
+  for (const char* known : {"avx512", "avxvnni", "avx2", "dotprod", "neon"})
     if (wanted == known) throw std::invalid_argument("isa '" + wanted + "': this build of Paceline does not have it");
-  throw std::invalid_argument("isa '" + wanted + "': expected auto, plain, avx2, avxvnni or avx512");
+  throw std::invalid_argument("isa '" + wanted + "': expected auto, plain, avx2, avxvnni or avx512, or on ARM neon or dotprod");
 }
 
 }  // namespace paceline

@@ -6,6 +6,21 @@
 
 namespace paceline::PACELINE_ISA {
 
+#if defined(__AVX2__) && !defined(__AVX512F__) || PACELINE_NEON
+
+// The codes of a pattern, all positive.
+struct WideGrid {
+  uint64_t codes[256];
+};
+constexpr WideGrid kWideGrid = [] {
+  WideGrid grid{};
+  for (int p = 0; p < 256; ++p)
+    for (int i = 0; i < 8; ++i) grid.codes[p] |= static_cast<uint64_t>(64 + kMagnitudes[kGrid[p] >> 2 * i & 3]) << 8 * i;
+  return grid;
+}();
+
+#endif
+
 // patterns [16 rows][4 groups of 8 inputs], signs one bit to a code in the order of the unpacked vectors
 #if defined(__AVX512F__)
 
@@ -52,17 +67,6 @@ PACELINE_INLINE Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
 
 #elif defined(__AVX2__)
 
-// The codes of a pattern, all positive.
-struct WideGrid {
-  uint64_t codes[256];
-};
-constexpr WideGrid kWideGrid = [] {
-  WideGrid grid{};
-  for (int p = 0; p < 256; ++p)
-    for (int i = 0; i < 8; ++i) grid.codes[p] |= static_cast<uint64_t>(64 + kMagnitudes[kGrid[p] >> 2 * i & 3]) << 8 * i;
-  return grid;
-}();
-
 PACELINE_INLINE __m128 find_pair(const uint8_t* first) {  // of this row and the next
   const __m128 one = _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(kWideGrid.codes + first[0])));
   return _mm_loadh_pi(one, reinterpret_cast<const __m64*>(kWideGrid.codes + first[4]));
@@ -84,6 +88,30 @@ PACELINE_INLINE Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
     }
   }
   for (int j = 0; j < 16; ++j) c.v[j] = _mm256_blendv_epi8(c.v[j], _mm256_sub_epi8(double_bias, c.v[j]), minus.v[j]);
+  return c;
+}
+
+#elif PACELINE_NEON
+
+PACELINE_INLINE uint32x4_t find_pair(const uint8_t* first) {  // of this row and the next
+  return vreinterpretq_u32_u64(vcombine_u64(vld1_u64(kWideGrid.codes + first[0]), vld1_u64(kWideGrid.codes + first[4])));
+}
+PACELINE_INLINE Codes load_grid(const uint8_t* patterns, const uint8_t* signs) {
+  Codes minus{};
+  add_bits<255>(minus, signs);
+  Codes c;
+  PACELINE_UNROLL
+  for (int group = 0; group < 4; ++group) {
+    PACELINE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint8_t* rows = patterns + 16 * i + group;
+      const uint32x4_t one = find_pair(rows), two = find_pair(rows + 8);
+      c.v[8 * group + i] = vreinterpretq_u8_u32(vuzp1q_u32(one, two));
+      c.v[8 * group + 4 + i] = vreinterpretq_u8_u32(vuzp2q_u32(one, two));
+    }
+  }
+  PACELINE_UNROLL
+  for (int i = 0; i < 32; ++i) c.v[i] = vbslq_u8(minus.v[i], vsubq_u8(vdupq_n_u8(128), c.v[i]), c.v[i]);
   return c;
 }
 

@@ -159,16 +159,19 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
       const Lanes scale = tile.template scale<0>(), minimum = tile.template minimum<0>();
       const QuantizedBlock* block = x + static_cast<size_t>(b) * kGroup;
       if constexpr (F::kScales == 1) {
+        const Dots<F::kBias, 1, 0, n> isum(codes, block);
         PACELINE_UNROLL
         for (int c = 0; c < n; ++c) {
-          acc[c] = fma(to_float(dot<F::kBias, 1, 0>(codes, block[c])), scale * broadcast(block[c].scale), acc[c]);
+          acc[c] = fma(to_float(isum[c]), scale * broadcast(block[c].scale), acc[c]);
           if constexpr (F::kMinimum) acc[c] = fma(minimum, broadcast(block[c].scaled_sum), acc[c]);
         }
       } else {
         const Lanes high_scale = tile.template scale<1>(), high_minimum = tile.template minimum<1>();
+        const Dots<F::kBias, 2, 0, n> low(codes, block);
+        const Dots<F::kBias, 2, 1, n> high(codes, block);
         PACELINE_UNROLL
         for (int c = 0; c < n; ++c) {
-          Lanes sum = fma(to_float(dot<F::kBias, 2, 1>(codes, block[c])), high_scale, to_float(dot<F::kBias, 2, 0>(codes, block[c])) * scale);
+          Lanes sum = fma(to_float(high[c]), high_scale, to_float(low[c]) * scale);
           if constexpr (F::kMinimum) {
             sum = fma(minimum, broadcast(static_cast<float>(input_sum<2, 0>(block[c]))), sum);
             sum = fma(high_minimum, broadcast(static_cast<float>(input_sum<2, 1>(block[c]))), sum);

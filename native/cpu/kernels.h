@@ -1,4 +1,4 @@
-// What an instruction set provides: one table of kernels each for plain, avx2, avxvnni and avx512, chosen when the core is made.
+// What an instruction set provides: one table of kernels each for plain, avx2, avxvnni and avx512, or plain, neon and dotprod, chosen when the core is made.
 // Every kernel gives the same bits in all of them, for any number of columns and any split among threads.
 #pragma once
 
@@ -112,6 +112,8 @@ namespace plain { const Kernels& kernels(); }
 namespace avx2 { const Kernels& kernels(); }
 namespace avxvnni { const Kernels& kernels(); }
 namespace avx512 { const Kernels& kernels(); }
+namespace neon { const Kernels& kernels(); }
+namespace dotprod { const Kernels& kernels(); }
 
 // Those that this build and this processor have, the slowest first.
 std::vector<const char*> instruction_sets();

@@ -1,11 +1,15 @@
 // What a core can do at most: read memory, and multiply 8-bit codes in registers. For benchmarks; see roofs.cpp.
+#include "codes.h"
 #include "operations.h"
-#include "simd.h"
 
 namespace paceline::PACELINE_ISA {
 
 // The compiler must take what lies in `x` for something that it knows nothing of.
+#if PACELINE_NEON
+#define PACELINE_OPAQUE(x) asm volatile("" : "+w"(x))
+#else
 #define PACELINE_OPAQUE(x) asm volatile("" : "+v"(x))
+#endif
 
 #if defined(__AVX512F__)
 
@@ -62,6 +66,31 @@ uint64_t multiply_codes(int rounds) {
     }
   }
   return static_cast<uint64_t>(rounds) * 8 * 32;
+}
+
+#elif PACELINE_NEON
+
+void read_through(const uint8_t* data, size_t bytes) {
+  uint8x16_t seen[8] = {};
+  for (size_t i = 0; i + 128 <= bytes; i += 128)
+    for (int j = 0; j < 8; ++j) seen[j] = vorrq_u8(seen[j], vld1q_u8(data + i + 16 * j));
+  for (uint8x16_t& x : seen) PACELINE_OPAQUE(x);
+}
+
+// Sixteen chains hide the latency of four instructions a cycle.
+uint64_t multiply_codes(int rounds) {
+  int32x4_t sums[16] = {};
+  int8x16_t codes = vdupq_n_s8(3), activations = vdupq_n_s8(-5);
+  PACELINE_OPAQUE(codes);
+  PACELINE_OPAQUE(activations);
+  for (int round = 0; round < rounds; ++round) {
+    PACELINE_UNROLL
+    for (int i = 0; i < 16; ++i) {
+      sums[i] = add_products(sums[i], codes, activations);
+      PACELINE_OPAQUE(sums[i]);
+    }
+  }
+  return static_cast<uint64_t>(rounds) * 16 * 16;
 }
 
 #else

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from paceline.native import _cpu
 from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Message
 
 from .process import Process, is_end
@@ -71,7 +72,7 @@ def test_the_originals_validation(demo_model: Path, alone: dict[str, list[int]])
         assert daemon.tokens(8) == alone[OTHER][:2]
 
 
-@pytest.mark.parametrize("isa", ["plain", "avx2"])
+@pytest.mark.parametrize("isa", _cpu.instruction_sets()[:2])
 def test_every_isa_flag_gives_the_same_tokens(demo_model: Path, alone: dict[str, list[int]], isa: str) -> None:
     with Process(str(demo_model), "--max-ctx=128", "--isa", isa, "--threads=2", engine="cpu") as daemon:
         assert isa in daemon.ready()["device"]
