@@ -17,7 +17,6 @@ import argparse
 import ctypes
 import hashlib
 import json
-import multiprocessing
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from pathlib import Path
 
 from bench_llama_cpp import bench
 from paceline.native.demo_model import DEMO, cache_folder, fetch
+from paceline.native.machine import usable_cores
 
 OUT = Path(__file__).parent.parent / "benchmarks" / "llama_cpp"
 FOLDER = cache_folder() / "bench"
@@ -101,7 +101,7 @@ FILES: dict[str, Callable[[], Path]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=FILES, default=list(FILES), metavar="NAME")
-    parser.add_argument("--threads", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contexts", type=int, nargs="+", default=[32, 512, 4096])
     parser.add_argument("--gemma", type=Path, help="Gemma 3 270M as a GGUF file, instead of fetching it")

@@ -11,7 +11,6 @@ core's cache. Formats, kernels and numbers of rows take turns in every round; me
 
 import argparse
 import json
-import multiprocessing
 import statistics
 import time
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from paceline.native._cpu import PassProbe, instruction_sets
-from paceline.native.machine import describe_machine
+from paceline.native.machine import describe_machine, usable_cores
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "benchmarks" / "nvfp4_iq2xxs.json"
@@ -207,7 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="dense")
     parser.add_argument("--isa", choices=instruction_sets(), default=instruction_sets()[-1])
-    parser.add_argument("--threads", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--json", type=Path, help="write the results here")

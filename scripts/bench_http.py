@@ -16,7 +16,6 @@ answers of 256 tokens, greedy, not ended earlier; one token an event. The client
 
 import argparse
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -37,7 +36,7 @@ from bench_servers import LlamaServer, find_llama_server
 from bench_serving import write
 from http_load import Answer, closed_loop, healthy
 from paceline.clients.process import daemon_command
-from paceline.native.machine import describe_machine
+from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
 from paceline.protocol import TERMINALS, Frame, FrameReader, Message
 
@@ -219,7 +218,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=["proxy", "peer"])
     parser.add_argument("--model", help="a GGUF file; default: the demo model")
-    parser.add_argument("--threads", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--llama-server", type=Path, help="default: what scripts/build_llama_server has built")
     parser.add_argument("--no-peer", action="store_true", help="Paceline alone")

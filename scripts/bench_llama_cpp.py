@@ -26,7 +26,7 @@ from typing import Any
 
 from bench_engines import ENGINES, GENERATED, MOST, Facts, serve
 from paceline.native import _cpu
-from paceline.native.machine import describe_machine
+from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
 
 PROMPT = 512
@@ -157,7 +157,7 @@ def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a GGUF file; default: the demo model")
-    parser.add_argument("--threads", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contexts", type=int, nargs="+", default=[32, 512, 4096])
     parser.add_argument("--json", type=Path, help="write the results here")

@@ -14,7 +14,6 @@ tokens; a second prompt that shares its first 1,000 tokens with one before. No p
 
 import argparse
 import json
-import multiprocessing
 import re
 import signal
 import sys
@@ -30,7 +29,7 @@ from typing import Any
 
 from bench_arrivals import Served, Traffic, columns, play, served, spread, summary, wait_for_tokens
 from bench_servers import SLOTS, Daemon, LlamaServer, Request, Server, find_llama_server
-from paceline.native.machine import describe_machine
+from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
 
 LOAD = 0.7  # of the capacity
@@ -227,7 +226,7 @@ def write(record: dict[str, Any], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a GGUF file; default: the demo model")
-    parser.add_argument("--threads", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=8, help="most members of a static batch")
     parser.add_argument("--llama-server", type=Path, help="default: what scripts/build_llama_server has built")
