@@ -12,6 +12,11 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def is_stopped(pid: int) -> bool:
+    """By a signal, until SIGCONT."""
+    return _status(pid)[0] == "T"
+
+
 def children(pid: int) -> set[int]:
     """Also those that have ended, as long as it has not waited for them."""
     found = set()

@@ -9,13 +9,14 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from paceline.clients.http import engine
 from paceline.clients.http.engine import Engine, Health
 from paceline.clients.http.refused import HttpRefused
 
-from ...procfs import is_running
+from ...procfs import is_running, is_stopped
 from .served import SECONDS, Served
 
 SLOW = ("--fault", "slow:20", "--slots", "1", "--queue", "1")
@@ -30,9 +31,18 @@ def health(served: Served, wanted: int) -> dict[str, str]:
     return body
 
 
-def test_while_the_model_is_loaded() -> None:
-    with Served("--engine", "null", ready=False) as served:
-        os.kill(served.daemon, signal.SIGSTOP)
+def held(folder: Path) -> dict[str, str]:
+    """An environment in which a daemon stops before it begins, until SIGCONT."""
+    stop = "import os, signal, sys\nif 'paceline.daemon.main' in sys.orig_argv: os.kill(os.getpid(), signal.SIGSTOP)\n"
+    (folder / "sitecustomize.py").write_text(stop)
+    return {"PYTHONPATH": str(folder)}
+
+
+def test_while_the_model_is_loaded(tmp_path: Path) -> None:
+    with Served("--engine", "null", env=held(tmp_path), ready=False) as served:
+        deadline = time.monotonic() + SECONDS
+        while not is_stopped(served.daemon):
+            assert time.monotonic() < deadline
         health_then = served.http.get("/health")
         assert (health_then.status_code, health_then.json()) == (503, {"status": "loading"})
         for path in ("/v1/completions", "/v1/messages", "/tokenize"):
