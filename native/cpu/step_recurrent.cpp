@@ -125,6 +125,7 @@ void Core::Step::keep_inputs(const Layer& layer, int r) {
 
 // The slot's other state again, from its committed one and the first `count` updates of its last step.
 void Core::replay(int slot, int count) {
+  const StandardFloats floats;
   RecurrentStates& states = *states_;
   const size_t stride = states.layout().channel_stride, update_size = states.layout().update_size();
   const int kept = shape_.conv_kernel - 1, from = slots_[slot].state;

@@ -12,9 +12,7 @@
 #include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "float_control.h"
 
 namespace paceline {
 
@@ -30,27 +28,6 @@ inline void spin_pause() {
   asm volatile("isb" ::: "memory");  // tens of cycles, as x86's pause; ARM's yield is none
 #endif
 }
-
-// Round to nearest, denormals kept, no traps, whatever the host program had set.
-#if defined(__x86_64__)
-using FloatControl = unsigned;
-inline FloatControl set_float_control(FloatControl control = 0x1f80) {
-  const FloatControl before = _mm_getcsr();
-  _mm_setcsr(control);
-  return before;
-}
-#elif defined(__aarch64__)
-using FloatControl = uint64_t;
-inline FloatControl set_float_control(FloatControl control = 0) {
-  FloatControl before;
-  asm volatile("mrs %0, fpcr" : "=r"(before));
-  asm volatile("msr fpcr, %0" ::"r"(control) : "memory");
-  return before;
-}
-#else
-using FloatControl = int;
-inline FloatControl set_float_control(FloatControl control = 0) { return control; }
-#endif
 
 class Barrier {
  public:
@@ -144,9 +121,8 @@ class Member {
 
 template <class Body>
 void run_member(const Body& body, Member member) {
-  const FloatControl before = set_float_control();
+  const StandardFloats floats;
   body(member);
-  set_float_control(before);
 }
 
 // Runs body(member) on `threads` threads (fewer where OpenMP grants fewer). body must not throw.
