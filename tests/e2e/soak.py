@@ -57,11 +57,15 @@ class Soak:
         self.previous: Item | None = None
 
     def rest(self) -> None:
-        """A daemon that has nothing to do gives back what it has freed; then its memory is looked at."""
+        """A daemon that has nothing to do gives back what it has freed; then its memory is looked at.
+
+        It does so between an answer and the next line, unless that is there already: then after the next answer.
+        """
         time.sleep(REST_SECONDS)
-        self.process.send(self.ask(0, "PING"))
-        self.read_replies()
-        time.sleep(0.2)
+        for _ in range(3):
+            self.process.send(self.ask(0, "PING"))
+            self.read_replies()
+            time.sleep(0.2)
         self.memory.append(anonymous_bytes(self.process.popen.pid))
 
     def round(self, stalls: bool) -> None:
