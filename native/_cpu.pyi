@@ -77,8 +77,8 @@ class Core:
     ) -> None:
         """cosine, sine: [context, rope_size / 2]; local: of sliding layers, or empty.
 
-        states: how many can be kept, resident where touched. isa: auto, plain, avx2 or avx512. Cache types: f32, f16,
-        bf16, q8_0, q4_0.
+        states: how many can be kept, resident where touched. isa: auto, or one of instruction_sets(). Cache types:
+        f32, f16, bf16, q8_0, q4_0.
         """
 
     def load(

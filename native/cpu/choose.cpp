@@ -5,23 +5,12 @@
 
 #include "kernels.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
 namespace paceline {
 namespace {
-
-#if defined(__aarch64__)
-// Armv8.2's dot products, which many processors have since 2018.
-bool has_dot_products() {
-#if defined(__linux__)
-  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
-#else
-  return true;  // Apple's all do
-#endif
-}
-#endif
 
 struct Set {
   const char* name;
@@ -42,7 +31,7 @@ std::vector<Set> sets() {
 #endif
   found.push_back({"avx2", avx2, avx2::kernels});
 #elif defined(__aarch64__)
-  found.push_back({"dotprod", has_dot_products(), dotprod::kernels});
+  found.push_back({"dotprod", (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0, dotprod::kernels});
   found.push_back({"neon", true, neon::kernels});
 #endif
   found.push_back({"plain", true, plain::kernels});

@@ -87,8 +87,8 @@ PACELINE_INLINE float first(Lanes a) { return vgetq_lane_f32(a.v[0], 0); }
 template <int width>
 PACELINE_INLINE Lanes lowered(Lanes a) {
   if constexpr (width == 8) return {{a.v[2], a.v[3], a.v[2], a.v[3]}};
-  if constexpr (width == 4) return {{a.v[1], a.v[1], a.v[2], a.v[3]}};
-  return {{vextq_f32(a.v[0], a.v[0], width), a.v[1], a.v[2], a.v[3]}};
+  else if constexpr (width == 4) return {{a.v[1], a.v[1], a.v[2], a.v[3]}};
+  else return {{vextq_f32(a.v[0], a.v[0], width), a.v[1], a.v[2], a.v[3]}};
 }
 
 PACELINE_INLINE IntLanes load_unsigned(const uint8_t* p) { return widen(vld1q_u8(p)); }

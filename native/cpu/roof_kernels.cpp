@@ -81,11 +81,11 @@ void read_through(const uint8_t* data, size_t bytes) {
 uint64_t multiply_codes(int rounds) {
   int32x4_t sums[16] = {};
   int8x16_t codes = vdupq_n_s8(3), activations = vdupq_n_s8(-5);
-  PACELINE_OPAQUE(codes);
   PACELINE_OPAQUE(activations);
   for (int round = 0; round < rounds; ++round) {
     PACELINE_UNROLL
     for (int i = 0; i < 16; ++i) {
+      PACELINE_OPAQUE(codes);  // each time, or the products without dot products would be made once
       sums[i] = add_products(sums[i], codes, activations);
       PACELINE_OPAQUE(sums[i]);
     }
