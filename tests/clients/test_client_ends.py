@@ -35,7 +35,7 @@ def test_a_killed_daemon_fails_every_waiter_at_once() -> None:
         pid, begin = client.process.pid, time.monotonic()
         threading.Timer(0.3, lambda: os.kill(pid, signal.SIGKILL)).start()
         in_threads([lambda call=call: fails(call) for call in waiting])  # type: ignore[misc]
-        assert time.monotonic() - begin < 40
+        assert time.monotonic() - begin < 5
         assert [str(problem) for problem in problems] == [
             "its frame stream has ended; the daemon ended with exit code -9"
         ] * 3
@@ -81,7 +81,7 @@ def test_close_does_not_wait_for_ever() -> None:
     stream = client.start([1], total=4000)
     begin = time.monotonic()
     assert client.close(timeout=0.2) == 0
-    assert time.monotonic() - begin < 40
+    assert time.monotonic() - begin < 5
     assert len(list(stream)) < 1000
     assert stream.end is not None and stream.end["reason"] == "cancelled"
 
@@ -127,7 +127,7 @@ def test_an_exception_ends_the_daemon_without_waiting() -> None:
     with pytest.raises(KeyError), Client.spawn([*NULL, "--fault", "slow:20"]) as client:
         client.start([1], total=4000)
         raise KeyError
-    assert time.monotonic() - begin < 40
+    assert time.monotonic() - begin < 5
 
 
 def test_a_program_may_end_without_closing() -> None:
@@ -165,7 +165,7 @@ with Client.spawn(["--engine", "null"]) as client:
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == -signal.SIGINT
-        assert time.monotonic() - begin < 15 and not is_running(int(pid))
+        assert time.monotonic() - begin < 5 and not is_running(int(pid))
         assert process.stderr.read().endswith("\nKeyboardInterrupt\n")
 
 
