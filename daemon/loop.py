@@ -132,7 +132,7 @@ class Loop:
                 return False
             line = inbox.next_line()
             if line is not None:
-                self.put(self.answer(line), self._clock())
+                self.put(*self.answer(line))
             elif inbox.ended:
                 now = self._clock()
                 self.put(session.end_of_input(now), now)
@@ -140,20 +140,22 @@ class Loop:
                 return False
         return True
 
-    def answer(self, line: AnyLine) -> list[Item]:
+    def answer(self, line: AnyLine) -> tuple[list[Item], float]:
+        """What a line gives, and when it was applied: who looks on measures from the moment that the session does."""
         session = self._session
         self._tell()
         self._commands.note(line)
         if isinstance(line, BadLine):
-            return session.refuse(line.number, line.req_id, line.code, line.error)
+            return session.refuse(line.number, line.req_id, line.code, line.error), self._clock()
         req_id = 0
         try:
             command = self._parse(line)
             req_id = command.req_id
             read = self._read(command)
         except Refusal as refusal:
-            return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error)
-        return session.apply(read, line.number, self._clock())
+            return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error), self._clock()
+        now = self._clock()
+        return session.apply(read, line.number, now), now
 
     def _read(self, command: Command) -> Command | Loaded:
         """The files that a command names are read and written here, so that the session need not."""

@@ -50,7 +50,8 @@ class Driver:
     def send(self, text: str) -> list[Item]:
         """One line. Lines that the session holds are the caller's to mind."""
         assert not self.session.holding, f"{text}: lines are held"
-        return self.take(self._loop.answer(Line(next(self._lines), text)))
+        items, _ = self._loop.answer(Line(next(self._lines), text))
+        return self.take(items)
 
     def reply(self, text: str) -> dict[str, Any]:
         first = self.send(text)[0]

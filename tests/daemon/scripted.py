@@ -17,8 +17,10 @@ from paceline.daemon.inbox import Inbox, News
 from paceline.daemon.limits import Limits, pages_for
 from paceline.daemon.loop import Loop
 from paceline.daemon.null_engine import NullEngine
+from paceline.daemon.observers import Observers
 from paceline.daemon.outbox import Outbox
 from paceline.daemon.plan import Plan, PlanKind, Row, RowResult
+from paceline.daemon.request_log import RequestLog
 from paceline.daemon.session import Session
 from paceline.protocol import FrameReader, Item, LineReader, Message, encode_tagged
 
@@ -181,6 +183,7 @@ class Checked(Session):
     """A session that looks at itself: whatever was refused has changed nothing, and the turns are fair."""
 
     accepted: list[Any]
+    log: list[str]
     fairness: Fairness
 
     def next_step(self, now: float) -> Plan | None:
@@ -219,11 +222,12 @@ def serve(
     engine = SmallEngine(limits.slots, failing, recurrent, elsewhere)
     seeds = iter(range(10**9))
     session = Checked(engine.info, limits, lambda: next(seeds))
-    session.accepted = []
+    session.accepted, session.log = [], []
     session.fairness = Fairness()
     ticks = iter(range(10**9))
     outbox = Outbox(encode_tagged, lambda: None)
-    Loop(session, engine, ScriptedInbox(pieces), outbox, lambda: float(next(ticks)), CommandLog()).run()
+    observers = Observers(session.log.append, RequestLog("json", lambda: 0.0))
+    Loop(session, engine, ScriptedInbox(pieces), outbox, lambda: float(next(ticks)), CommandLog(), observers).run()
     outbox.close()
     reader = FrameReader()
     items = reader.feed(outbox.take())

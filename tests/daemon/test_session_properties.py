@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,7 @@ def test_every_promise_of_the_wire(
     for life in lives:
         life_is_whole(*life)
         event(f"ended by {life[1][-2].body['reason']}")  # type: ignore[union-attr]
+    the_log_agrees(session, len(lives))
     nothing_is_left(session)
 
 
@@ -137,6 +139,14 @@ def options_of(start: Any) -> str:
     if options.sampling.temp:
         words.append(f"temp={options.sampling.temp} seed={options.sampling.seed}")
     return " ".join(words)
+
+
+def the_log_agrees(session: Checked, ended: int) -> None:
+    """A line for each end, measured from where the session began. Each look at the clock finds it a second later."""
+    lines = [json.loads(line) for line in session.log]
+    assert len(lines) == ended
+    for line in lines:
+        assert line["latency_ms"] >= (line["ttft_ms"] or line["queue_ms"]) >= line["queue_ms"] >= 0, line
 
 
 def nothing_is_left(session: Session) -> None:
