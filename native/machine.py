@@ -126,3 +126,9 @@ def describe_machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "python": platform.python_version(),
     }
+
+
+def processor_words(machine: Mapping[str, Any]) -> str:
+    """The processor in such a description, as in `AMD EPYC (family 26, avx2)`; ARM's have no family."""
+    family = [f"family {machine['family']}"] if machine["family"] else []
+    return f"{machine['processor']} ({', '.join([*family, *machine['flags']])})"

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from paceline.native._cpu import PassProbe, instruction_sets
-from paceline.native.machine import describe_machine, usable_cores
+from paceline.native.machine import describe_machine, processor_words, usable_cores
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "benchmarks" / "nvfp4_iq2xxs.json"
@@ -175,9 +175,9 @@ def merge(path: Path, results: list[dict[str, Any]], threads: int, rounds: int) 
 def table(record: dict[str, Any]) -> str:
     machine = record["machine"]
     text = [
-        f"{record['threads']} threads of an {machine['processor']} (family {machine['family']}, "
-        f"{', '.join(machine['flags'])}), {record['date']}, medians of {record['rounds']} rounds. A cell: tokens per "
-        "second, then in brackets the gigabytes per second of weights from memory.\n"
+        f"{record['threads']} threads of an {processor_words(machine)}, {record['date']}, medians of "
+        f"{record['rounds']} rounds. A cell: tokens per second, then in brackets the gigabytes per second of weights "
+        "from memory.\n"
     ]
     found = {tuple(r[key] for key in ("model", "isa", "kernels", "format", "rows")): r for r in record["results"]}
     for model, isa in dict.fromkeys((key[0], key[1]) for key in found):

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+from paceline.native.machine import processor_words
 from page_table import ROOT, write
 
 RESULTS = ROOT / "benchmarks" / "http.json"
@@ -53,8 +54,8 @@ def peer_rows(peer: dict[str, Any], version: str) -> list[str]:
 
 def table(record: dict[str, Any]) -> str:
     machine = record["machine"]
-    where = f"{machine['processor']} (family {machine['family']}, {', '.join(machine['flags'])})"
-    rows = [f"On {machine['cores']} cores of an {where}, {record['date']}.\n", *proxy_rows(record["proxy"])]
+    where = f"On {machine['cores']} cores of an {processor_words(machine)}, {record['date']}.\n"
+    rows = [where, *proxy_rows(record["proxy"])]
     return "\n".join([*rows, *peer_rows(record["peer"], machine.get("llama-cpp-python", "(not measured)"))]) + "\n"
 
 

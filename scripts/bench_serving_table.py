@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+from paceline.native.machine import processor_words
 from page_table import ROOT, write
 
 RESULTS = ROOT / "benchmarks" / "serving.json"
@@ -56,8 +57,8 @@ def table(record: dict[str, Any]) -> str:
     peer = machine.get("llama-cpp-python")
     versions = f"llama.cpp's server as in llama-cpp-python {peer}" if peer else "llama.cpp's server was not measured"
     rows = [
-        f"{record['model']}, {record['slots']} slots, {record['threads']} threads of an {machine['processor']} (family "
-        f"{machine['family']}, {', '.join(machine['flags'])}), {versions}, {record['date']}. Prompts of 16 to 256 "
+        f"{record['model']}, {record['slots']} slots, {record['threads']} threads of an "
+        f"{processor_words(machine)}, {versions}, {record['date']}. Prompts of 16 to 256 "
         "tokens, totals of 16 to 256. Static batches are formed of those who wait when the last batch has ended, up to "
         f"{record['static_batch']}, on the same engine (8 at once are one batch, which the two run "
         "alike). First token since arrival: mean (median); gaps between tokens: median / "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_limits import LIMITS
+from paceline.native.machine import processor_words
 from page_table import ROOT, write
 
 RESULTS = ROOT / "benchmarks" / "llama_cpp"
@@ -41,10 +42,10 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     first = next(iter(found.values()))
     machine = first["machine"]
     dates = " and ".join(sorted({record["date"] for record in found.values()}))
-    flags, peer = ", ".join(machine["flags"]), machine["llama-cpp-python"]
+    peer = machine["llama-cpp-python"]
     rows = [
-        f"Tokens per second with {first['threads']} threads of an {machine['processor']} (family {machine['family']}, "
-        f"{flags}), medians of {first['rounds']} rounds in turn, {dates}. In brackets: times those of llama.cpp "
+        f"Tokens per second with {first['threads']} threads of an {processor_words(machine)}, medians of "
+        f"{first['rounds']} rounds in turn, {dates}. In brackets: times those of llama.cpp "
         f"(llama-cpp-python {peer}) on the same file; for 1 sequence the share of what memory gave in "
         f"the same run ({roof(found, 'read_gb_per_second')} GB/s; a virtual machine shares its memory, and a third of "
         f"the smallest files stays in its L3 cache), for 16 and the prefill of what the processor multiplies "

@@ -12,6 +12,17 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def is_asleep(pid: int) -> bool:
+    """Its main thread waits for something, and does not merely wait for a processor."""
+    return _status(pid)[0] == "S"
+
+
+def signals_are_pending(pid: int) -> bool:
+    """Sent, and not delivered yet: another of the same number would be lost in it."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return any(int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:")))
+
+
 def is_stopped(pid: int) -> bool:
     """By a signal, until SIGCONT."""
     return _status(pid)[0] == "T"

@@ -54,23 +54,30 @@ def test_loading_is_quick(demo_model: Path) -> None:
 def test_a_long_text_keeps_no_thread_waiting_and_its_ids_are_the_same() -> None:
     tokenizer = Tokenizer(values(merges=("a b", "ab c")))
     line = "abc <tool> naïve  12 🙂\n</s> "
-    text, gaps, done = line * 20_000, [0.0], Event()
+    text, whole = line * 20_000, tokenizer.encode(line) * 20_000
 
-    def beat() -> None:
-        last = time.perf_counter()
-        while not done.wait(0.002):
-            gaps.append(time.perf_counter() - last)
+    def longest_wait() -> float:
+        """Of a thread beside it, as a share of the whole."""
+        gaps, done = [0.0], Event()
+
+        def beat() -> None:
             last = time.perf_counter()
+            while not done.wait(0.002):
+                gaps.append(time.perf_counter() - last)
+                last = time.perf_counter()
 
-    beating = Thread(target=beat)
-    beating.start()
-    began = time.perf_counter()
-    ids = tokenizer.encode(text)
-    took = time.perf_counter() - began
-    done.set()
-    beating.join()
-    assert ids == tokenizer.encode(line) * 20_000
-    assert max(gaps) < took / 2
+        beating = Thread(target=beat)
+        beating.start()
+        began = time.perf_counter()
+        ids = tokenizer.encode(text)
+        took = time.perf_counter() - began
+        done.set()
+        beating.join()
+        assert ids == whole
+        return max(gaps) / took
+
+    # Whoever keeps others waiting does so each time; the machine may do it once.
+    assert any(longest_wait() < 0.5 for _ in range(3))
 
 
 def test_the_demo_vocabulary(demo: Tokenizer) -> None:

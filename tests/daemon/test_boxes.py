@@ -54,6 +54,9 @@ def test_whoever_puts_lines_waits_for_room() -> None:
 
     thread = threading.Thread(target=fill, daemon=True)
     thread.start()
+    deadline = time.monotonic() + 10
+    while len(put) < 10 and time.monotonic() < deadline:
+        time.sleep(0.01)
     time.sleep(0.1)
     assert len(put) == 10
     taken = []

@@ -13,7 +13,7 @@ from typing import Any
 
 from paceline.protocol import TERMINALS, Frame, FrameReader, Item, Message
 
-from ..procfs import cpu_seconds
+from ..procfs import cpu_seconds, is_asleep
 
 SECONDS = 20.0
 
@@ -134,7 +134,7 @@ def wait_until_asleep(pid: int, seconds: float = SECONDS) -> None:
     """Until a process has computed nothing for a while."""
     deadline = time.monotonic() + seconds
     spent = -1.0
-    while spent != (now := cpu_seconds(pid)):
+    while spent != (now := cpu_seconds(pid)) or not is_asleep(pid):
         assert time.monotonic() < deadline, f"process {pid} is still busy"
         spent = now
         time.sleep(0.3)

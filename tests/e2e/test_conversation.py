@@ -14,7 +14,7 @@ from paceline.daemon.null_engine import mix
 from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Message
 
 from ..procfs import cpu_seconds
-from .process import Process, is_end
+from .process import Process, is_end, wait_until_asleep
 
 
 def expected(prompt: list[int], total: int) -> list[int]:
@@ -165,6 +165,7 @@ def test_an_idle_daemon_sleeps(lines: list[str]) -> None:
     with Process() as daemon:
         daemon.send(*lines, "PING")
         daemon.reply(len(lines) + 1)
+        wait_until_asleep(daemon.popen.pid)
         before = cpu_seconds(daemon.popen.pid)
         time.sleep(0.4)
         assert cpu_seconds(daemon.popen.pid) - before <= 0.03

@@ -82,7 +82,7 @@ def test_every_isa_flag_gives_the_same_tokens(demo_model: Path, alone: dict[str,
 
 
 def test_sigterm_in_a_long_prefill(demo_model: Path) -> None:
-    with Process(str(demo_model), "--prefill-tokens=16", engine="cpu") as daemon:
+    with Process(str(demo_model), "--prefill-tokens=4", engine="cpu") as daemon:
         daemon.ready()
         daemon.send("REQ 1 START ids:" + ",".join(["504"] * 3000) + " 10")
         daemon.reply(1)

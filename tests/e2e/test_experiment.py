@@ -86,7 +86,7 @@ SLOT 1 SNAPSHOT kept
 SCHED_AUTO on
 REQ 1 CANCEL
 REQ 1 START ids:{prompt} 8 2 temp=1
-@+30ms REQ 3 RESTORE early ids:1,2,3 400 3 temp=0.5
+@+30ms REQ 3 RESTORE early ids:1,2,3 3000 3 temp=0.5
 @+20ms CANCEL 3
 @90ms STATS
 WAIT

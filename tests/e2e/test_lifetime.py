@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from paceline.protocol import CANCELLED, DONE, Frame, Message
 
-from ..procfs import cpu_seconds, is_running, resident_bytes
+from ..procfs import cpu_seconds, is_running, resident_bytes, signals_are_pending
 from .process import Process, is_end, wait_until_asleep
 from .test_conversation import expected
 
@@ -45,9 +45,10 @@ def test_a_second_signal_ends_it_at_once(signum: signal.Signals) -> None:
     with Process("--fault", "slow:60000") as daemon:
         daemon.send("REQ 1 START ids:1 5")
         daemon.reply(1)
-        time.sleep(0.5)
+        wait_until_asleep(daemon.popen.pid)  # in the step
         daemon.signal(signum)
-        time.sleep(0.2)
+        while signals_are_pending(daemon.popen.pid):
+            time.sleep(0.01)
         assert daemon.popen.poll() is None
         daemon.signal(signum)
         assert daemon.popen.wait(20.0) == 128 + signum
@@ -68,7 +69,7 @@ def test_a_signal_while_the_reader_stalls() -> None:
         wait_until_asleep(daemon.popen.pid)
         daemon.signal(signal.SIGTERM)
         started = time.monotonic()
-        assert daemon.popen.wait(10.0) == 74
+        assert daemon.popen.wait(20.0) == 74
         assert time.monotonic() - started > 4.5
         assert "the reader took nothing for 5 s" in daemon.log()
 

@@ -39,10 +39,10 @@ def is_token(item: object, req_id: int) -> bool:
 
 def newcomer(model: str, engine: str) -> Process:
     """15 that decode, then one with a long prompt; what was read when all have ended."""
-    flags = ["--slots=16", f"--step-tokens={STEP_TOKENS}", "--max-ctx=2048", "--auto", "--fault=slow:2"]
+    flags = ["--slots=16", f"--step-tokens={STEP_TOKENS}", "--max-ctx=2048", "--auto", "--fault=slow:4"]
     with Process(*flags, *([model] if model else []), engine=engine) as daemon:
         prompts = [[5 + n, 6 + n] for n in range(CROWD)]
-        daemon.send(*(f"REQ {n} START {ids(prompt)} 200 ignore_eos=1" for n, prompt in enumerate(prompts, 1)))
+        daemon.send(*(f"REQ {n} START {ids(prompt)} 400 ignore_eos=1" for n, prompt in enumerate(prompts, 1)))
         for req_id in range(1, CROWD + 1):
             daemon.read_until(lambda item, req_id=req_id: is_token(item, req_id), SECONDS)  # type: ignore[misc]
         daemon.send(f"REQ 99 START {ids([7 + n % 90 for n in range(PROMPT)])} 4 ignore_eos=1")

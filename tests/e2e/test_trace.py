@@ -13,7 +13,7 @@ from typing import Any
 
 from paceline.protocol import YIELD, Frame
 
-from .process import Process, is_end
+from .process import Process, is_end, wait_until_asleep
 
 LIMIT = 20_000
 ROOT = Path(__file__).parent.parent.parent
@@ -36,7 +36,8 @@ def marks(events: list[dict[str, Any]], name: str) -> list[int]:
 
 def test_the_timeline_matches_the_frames(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
-    with Process("--slots", "2", "--step-tokens", "4", "--prefill-tokens", "4", "--auto") as daemon:
+    flags = ("--slots", "2", "--step-tokens", "4", "--prefill-tokens", "4", "--auto", "--fault", "slow:1")
+    with Process(*flags) as daemon:
         daemon.send(f"TRACE on {path}", f"TRACE on {path}.2")
         daemon.send("REQ 1 START ids:1,2,3,4,5,6 20 5", "REQ 2 START ids:1 4000 100", "REQ 3 START ids:9,8,7 6 2")
         daemon.send("REQ 2 START ids:1 5")
@@ -78,7 +79,7 @@ def test_an_idle_daemon_has_written_everything_and_death_leaves_it_readable(tmp_
     with Process() as daemon:
         daemon.send(f"TRACE on {path}", "REQ 1 START ids:1 9 3")
         daemon.read_until(lambda item: item == Frame(1, YIELD))
-        time.sleep(0.3)
+        wait_until_asleep(daemon.popen.pid)
         assert marks(read_trace(path), "yield") == [1]
         daemon.popen.kill()
         daemon.popen.wait()
@@ -90,8 +91,11 @@ def test_a_busy_daemon_writes_each_second(tmp_path: Path) -> None:
     with Process("--fault", "slow:50") as daemon:
         daemon.send(f"TRACE on {path}", "REQ 1 START ids:1 900")
         daemon.reply(2)
-        time.sleep(2.5)
-        assert len(rows(read_trace(path), 1)) > 10
+        time.sleep(2.0)
+        deadline = time.monotonic() + 20
+        while len(rows(read_trace(path), 1)) <= 10:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         daemon.signal(signal.SIGTERM)
         assert daemon.read_to_end() == 0
     events = json.loads(path.read_text())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from paceline.native import core as core_module
 from paceline.native.core import open_core
-from paceline.native.machine import GIB, Memory, cache_pages, read_memory, usable_cores
+from paceline.native.machine import GIB, Memory, cache_pages, processor_words, read_memory, usable_cores
 
 MIB = 2**20
 PAGE_BYTES = 2 * MIB
@@ -130,3 +130,9 @@ def test_the_quota_of_the_older_control_groups(tmp_path: Path) -> None:
     assert usable_cores(tmp_path) == 2
     write(tmp_path, {mount + "cpu.cfs_period_us": "0\n"})
     assert usable_cores(tmp_path) == 8
+
+
+def test_a_processor_in_words() -> None:
+    machine = {"processor": "AMD EPYC", "family": "26", "flags": ["avx2", "avx512f"]}
+    assert processor_words(machine) == "AMD EPYC (family 26, avx2, avx512f)"
+    assert processor_words(machine | {"processor": "aarch64", "family": None}) == "aarch64 (avx2, avx512f)"

@@ -122,7 +122,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_reader_that_is_slow_gets_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long as it takes some of it all the time, however much the kernel holds for it."""
-    monkeypatch.setattr(connection, "SEND_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "SEND_SECONDS", 0.6)
     size = 16 << 20
 
     async def large(scope: Any, receive: Any, send: Any) -> None:
@@ -139,9 +139,9 @@ def test_a_reader_that_is_slow_gets_it_all(monkeypatch: pytest.MonkeyPatch) -> N
                 await loop.sock_sendall(slow, HEAD + b"\r\n")
                 read, began = 0, loop.time()
                 with suppress(ConnectionError):
-                    while data := await loop.sock_recv(slow, 1 << 15 if loop.time() < began + 1 else 1 << 20):
+                    while data := await loop.sock_recv(slow, 1 << 15 if loop.time() < began + 2 else 1 << 20):
                         read += len(data)
-                        await asyncio.sleep(0.02 if loop.time() < began + 1 else 0)
+                        await asyncio.sleep(0.02 if loop.time() < began + 2 else 0)
                         if read > size:
                             break
                 return read

@@ -15,17 +15,18 @@ import pytest
 
 from .served import Served
 
-STEP = 0.03  # seconds
+STEP = 0.06  # seconds
 FLAGS = ("--engine", "null", "--slots", "2", "--log", "json")
 SLOW = ("--engine", "null", "--fault", "slow:20", "--slots", "1", "--queue", "1")
-NEIGHBOUR = {"prompt": "neighbour", "max_tokens": 60, "temperature": 0}
+MOST = 60  # tokens of the neighbour
+NEIGHBOUR = {"prompt": "neighbour", "temperature": 0}
 ASKED = {"prompt": "Hi", "max_tokens": 2000, "temperature": 0}
 
 
 @pytest.fixture(scope="module")
 def alone() -> str:
     with Served("--engine", "null") as served:
-        return served.completion(**NEIGHBOUR)
+        return served.completion(**NEIGHBOUR, max_tokens=MOST)
 
 
 class Left:
@@ -48,14 +49,14 @@ class Left:
 
 
 @contextmanager
-def beside_a_neighbour(alone: str, step: float = STEP) -> Iterator[Served]:
+def beside_a_neighbour(alone: str, step: float = STEP, most: int = MOST) -> Iterator[Served]:
     """A server with one request that decodes all the time, and must not notice anything."""
     with Served(*FLAGS, "--fault", f"slow:{1e3 * step:g}") as served, ThreadPoolExecutor(1) as pool:
-        neighbour: Future[str] = pool.submit(served.completion, **NEIGHBOUR)
+        neighbour: Future[str] = pool.submit(served.completion, **NEIGHBOUR, max_tokens=most)
         served.until(lambda states: states == ["decode"])
         yield served
         served.until(lambda states: states in ([], ["decode"]))
-        assert neighbour.result() == alone
+        assert neighbour.result().split() == alone.split()[:most]
         assert served.states() == []
 
 
@@ -68,7 +69,7 @@ def end_of(served: Served, count: int = 1) -> dict[str, Any]:
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/v1/messages"])
 def test_in_decode(alone: str, path: str) -> None:
     body = ASKED if path == "/v1/completions" else {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2000}
-    with beside_a_neighbour(alone, 0.08) as served:
+    with beside_a_neighbour(alone, 0.2, 20) as served:
         reader = Left(served, path, body | {"stream": True})
         reader.read(5)
         read = reader.chunks

@@ -22,7 +22,7 @@ def metrics(served: Served) -> dict[str, float]:
 def test_times_and_counts_are_those_of_the_daemon() -> None:
     with Served("--engine", "null", "--fault", "slow:10", "--slots", "1", "--log", "json") as served:
         with ThreadPoolExecutor(3) as pool:
-            pool.submit(served.completion, prompt="Hello", max_tokens=100)
+            pool.submit(served.completion, prompt="Hello", max_tokens=200)
             served.until(lambda states: states == ["decode"])
             for count in (5, 8):
                 pool.submit(served.completion, prompt="Hello", max_tokens=count)
@@ -37,9 +37,9 @@ def test_times_and_counts_are_those_of_the_daemon() -> None:
         assert gaps / 3 >= 0.01  # a step's time
         assert found["paceline_queue_seconds_sum"] >= 5 * 0.01  # the last one waited for all of the second
         assert found["paceline_requests_total:length"] == 3
-        assert found["paceline_generated_tokens_total"] == 113
+        assert found["paceline_generated_tokens_total"] == 213
         assert found["paceline_prompt_tokens_total"] == 15
-        assert found["paceline_steps_total"] == 113
+        assert found["paceline_steps_total"] == 213
         assert found["paceline_slots_total"] == 1 and found["paceline_slots_used"] == 0
         served.post("/v1/completions", prompt=[1] * 4090, max_tokens=100)
         assert metrics(served)["paceline_refusals_total:context_overflow"] == 1
@@ -48,13 +48,13 @@ def test_times_and_counts_are_those_of_the_daemon() -> None:
 def test_slots_show_what_is_live() -> None:
     with Served("--engine", "null", "--fault", "slow:20", "--slots", "2") as served, ThreadPoolExecutor(3) as pool:
         assert [slot["request"] for slot in served.http.get("/slots").json()["slots"]] == [None, None]
-        asked = [pool.submit(served.completion, prompt="Hi", max_tokens=60) for _ in range(3)]
+        asked = [pool.submit(served.completion, prompt="Hi", max_tokens=120) for _ in range(3)]
         served.until(lambda states: states == ["decode", "decode", "queued"])
         seen = served.http.get("/slots").json()
         for slot in seen["slots"]:
             request = slot["request"]
             assert (slot["owner"], slot["slot"], slot["epoch"]) == (request["req"], request["slot"], request["epoch"])
-            assert request["emitted"] + request["remaining"] == 60 and slot["position"] == request["position"]
+            assert request["emitted"] + request["remaining"] == 120 and slot["position"] == request["position"]
         assert [request["state"] for request in seen["queued"]] == ["queued"]
         assert metrics(served)["paceline_live_requests:decode"] == 2
         assert metrics(served)["paceline_live_requests:queued"] == 1

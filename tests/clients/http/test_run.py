@@ -239,4 +239,4 @@ def test_a_reader_that_leaves_is_cancelled_before_the_next_step(state: str, stre
         assert stats["steps"] <= steps + 2  # the one that was running, and one more if that ended in between
         await answering
 
-    with_engine(test, "--slots", "1", "--fault", "slow:50", "--prefill-tokens", "64")
+    with_engine(test, "--slots", "1", "--fault", "slow:150", "--prefill-tokens", "128")

@@ -176,7 +176,7 @@ def test_a_key_and_a_largest_body() -> None:
 
 def test_a_full_queue_is_429_and_passes() -> None:
     with Served("--engine", "null", *SLOW) as served, ThreadPoolExecutor(2) as pool:
-        asked = {"prompt": "Hi", "max_tokens": 40}
+        asked = {"prompt": "Hi", "max_tokens": 100}
         first = [pool.submit(served.post, "/v1/completions", **asked) for _ in range(2)]
         served.until(lambda states: len(states) == 2)
         for more in ({}, {"stream": True}):
