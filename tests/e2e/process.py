@@ -15,7 +15,7 @@ from paceline.protocol import TERMINALS, Frame, FrameReader, Item, Message
 
 from ..procfs import cpu_seconds, is_asleep
 
-SECONDS = 60.0
+SECONDS = 20.0
 
 
 class Process:

@@ -16,7 +16,7 @@ from .process import Process, is_end
 
 STORY = "ids:6403,1980,253,655"
 OTHER = "ids:504,3575,282,260,905,314,253,2096"
-SECONDS = 120.0  # beside many busy programs every barrier of a step waits for a time slice
+SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -128,6 +128,8 @@ def test_a_second_signal_does_not_wait_for_what_is_live() -> None:
         began = time.monotonic()
         served.popen.send_signal(signal.SIGTERM)
         assert health(served, 503) == {"status": "closing"}
+        time.sleep(0.3)
+        assert served.popen.poll() is None
         served.popen.send_signal(signal.SIGTERM)
         assert served.popen.wait(SECONDS) == 0 and time.monotonic() - began < 20
         assert live.result().status_code == 503
