@@ -41,6 +41,7 @@ class BareStream:
     def __init__(self) -> None:
         self._verbs: dict[int, str] = {}  # line without its reply -> its command, empty for none that is known
         self._owed: list[int] = []  # for each line that waits, what it is owed when the next grant is spent
+        self._stepping = 0  # line of a target step in mid-grant, which is owed already
 
     def read(self, line: Line) -> Command:
         """One line; a word that is no command begins a generate. Raises Refusal."""
@@ -49,6 +50,9 @@ class BareStream:
         rest = words[prefixes.length :]
         usage = find_usage(rest[0]) if rest else None
         self._verbs[line.number] = usage.name if usage else ""
+        if usage is not None and _is_target(usage.name) and self._owed:  # its own step may spend the grant
+            self._stepping = line.number
+            self._owed.append(YIELD)
         if usage is not None or prefixes.mistake or len(rest) < 2:
             return parse(line.text)
         command = _generate(words[: prefixes.length], rest, prefixes.req_id)
@@ -62,7 +66,7 @@ class BareStream:
             if isinstance(item, Frame):
                 values += self._show(item.value)
             elif "re" in item.body:
-                values += self._answer(self._verbs.pop(item.body["re"], ""), item.body)
+                values += self._answer(item.body["re"], item.body)
         return struct.pack(f"<{len(values)}i", *values)
 
     def _show(self, value: int) -> list[int]:
@@ -71,17 +75,27 @@ class BareStream:
         owed, self._owed = self._owed, []
         return [DONE] * max(1, len(owed)) if value != YIELD else owed or [YIELD]
 
-    def _answer(self, verb: str, body: dict[str, Any]) -> list[int]:
+    def _answer(self, line: int, body: dict[str, Any]) -> list[int]:
         """What a reply adds to the stream now; what it adds later is owed."""
+        verb = self._verbs.pop(line, "")
+        stepped = bool(body["ok"] and body.get("rows") and _is_target(verb))
         if verb in _SILENT:
             return []
-        if body["ok"] and _goes_on(verb, body):
+        if line == self._stepping:
+            self._stepping = 0
+            if self._owed and not stepped:
+                self._owed[-1] = DONE
+        elif body["ok"] and _goes_on(verb, body):
             self._owed.append(YIELD)
         elif self._owed or (body["ok"] and verb == "CANCEL"):  # the terminal of what is cancelled comes next
             self._owed.append(DONE)
-        elif not (body["ok"] and body.get("rows") and verb.startswith("SCHED_BATCH_TARGET")):  # its frames were all
+        elif not stepped:  # of a target step its frames were all
             return [DONE]
         return []
+
+
+def _is_target(verb: str) -> bool:
+    return verb.startswith("SCHED_BATCH_TARGET")
 
 
 def _goes_on(verb: str, body: dict[str, Any]) -> bool:

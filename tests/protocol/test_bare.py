@@ -116,6 +116,43 @@ def test_a_target_step_is_answered_by_its_frames() -> None:
     assert shown(stream_of("SCHED_BATCH_PEEK"), reply(1, rows=[{}])) == [DONE]
 
 
+TARGET = "SCHED_BATCH_TARGET_STEP"
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [(YIELD, [YIELD, YIELD]), (DONE, [DONE, DONE]), (CANCELLED, [DONE, DONE])], ids=["grant", "end", "cut"]
+)
+@pytest.mark.parametrize("by", ["the target step", "a later one"])
+def test_a_target_step_in_mid_grant_is_answered_with_the_grant(end: int, told: list[int], by: str) -> None:
+    stream = stream_of("START ids:1 9 2")
+    assert shown(stream, reply(1), Frame(4, 5)) == [5]
+    stream.read(Line(2, TARGET))
+    last: list[Item] = [Frame(4, end)]
+    stepped = [*last, reply(2, rows=[{}])] if by == "the target step" else [reply(2, rows=[{}]), Frame(4, 7), *last]
+    assert shown(stream, Frame(4, 6), *stepped) == [6, *([] if by == "the target step" else [7]), *told]
+    assert shown(stream, Message(0, {"re": 3, "ok": False, "code": "bad_command", "error": "no"})) == [DONE]
+
+
+def test_a_target_step_in_mid_grant_that_is_refused_or_has_no_row_is_minus_one() -> None:
+    stream = stream_of("START ids:1 9 2")
+    assert shown(stream, reply(1)) == []
+    stream.read(Line(2, TARGET))
+    assert shown(stream, reply(2, rows=[])) == []
+    with pytest.raises(Refusal):
+        stream.read(Line(3, f"{TARGET} none"))
+    assert shown(stream, Message(0, {"re": 3, "ok": False, "code": "bad_argument", "error": "no"})) == []
+    stream.read(Line(4, TARGET))
+    assert shown(stream, Frame(4, 6), Frame(4, YIELD), reply(4, rows=[{}])) == [6, YIELD, DONE, DONE, YIELD]
+    assert shown(stream, Frame(4, 6), Frame(4, YIELD)) == [6, YIELD]
+
+
+def test_a_target_step_in_mid_grant_that_a_signal_ends_is_answered_once() -> None:
+    stream = stream_of("START ids:1 9 2")
+    assert shown(stream, reply(1)) == []
+    stream.read(Line(2, TARGET))
+    assert shown(stream, Frame(4, CANCELLED), reply(2, rows=[])) == [DONE, DONE]
+
+
 @given(st.lists(st.one_of(st.integers(0, 9), st.sampled_from([YIELD, DONE, CANCELLED, FAILED]))), st.data())
 def test_tokens_are_all_there_in_order_whatever_comes_between(frames: list[int], data: st.DataObject) -> None:
     stream, items, number = BareStream(), list[Item](), 0
