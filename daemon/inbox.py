@@ -2,7 +2,7 @@
 it, so that the loop sleeps in one place.
 
 Any thread puts; the loop's thread polls, and then reads `lines`, `ended`, `stop` and `gone` at leisure. Lines that
-have not been taken are bounded in bytes: the thread that puts them waits.
+have not been taken are bounded in bytes (as Python holds them, at most): the thread that puts them waits.
 """
 
 from __future__ import annotations
@@ -105,4 +105,6 @@ class Inbox:
 
 
 def _cost(line: AnyLine) -> int:
-    return _LINE_COST + (len(line.text) if isinstance(line, Line) else 0)
+    if isinstance(line, BadLine):
+        return _LINE_COST
+    return _LINE_COST + len(line.text) * (1 if line.text.isascii() else 4)

@@ -11,6 +11,7 @@ from ..protocol import (
     Item,
     Line,
     Load,
+    Message,
     PromptFile,
     Refusal,
     Restore,
@@ -60,6 +61,7 @@ class Loop:
         self._observers = observers or Observers()
         self._parse = parse
         self._untold: tuple[list[Item], float] | None = None  # of the last step, and when it ended
+        self._at_hand: AnyLine | None = None  # its reply is not made yet
         self._elsewhere = engine.meanwhile(self._tell)
 
     def run(self) -> None:
@@ -98,6 +100,18 @@ class Loop:
                 self._tell()
             idle = False
         self._tell()
+
+    def fail(self, error: str, code: str) -> None:
+        """After what cannot be mended: every request ends FAILED, every line that has been read is answered."""
+        now = self._clock()
+        items = self._session.fail_all(error, now, code)
+        self._inbox.poll(wait=False)
+        lines = list(self._inbox.lines)
+        if self._at_hand is not None and not _answers(items, self._at_hand.number):
+            lines.insert(0, self._at_hand)
+        for line in lines:
+            items += self._session.refuse(line.number, self._tag(line), code, error)
+        self.put(items, now)
 
     def put(self, items: list[Item], now: float) -> None:
         """Into the stream, and past whoever looks on."""
@@ -142,9 +156,15 @@ class Loop:
 
     def answer(self, line: AnyLine) -> tuple[list[Item], float]:
         """What a line gives, and when it was applied: who looks on measures from the moment that the session does."""
-        session = self._session
         self._tell()
         self._commands.note(line)
+        self._at_hand = line
+        answer = self._answer(line)
+        self._at_hand = None
+        return answer
+
+    def _answer(self, line: AnyLine) -> tuple[list[Item], float]:
+        session = self._session
         if isinstance(line, BadLine):
             return session.refuse(line.number, line.req_id, line.code, line.error), self._clock()
         req_id = 0
@@ -155,7 +175,18 @@ class Loop:
         except Refusal as refusal:
             return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error), self._clock()
         now = self._clock()
-        return session.apply(read, line.number, now), now
+        items = session.apply(read, line.number, now)
+        if isinstance(read, Loaded):
+            self._move()  # at once: many files read between two steps would fill the memory
+        return items, now
+
+    def _tag(self, line: AnyLine) -> int:
+        if isinstance(line, BadLine):
+            return line.req_id
+        try:
+            return self._parse(line).req_id
+        except Refusal as refusal:
+            return refusal.req_id
 
     def _read(self, command: Command) -> Command | Loaded:
         """The files that a command names are read and written here, so that the session need not."""
@@ -174,8 +205,16 @@ class Loop:
     def _save(self, name: str, path: str) -> None:
         """The file is there before the reply is."""
         snapshot = self._session.lifecycle.cache.snapshots.find(name)
+        self._move()
+        write_snapshot(path, take_out(snapshot, self._engine), self._session.info)
+
+    def _move(self) -> None:
+        """What is to be done to pages and states, without waiting for a step."""
         plan, begun = self._session.moves(), self._clock()
         results = execute(self._engine, plan, self._clock)
         if plan.moves and self._observers.on:
             self._observers.stepped(plan, results, begun, self._clock())
-        write_snapshot(path, take_out(snapshot, self._engine), self._session.info)
+
+
+def _answers(items: list[Item], line: int) -> bool:
+    return any(isinstance(item, Message) and item.body.get("re") == line for item in items)

@@ -95,10 +95,11 @@ def _serve(
         return OK
     except DeviceLost as error:
         stdio.log(f"paceline: the device is lost: {error}")
-        _fail(session, loop, f"the device is lost: {error}", "device_lost")
+        _fail(loop, f"the device is lost: {error}", "device_lost")
     except Exception as error:
-        stdio.log(report(error, commands, session))
-        _fail(session, loop, f"internal error: {type(error).__name__}: {error}", "internal")
+        found = report(error, commands, session)  # of the requests as they were
+        _fail(loop, f"internal error: {type(error).__name__}: {error}", "internal")
+        stdio.log(found)
     finally:
         _close(observers)
     return INTERNAL
@@ -112,11 +113,10 @@ def _close(observers: Observers) -> None:
         stdio.log(f"paceline: and the trace cannot be closed\n{traceback.format_exc().rstrip()}")
 
 
-def _fail(session: Session, loop: Loop, error: str, code: str) -> None:
+def _fail(loop: Loop, error: str, code: str) -> None:
     """Whoever can still be told is told."""
     try:
-        now = time.monotonic()
-        loop.put(session.fail_all(error, now, code), now)
+        loop.fail(error, code)
     except Exception:
         stdio.log(f"paceline: and the requests cannot be ended\n{traceback.format_exc().rstrip()}")
 

@@ -1,4 +1,5 @@
-"""Who looks on while the loop works: the trace, the log. Told of steps and items; changes nothing, and cannot fail.
+"""Who looks on while the loop works: the trace, the log. Told of steps and items; changes nothing of the session, and
+fails nobody: just a TRACE may be refused.
 
 While `on` is false nobody looks, and the loop calls nothing.
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from ..protocol import Item, Refusal, Trace
 from .plan import Plan, StepResult
 from .request_log import RequestLog
-from .sentences import shorten
+from .sentences import reason_of, shorten
 from .session import Session
 from .timeline import Timeline
 from .trace_file import TraceFile
@@ -69,9 +70,8 @@ class Observers:
         try:
             file = TraceFile(path, timeline.opening(session.live.values()), now)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
             raise Refusal(
-                "bad_argument", f"path {shorten(path)}: {reason}; expected a file that can be written"
+                "bad_argument", f"path {shorten(path)}: {reason_of(error)}; expected a file that can be written"
             ) from None
         self._trace, self._lost, self.on = (timeline, file), None, True
 

@@ -9,7 +9,7 @@ from array import array
 from pathlib import Path
 
 from ..protocol import Ids, Refusal
-from .sentences import shorten
+from .sentences import reason_of, shorten
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -26,8 +26,9 @@ def read_prompt(path: str, context: int) -> Ids:
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refusal("prompt_unreadable", f"prompt {shown}: {reason}; expected ids:1,2,3 or a readable file") from None
+        raise Refusal(
+            "prompt_unreadable", f"prompt {shown}: {reason_of(error)}; expected ids:1,2,3 or a readable file"
+        ) from None
     if not data:
         raise Refusal("prompt_empty", f"prompt {shown}: the file is empty; expected one int32 id at least")
     ids = array("i", data)

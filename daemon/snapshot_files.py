@@ -13,7 +13,7 @@ from .engine import Engine
 from .limits import Limits
 from .plan import EngineInfo
 from .saved import Damaged, Saved, decode, encode
-from .sentences import shorten
+from .sentences import reason_of, shorten
 from .snapshots import Snapshot
 
 _ROOM_FOR_IDS = 1 << 24
@@ -43,10 +43,13 @@ def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
+    except (OSError, ValueError) as error:
+        raise Refusal(
+            "bad_argument", f"path {shown}: {reason_of(error)}; expected a file that can be written"
+        ) from None
+    finally:  # nothing is left of it where it has not got its name
+        with contextlib.suppress(OSError, ValueError):
             partial.unlink()
-        raise Refusal("bad_argument", f"path {shown}: {error.strerror}; expected a file that can be written") from None
 
 
 def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
@@ -67,12 +70,12 @@ def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
                     f"path {shown}: it has {status.st_size} bytes, more than the whole cache: a retry cannot help",
                 )
             return decode(file, status.st_size, info)
-    except OSError as error:
-        raise Refusal(
-            "bad_argument", f"path {shown}: {error.strerror}; expected a file that SAVE has written"
-        ) from None
     except Damaged as damage:
         raise Refusal("snapshot_mismatch", f"path {shown}: {damage}") from None
+    except (OSError, ValueError) as error:
+        raise Refusal(
+            "bad_argument", f"path {shown}: {reason_of(error)}; expected a file that SAVE has written"
+        ) from None
     except MemoryError:
         raise Refusal("kv_budget", f"path {shown}: there is no memory to read it: retry when there is") from None
 

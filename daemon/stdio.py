@@ -23,6 +23,7 @@ from .inbox import Gone, Inbox, News, Stop
 from .outbox import Outbox
 
 PIECE = 1 << 16
+PATIENCE_MS = 1000
 FILE_PIECE = 1 << 20
 """Of a regular file on stdin: its lines arrive together, however fast the steps are."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -51,9 +52,13 @@ def _open_missing() -> None:
 
 
 def log(text: str) -> None:
-    """A line for people. Nobody may be there to read it, so it goes where there is room."""
+    """A line for people, or many. Nobody may be there to read: what finds no room for a second is left out."""
+    rest = memoryview(_line(text))
+    poll = select.poll()
+    poll.register(2, select.POLLOUT)
     with contextlib.suppress(OSError):
-        os.write(2, _line(text))
+        while rest and poll.poll(PATIENCE_MS):
+            rest = rest[os.write(2, rest[: select.PIPE_BUF]) :]
 
 
 def tell(text: str) -> None:

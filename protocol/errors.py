@@ -23,6 +23,8 @@ CODES: frozenset[str] = frozenset(
         "no_snapshot",
         "snapshot_mismatch",
         "unsupported",
+        "device_lost",
+        "internal",
     }
 )
 

@@ -41,8 +41,15 @@ class Driver:
         self._lines = count(1)
         self.items: list[Item] = []
         self.plans: list[Plan] = []
-        outbox = Outbox(encode_tagged, lambda: None)
+        outbox = Outbox(self._encode, lambda: None)
         self._loop = Loop(self.session, self.engine, Inbox(), outbox, self.clock, CommandLog(), None, parse)
+
+    def _encode(self, items: Iterable[Item]) -> bytes:
+        """Of what the loop puts into the stream by itself."""
+        return encode_tagged(self.take(list(items)))
+
+    def fail(self) -> None:
+        self._loop.fail("it broke", "internal")
 
     def clock(self) -> float:
         return next(self._ticks) * 1e-3

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import Driver, events_of, signals_of, terminal_of
+from driver import Driver, events_of, limits, signals_of, terminal_of
 from paceline.daemon.crash import CommandLog, report
+from paceline.daemon.engine import DeviceLost
+from paceline.daemon.inbox import AnyLine, Inbox
+from paceline.daemon.loop import Loop
+from paceline.daemon.null_engine import NullEngine
+from paceline.daemon.outbox import Outbox
 from paceline.daemon.requests import Request
-from paceline.protocol import CANCELLED, DONE, FAILED, Item, Message
+from paceline.daemon.session import Session
+from paceline.protocol import CANCELLED, DONE, FAILED, BadLine, Item, Line, Message
 
 FOUR = [f"REQ {req_id} START ids:{req_id},5 {total}" for req_id, total in ((1, 3), (2, 3), (3, 9), (4, 9))]
 
@@ -87,6 +95,62 @@ def test_lines_that_wait_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
         {"re": 2, "ok": True, "step": 3}
     ]
     assert not one.session.holding
+
+
+def failing(lines: list[AnyLine], lost: bool) -> tuple[list[Item], Loop]:
+    """What a loop has put into the stream when its engine fails at the first line that reads pages."""
+    bounds, put = limits(), list[Item]()
+    engine = NullEngine(bounds.slots, bounds.context)
+
+    def fail(page: int) -> bytes:
+        raise DeviceLost("gone") if lost else OSError("planted")
+
+    engine.read_page = fail  # type: ignore[method-assign]
+    inbox = Inbox()
+    inbox.put_lines(lines)
+
+    def note(items: Iterable[Item]) -> bytes:
+        put.extend(items)
+        return b""
+
+    outbox = Outbox(note, lambda: None)
+    session = Session(engine.info, bounds, lambda: 1)
+    loop = Loop(session, engine, inbox, outbox, lambda: 0.0, CommandLog())
+    with pytest.raises(DeviceLost if lost else OSError):
+        loop.run()
+    return put, loop
+
+
+@pytest.mark.parametrize(("lost", "code"), [(True, "device_lost"), (False, "internal")])
+def test_every_line_that_was_read_is_answered(lost: bool, code: str, tmp_path: Path) -> None:
+    lines = [
+        "REQ 1 START ids:1,2 9 1",
+        "WAIT",
+        "SLOT 0 SNAPSHOT a",
+        f"REQ 7 SAVE a {tmp_path}/a",
+        "REQ 8 PING",
+        "REQ 9",
+    ]
+    read = [Line(number, text) for number, text in enumerate(lines, 1)]
+    items, loop = failing([*read, BadLine(7, "bad_utf8", "no UTF-8", 5)], lost)
+    assert [item.body["re"] for item in items if isinstance(item, Message) and "re" in item.body] == [1, 2, 3]
+    before = len(items)
+    loop.fail("it broke", code)
+    replies = [item for item in items[before:] if isinstance(item, Message) and "re" in item.body]
+    assert [(item.req_id, item.body["re"], item.body["code"]) for item in replies] == [
+        (tag, line, code) for tag, line in ((7, 4), (8, 5), (9, 6), (5, 7))
+    ]
+    assert terminal_of(items, 1) == FAILED
+
+
+def test_a_line_whose_reply_was_made_is_not_answered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Driver(slots=4)
+    monkeypatch.setattr(one.session.lifecycle, "settle", lambda now: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        one.send("REQ 3 PING a")
+    monkeypatch.undo()
+    one.fail()
+    assert [item.body for item in one.items if isinstance(item, Message)] == [{"re": 1, "ok": True, "pong": "a"}]
 
 
 def test_the_report_shows_what_can_be_shown() -> None:

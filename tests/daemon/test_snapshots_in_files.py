@@ -10,6 +10,7 @@ import pytest
 from driver import alone, tokens_of
 from paceline.daemon import snapshot_files
 from paceline.daemon.plan import Seat
+from paceline.protocol import Refusal
 from snapshot_driver import LONG, driver, ids
 
 
@@ -112,6 +113,30 @@ def test_a_long_path_is_not_repeated_in_full(command: str) -> None:
     one.send("SLOT 0 SNAPSHOT a")
     error = one.reply(f"{command} a /{'n' * 5000}")["error"]
     assert error.startswith(f"path /{'n' * 199}…: File name too long; expected")
+
+
+def test_a_path_that_the_system_cannot_spell(tmp_path: Path) -> None:
+    one = driver()
+    one.send("REQ 1 START ids:1,2,3 9 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    path = f"{tmp_path}/\ud800"  # to UTF-8 what most letters are to ASCII
+    saved = snapshot_files.take_out(one.session.lifecycle.cache.snapshots.find("a"), one.engine)
+    with pytest.raises(Refusal, match=r"bad_argument: .* can't encode .* a file that can be written"):
+        snapshot_files.write_snapshot(path, saved, one.engine.info)
+    with pytest.raises(Refusal, match=r"bad_argument: .* can't encode .* a file that SAVE has written"):
+        snapshot_files.read_snapshot(path, one.engine.info, one.session.limits)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_file_held_does_not_wait_for_a_step(tmp_path: Path) -> None:
+    one = driver()
+    one.send(f"REQ 1 START ids:{LONG} 9 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    one.send(f"SAVE a {tmp_path}/a")
+    assert one.reply(f"LOAD b {tmp_path}/a")["ok"]
+    assert not one.session.lifecycle.cache.moves
 
 
 def test_no_memory_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

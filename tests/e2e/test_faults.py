@@ -99,6 +99,13 @@ def test_the_unexpected_is_reported() -> None:
     assert "slot=1 epoch=1 owner=2 position=5 pages=1 bytes=512" in log
 
 
+def test_everybody_has_an_end_though_nobody_reads_the_report() -> None:
+    with Process("--fault", "crash@2", "--slots", "2048") as daemon:  # the report is more than a pipe holds
+        daemon.send(*STARTS)
+        assert daemon.read_to_end() == 70
+        failed(daemon, "internal", 1, 2, 3)
+
+
 def test_the_books_may_be_wrong_when_it_is_reported(tmp_path: Path) -> None:
     """Every slot that is given back raises, in the step that ends request 1 and when the rest are failed."""
     plant = (

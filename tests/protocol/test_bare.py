@@ -120,7 +120,9 @@ TARGET = "SCHED_BATCH_TARGET_STEP"
 
 
 @pytest.mark.parametrize(
-    ("end", "told"), [(YIELD, [YIELD, YIELD]), (DONE, [DONE, DONE]), (CANCELLED, [DONE, DONE])], ids=["grant", "end", "cut"]
+    ("end", "told"),
+    [(YIELD, [YIELD, YIELD]), (DONE, [DONE, DONE]), (CANCELLED, [DONE, DONE])],
+    ids=["grant", "end", "cut"],
 )
 @pytest.mark.parametrize("by", ["the target step", "a later one"])
 def test_a_target_step_in_mid_grant_is_answered_with_the_grant(end: int, told: list[int], by: str) -> None:
