@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 
 from .faults import FORMS, Faults
-from .flag_words import at_least, read_device, read_fault, read_gpu_memory, read_stream, read_stream_fd
+from .flag_words import MOST_BYTES, at_least, read_device, read_fault, read_gpu_memory, read_stream, read_stream_fd
 
 DESCRIPTION = (
     "Decode many requests at once over one set of weights: commands on stdin, frames on stdout, the log on stderr."
@@ -26,6 +26,7 @@ faults (--fault, separated by commas; any engine; for tests and for people who w
 
 MOST_THREADS = 1024
 MOST_SLOTS = 4096
+LEAST_STEP_TOKENS = 64
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 
 
@@ -40,7 +41,7 @@ class Config:
     slots: int = 4
     max_ctx: int | None = None
     max_batch: int | None = None
-    step_tokens: int = 64
+    step_tokens: int | None = None
     prefill_tokens: int = 512
     queue: int = 64
     queue_tokens: int = 1 << 20
@@ -60,6 +61,16 @@ class Config:
     max_line: int = 1 << 20
     log: str | None = None
     fault: Faults | None = None
+
+    @property
+    def most_rows(self) -> int:
+        """Requests in one step."""
+        return min(self.max_batch or self.slots, self.slots)
+
+    @property
+    def most_step_tokens(self) -> int:
+        """Of a step in which somebody decodes: however many do, a prefill has as many tokens as they have."""
+        return self.step_tokens or max(LEAST_STEP_TOKENS, 2 * self.most_rows)
 
 
 def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,13 +113,13 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     )
     room.add_argument(
         "--cache-bytes",
-        type=at_least(1),
+        type=at_least(1, MOST_BYTES),
         metavar="N",
         help="size of the whole cache (default: what all slots need at full context, or what memory allows)",
     )
     room.add_argument(
         "--keep-free",
-        type=at_least(0),
+        type=at_least(0, MOST_BYTES),
         metavar="N",
         help="bytes of memory that the default cache leaves to others (default: 1 GiB, at most a tenth)",
     )
@@ -144,9 +155,8 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     turns.add_argument(
         "--step-tokens",
         type=at_least(1),
-        default=64,
         metavar="N",
-        help="most tokens of a step in which somebody decodes (default 64)",
+        help="most tokens of a step in which somebody decodes (default 64, or twice --max-batch if that is more)",
     )
     turns.add_argument(
         "--prefill-tokens",

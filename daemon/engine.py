@@ -130,7 +130,7 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             kind=config.device if config.engine == "cpu" else config.engine,
             quantize=config.quantize,
             gpu_memory=config.gpu_memory,
-            step_tokens=max(config.step_tokens, config.prefill_tokens),
+            step_tokens=max(config.most_step_tokens, config.prefill_tokens),
             progress=True,
         )
     except ModelUnreadable as error:
@@ -159,11 +159,11 @@ def _open_null(config: Config) -> tuple[Engine, Limits]:
 def _limits(config: Config, context: int, pages: int, states: int = 0) -> Limits:
     return Limits(
         slots=config.slots,
-        max_batch=min(config.max_batch or config.slots, config.slots),
+        max_batch=config.most_rows,
         queue=config.queue,
         context=context,
         pages=pages,
-        step_tokens=config.step_tokens,
+        step_tokens=config.most_step_tokens,
         queue_tokens=config.queue_tokens,
         prefill_tokens=config.prefill_tokens,
         states=states,

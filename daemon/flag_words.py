@@ -7,13 +7,15 @@ from collections.abc import Callable
 
 from .faults import Faults, read_faults
 
+MOST = 2**31 - 1
+MOST_BYTES = 2**63 - 1
 
-def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
+
+def at_least(least: int, most: int = MOST) -> Callable[[str], int]:
     def read(word: str) -> int:
         number = int(word) if word.isascii() and word.isdecimal() else -1
-        if number < least or (most is not None and number > most):
-            upwards = "on" if most is None else f"to {most}"
-            raise ArgumentTypeError(f"{word!r}: expected a whole number from {least} {upwards}")
+        if not least <= number <= most:
+            raise ArgumentTypeError(f"{word!r}: expected a whole number from {least} to {most}")
         return number
 
     return read

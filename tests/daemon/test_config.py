@@ -52,6 +52,22 @@ def test_every_flag() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("flags", "rows", "tokens"),
+    [
+        ("", 4, 64),
+        ("--slots 32", 32, 64),
+        ("--slots 100", 100, 200),
+        ("--slots 100 --max-batch 40", 40, 80),
+        ("--slots 2 --max-batch 9", 2, 64),
+        ("--slots 100 --step-tokens 7", 100, 7),
+    ],
+)
+def test_a_prefill_has_its_share_of_a_step_however_many_decode(flags: str, rows: int, tokens: int) -> None:
+    config = parse(*flags.split())
+    assert (config.most_rows, config.most_step_tokens) == (rows, tokens)
+
+
 def test_the_originals_spellings() -> None:
     assert parse("--stream", "bare") == Config(stream="bare")
     for word in ("--target-cache-slots=6", "--cache-slots=6"):
@@ -64,8 +80,11 @@ def test_the_originals_spellings() -> None:
         ("--slots x", "'x': expected a whole number from 1 to 4096"),
         ("--slots -3", "'-3': expected a whole number from 1 to 4096"),
         ("--threads 100000", "'100000': expected a whole number from 1 to 1024"),
-        ("--max-batch 0", "'0': expected a whole number from 1 on"),
-        ("--queue ٣", "'٣': expected a whole number from 0 on"),
+        ("--max-batch 0", "'0': expected a whole number from 1 to 2147483647"),
+        ("--queue ٣", "'٣': expected a whole number from 0 to 2147483647"),
+        ("--stream-fd 4294967296", "'4294967296': expected a whole number from 1 to 2147483647"),
+        ("--max-ctx 99999999999999999999", "expected a whole number from 2 to 2147483647"),
+        ("--cache-bytes 9223372036854775808", "expected a whole number from 1 to 9223372036854775807"),
         ("--stream sideways", "'sideways': expected tagged, text or bare"),
         ("--stream-fd 2", "2 is the log"),
         ("--fault now", "'now' is no fault"),
