@@ -31,6 +31,9 @@ from .plan import (
 )
 
 DEFAULT_CONTEXT = 4096
+NO_NUMBERS = (
+    "the model's logits are all NaN: its weights are damaged, or a number of it is too large for the cache's type"
+)
 
 
 class CannotOpen(Exception):
@@ -61,8 +64,8 @@ class Engine(Protocol):
 
     def write_state(self, state: int, data: bytes) -> None: ...
 
-    def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
-        """A result for each row, and how many bytes of weights were read for them all."""
+    def step(self, rows: Sequence[Row]) -> tuple[Sequence[RowResult | RowFailure], int]:
+        """A result for each row, or why there is none, and how many bytes of weights were read for them all."""
         ...
 
     def meanwhile(self, work: Callable[[], None]) -> bool:
@@ -97,10 +100,12 @@ class NativeEngine:
             greedy_only=core.greedy_only,
         )
 
-    def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
+    def step(self, rows: Sequence[Row]) -> tuple[Sequence[RowResult | RowFailure], int]:
         results, weight_bytes = self._core.step(rows)
         outcomes = [
-            RowResult(tokens, None if logits is None else logits.tobytes(), logprobs)
+            RowFailure(NO_NUMBERS)
+            if min(tokens, default=0) < 0
+            else RowResult(tokens, None if logits is None else logits.tobytes(), logprobs)
             for tokens, logits, logprobs in results
         ]
         return outcomes, weight_bytes

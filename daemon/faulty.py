@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .engine import DeviceLost, Engine
 from .faults import Faults
-from .plan import EngineInfo, Row, RowResult
+from .plan import EngineInfo, Row, RowFailure, RowResult
 
 
 class InjectedFault(Exception):
@@ -38,7 +38,7 @@ class Faulty:
             raise InjectedFault(f"crash before step {self._step + 1}")
         self._engine.commit(slot, position)
 
-    def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
+    def step(self, rows: Sequence[Row]) -> tuple[Sequence[RowResult | RowFailure], int]:
         self._step += 1
         faults, step = self._faults, self._step
         if faults.slow:

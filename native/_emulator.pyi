@@ -29,6 +29,9 @@ def set_order(order: str, seed: int = 0) -> None:
 def set_host_threads(threads: int) -> None:
     """How many host threads blocks are spread over; 0: as many as there are processors."""
 
+def counted_weights() -> int:
+    """Bytes of weights that kernels have loaded since the last call."""
+
 def misuse(name: str) -> int:
     """Runs a kernel that breaks a rule (native/emulate/misuse.h): RuntimeError, or what it read."""
 

@@ -16,21 +16,18 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize
 
 from .arrange import arranged
 from .model import ModelShape
 from .reference_experts import feed_forward
-from .reference_math import Floats, attend, root_mean_square_norm, rotate, sigmoid, silu, softcap
+from .reference_math import Floats, Integers, attend, likeliest, root_mean_square_norm, rotate, sigmoid, silu, softcap
 from .reference_recurrent import Inputs, LayerState, advance, empty_state, gated, read_inputs
 from .rope import local_rope_table, rope_table
 from .weights import Tensor, open_model
 
 __all__ = ["Floats", "Reference", "Row", "RowLogits", "attend", "open_reference", "rotate", "silu"]
-
-Integers = npt.NDArray[np.int64]
 
 QUERY_BLOCK = 256  # queries whose scores are in memory together
 
@@ -190,7 +187,7 @@ class Reference:
         head = "token_embd.weight" if self.shape.tied else "output.weight"
         logits = self._product(self._norm(hidden, "output_norm.weight"), head)  # [outputs, vocab]
         logits = softcap(logits, self.shape.final_softcap)
-        return RowLogits(tuple(np.argmax(logits, axis=1).tolist()), logits)  # ties go to the lower id
+        return RowLogits(tuple(likeliest(logits).tolist()), logits)
 
     def _product(self, inputs: Floats, name: str) -> Floats:
         """inputs [n, columns] times the weights [rows, columns], transposed: [n, rows]."""

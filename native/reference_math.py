@@ -6,6 +6,7 @@ import numpy.typing as npt
 from .families import RopeLayout
 
 Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 
 
 def sigmoid(inputs: Floats) -> Floats:
@@ -31,6 +32,13 @@ def gelu(inputs: Floats) -> Floats:
 def softcap(inputs: Floats, cap: float) -> Floats:
     """Bends the inputs so that none leaves -cap..cap; 0 leaves them alone."""
     return np.float32(cap) * np.tanh(inputs / np.float32(cap)) if cap else inputs
+
+
+def likeliest(logits: Floats) -> Integers:
+    """The id of each row's largest of logits [rows, vocab], [rows]: of equal ones the lowest, -1 if all are NaN."""
+    numbers = ~np.isnan(logits)
+    largest = np.argmax(np.where(numbers, logits, -np.inf), axis=1)
+    return np.where(numbers.any(axis=1), largest, -1)
 
 
 def root_mean_square_norm(inputs: Floats, weights: Floats, epsilon: float) -> Floats:

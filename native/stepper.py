@@ -14,7 +14,8 @@ Logprobs = tuple[float, tuple[tuple[int, float], ...]]
 """Of a token by the model's own logits, before bias and penalties; and of the likeliest ids, likeliest first."""
 
 Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None, tuple[Logprobs, ...] | None]
-"""A row's predicted tokens; its logits float32 [outputs, vocab] if row.logits; Logprobs of each if sampling asks."""
+"""A row's predicted tokens, -1 for one whose logits are all NaN; its logits float32 [outputs, vocab] if row.logits;
+Logprobs of each if sampling asks."""
 
 
 class Stepper(Protocol):

@@ -43,7 +43,11 @@ py::tuple step(Core& core, const py::sequence& sources) {
 template <class Fill>
 py::bytes filled(size_t size, Fill fill) {
   py::bytes data(nullptr, size);
-  fill(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(data.ptr())));
+  uint8_t* const out = reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(data.ptr()));
+  {
+    py::gil_scoped_release release;
+    fill(out);
+  }
   return data;
 }
 
@@ -102,19 +106,18 @@ void register_core(py::module_& m) {
            py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scales") = std::vector<float>(),
            py::arg("mapped") = false)
       .def("step", &step, py::arg("rows"))
-      .def("commit", &Core::commit, py::arg("slot"), py::arg("position"))
+      .def("commit", &Core::commit, py::arg("slot"), py::arg("position"), Unlocked())
       .def("seat", &Core::seat, py::arg("slot"), py::arg("ids"), py::arg("state"), Unlocked())
       .def("keep", &Core::keep, py::arg("slot"), py::arg("state"), Unlocked())
       .def("copy_page", &Core::copy_page, py::arg("source"), py::arg("target"), Unlocked())
       .def(
           "read_page", [](const Core& core, int page) { return filled(core.page_bytes(), [&](uint8_t* out) { core.read_page(page, out); }); }, py::arg("page"))
       .def(
-          "write_page", [](Core& core, int page, const py::bytes& data) { core.write_page(page, begin_of(data), std::string_view(data).size()); }, py::arg("page"), py::arg("data"))
+          "write_page", [](Core& core, int page, std::string_view data) { core.write_page(page, begin_of(data), data.size()); }, py::arg("page"), py::arg("data"), Unlocked())
       .def(
           "read_state", [](const Core& core, int state) { return filled(core.state_file_bytes(), [&](uint8_t* out) { core.read_state(state, out); }); }, py::arg("state"))
       .def(
-          "write_state", [](Core& core, int state, const py::bytes& data) { core.write_state(state, begin_of(data), std::string_view(data).size()); }, py::arg("state"),
-          py::arg("data"))
+          "write_state", [](Core& core, int state, std::string_view data) { core.write_state(state, begin_of(data), data.size()); }, py::arg("state"), py::arg("data"), Unlocked())
       .def_property_readonly("state_bytes", &Core::state_bytes)
       .def_property_readonly("isa", &Core::isa)
       .def_property_readonly("weight_bytes", &Core::weight_bytes)

@@ -33,5 +33,6 @@ void register_emulator(py::module_& m) {
       py::arg("order"), py::arg("seed") = 0);
   m.def("misuse", &emulate::misuse, py::arg("name"));
   m.def("set_host_threads", &emulate::set_host_threads, py::arg("threads"));
+  m.def("counted_weights", &emulate::counted_weights);
   m.def("set_multiprocessors", &emulate::set_multiprocessors, py::arg("count"));
 }

@@ -92,7 +92,7 @@ class Core {
   void replay(int slot, int count);
   void list_columns(const std::vector<Row>& rows, Work& work);
   void list_items(const std::vector<Row>& rows, Work& work);
-  void reserve(Work& work);
+  void reserve(const std::vector<Row>& rows, Work& work);
 
   const Shape shape_;
   const Options options_;

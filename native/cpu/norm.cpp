@@ -1,4 +1,5 @@
 // RMSNorm: y = x / sqrt(mean(x^2) + epsilon) * weight. The sum of squares runs over 16 lanes (index mod 16), folded 8-4-2-1.
+// Where that sum is infinite or NaN, every y is NaN: a column that has broken down must not end in finite logits, as zeros would.
 #include "operations.h"
 #include "simd.h"
 
@@ -10,7 +11,8 @@ void rms_norm(const float* x, const float* weight, float epsilon, int size, floa
     const Lanes v = keep(load(x + i), size - i, zero());
     squares = fma(v, v, squares);
   }
-  const float scale = 1.0f / __builtin_sqrtf(fold_sum(squares) / static_cast<float>(size) + epsilon);
+  const float inverse = 1.0f / __builtin_sqrtf(fold_sum(squares) / static_cast<float>(size) + epsilon);
+  const float scale = inverse > 0.0f ? inverse : __builtin_nanf("");
   const int padded = (size + kBlock - 1) / kBlock * kBlock;
   for (int i = 0; i < padded; i += kLanes) store(y + i, keep(load(x + i) * broadcast(scale) * load(weight + i), size - i, zero()));
 }

@@ -8,13 +8,13 @@ namespace {
 void quantize_block(const float* y, QuantizedBlock& out) {
   const Lanes low = load(y), high = load(y + kLanes);
   const float peak = fold_larger(larger(magnitude(low), magnitude(high)));
-  const bool tiny = !(peak > 1e-30f);  // 127 / peak must stay finite
+  const bool tiny = !(peak > 1e-30f);  // 127 / peak must stay finite; a peak that is NaN is tiny too
   const Lanes inverse = broadcast(tiny ? 0.0f : 127.0f / peak);
   const Bytes a = to_bytes(nearest(low * inverse)), b = to_bytes(nearest(high * inverse));
   store(out.codes, a);
   store(out.codes + kLanes, b);
   const int32_t low_sum = sum(a), all = low_sum + sum(b);
-  out.scale = tiny ? 0.0f : peak / 127.0f;
+  out.scale = tiny ? peak - peak : peak / 127.0f;  // 0, or NaN as the inputs are
   out.scaled_sum = out.scale * static_cast<float>(all);
   out.sum = all;
   out.low_sum = low_sum;

@@ -75,6 +75,7 @@ int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* log
   for (const auto& [id, bias] : sampling.bias) logits[id] += bias;
   if (sampling.penalizes()) penalize(sampling, logits, history, length, prompt);
   const int best = kernels.largest(logits, size);
+  if (logits[best] != logits[best]) return kNoToken;
   if (sampling.temperature < kColdest) return best;
 
   kernels.weigh(logits, logits[best], 1.0f / sampling.temperature, size, weights_.data());
@@ -100,7 +101,7 @@ int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* log
     if (left < weight) return *it;
     left -= weight;
   }
-  return best;  // logits that are no numbers
+  return best;  // infinite logits
 }
 
 void Sampler::describe(const Kernels& kernels, const float* logits, int size, int count, Likeliest& likeliest) {

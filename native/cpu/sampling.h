@@ -50,7 +50,7 @@ class Sampler {
   void reserve(int size);
 
   // logits [size, padded to 16] are changed where bias and penalties apply. history [length]: all ids before the new token, of which
-  // the first `prompt` are the prompt's. position = length, that of the new token.
+  // the first `prompt` are the prompt's. position = length, that of the new token. kNoToken where nothing is a number.
   int sample(const Kernels& kernels, const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt);
 
   // The `count` likeliest of logits [size, padded to 16].
@@ -72,6 +72,7 @@ class Sampler {
 uint32_t draw(uint64_t seed, uint64_t position);
 inline double uniform(uint64_t seed, uint64_t position) { return draw(seed, position) * 0x1p-32; }
 
+constexpr int kNoToken = -1;               // of logits that are nothing but NaN: the model has broken down, and no token is its answer
 constexpr int kMostLogprobs = 1024;        // likeliest that can be asked for
 constexpr float kColdest = 1e-30f;         // 1 / temperature must stay finite; a temperature below this is greedy
 constexpr float kWholeWeight = 0x1p40f;    // what a weight of 1 is as a whole number

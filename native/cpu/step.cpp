@@ -87,7 +87,7 @@ void Core::list_items(const std::vector<Row>& rows, Work& work) {
   for (auto& next : work.next_item) next.store(0, std::memory_order_relaxed);
 }
 
-void Core::reserve(Work& work) {
+void Core::reserve(const std::vector<Row>& rows, Work& work) {
   const Shape& s = shape_;
   const int columns = work.columns, outputs = static_cast<int>(work.output_column.size());
   const int attention = std::max(s.queries(), s.inner()), groups = padded(columns, kGroup) / kGroup;
@@ -112,6 +112,7 @@ void Core::reserve(Work& work) {
   work.changed.reserve(outputs * logits_stride());
   work.tokens.resize(outputs);
   if (static_cast<int>(work.likeliest.size()) < outputs) work.likeliest.resize(outputs);
+  for (int o = 0; o < outputs; ++o) work.likeliest[o].top.reserve(std::min(rows[work.output_row[o]].sampling.logprobs, s.vocab));
   if (s.post_norms || s.shared_ffn) work.branch.reserve(columns * work.stride_x);
   if (s.gated_attention || s.value_heads) work.gates.reserve(static_cast<size_t>(columns) * std::max(padded(s.queries(), kLanesWide), 2 * s.value_heads));
   if (s.value_heads) {
@@ -127,6 +128,7 @@ void Core::reserve(Work& work) {
     ExpertWork& experts = work.experts;
     const int choices = columns * s.experts_used, expert_groups = choices / kGroup + std::min(s.experts, choices);
     experts.choices.resize(choices);
+    for (std::vector<int>* list : {&experts.count, &experts.first_group, &experts.active}) list->reserve(s.experts);
     experts.router.reserve(static_cast<size_t>(columns) * (padded(s.experts, kTileRows) + kTileRows));
     experts.input.reserve(expert_groups, s.width, integer, floating);
     experts.ffn.reserve(expert_groups, s.expert_ffn, integer, floating);
@@ -225,7 +227,7 @@ void Core::Step::predict(Member& me, Private& own) {
       own_logits = changed;
     }
     work.tokens[o] = own.sampler.sample(kernels, row.sampling, own_logits, s.vocab, core.slots_[row.slot].ids.data(), position + 1, row.prompt_tokens);
-    if (told) work.likeliest[o].chosen = unchanged[work.tokens[o]];
+    if (told) work.likeliest[o].chosen = unchanged[std::max(work.tokens[o], 0)];
   }
 }
 
@@ -234,7 +236,7 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
   check_rows(shape_, options_.pages, slots_, rows);
   Work& work = *work_;
   list_columns(rows, work);
-  reserve(work);
+  reserve(rows, work);
   Step step(*this, rows, keep_logits);
   run_team(options_.threads, [&](Member& me) { step.run(me); });
 

@@ -58,13 +58,14 @@ PACELINE_DEVICE float gated(float gate, float up, bool gelu) {
   return gate / (1.0f + exponential(0.0f - slope)) * up;
 }
 
-// 1 / rms of row [size], by one warp; all lanes get it.
+// 1 / rms of row [size], by one warp; all lanes get it. NaN where the sum of squares is infinite or NaN.
 PACELINE_DEVICE float inverse_rms(const float* row, int size, float epsilon) {
   const int lane = static_cast<int>(lane_index());
   float squares = 0.0f;
   if (lane < kVirtual)
     for (int i = lane; i < size; i += kVirtual) squares = fma(row[i], row[i], squares);
-  return 1.0f / square_root(fold_sum(squares) / static_cast<float>(size) + epsilon);
+  const float inverse = 1.0f / square_root(fold_sum(squares) / static_cast<float>(size) + epsilon);
+  return inverse > 0.0f ? inverse : __builtin_nanf("");
 }
 
 }  // namespace paceline::cuda

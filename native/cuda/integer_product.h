@@ -135,6 +135,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
+  if (lane_index() == 0) count_weights(static_cast<size_t>((end - first + unit_tiles(f) - 1) / unit_tiles(f)) * device_unit_bytes(f));
   Unit<f> unit, next;
   const uint8_t* place = row_tile + first / unit_tiles(f) * device_unit_bytes(f);
   if constexpr (ahead) unit.load(place);

@@ -55,6 +55,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const
   constexpr int kBuffers = kSteps <= S::kInputsAhead ? kSteps : S::kInputsAhead + 1, kNext = kBuffers - 1, kLines = kAhead * kLoadBytes / 128;
   static_assert(kSteps % kBuffers == 0 && kLoads % kAhead == 0);
   const int lane = static_cast<int>(thread_index()) % S::kLanes, row = lane % S::kRowLanes, column = lane / S::kRowLanes;
+  if (lane == 0) count_weights((next_tile ? S::tiles : 1) * static_cast<size_t>(end - first) * kLoads * kLoadBytes);
   const uint8_t* from[S::tiles];
   PACELINE_UNROLL
   for (int t = 0; t < S::tiles; ++t) from[t] = weights + t * next_tile + static_cast<size_t>(first) * kLoads * kLoadBytes + row * 16;

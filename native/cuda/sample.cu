@@ -94,12 +94,13 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
   float* const logits = sample.logits + static_cast<size_t>(output) * sample.stride;
   int* const ids = sample.candidates + static_cast<size_t>(output) * kMostCandidates;
   Told* const told = reinterpret_cast<Told*>(sample.told + s.first_told);
-  const int unchanged_best = sample.tokens[output];  // choose_largest has been here
+  const int largest_id = sample.tokens[output];  // choose_largest has been here
+  const int unchanged_best = largest_id == kNoToken ? 0 : largest_id;
   if (s.told) {
     Candidates d{logits, sample.size, sample.id_bits, logits[unchanged_best], 1.0f, nullptr, sample.size, sums};
     tell_likeliest(d, s.told, unchanged_best, ids, keys, told);
   }
-  if (!s.draws && !changes) return;
+  if (largest_id == kNoToken || (!s.draws && !changes)) return;  // no change makes a number of NaN
   Change* const own = changes_of(s, input);
   if (changes) change_logits(s, own, logits);
   const int best = changes ? largest_of_row(logits, sample.size, largest) : unchanged_best;

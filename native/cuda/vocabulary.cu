@@ -1,4 +1,5 @@
 // Passes over rows of logits. The largest is found in two: a block for each of some parts of a row, then a warp for the row.
+#include "../cpu/sampling.h"
 #include "operations.h"
 
 namespace paceline::cuda {
@@ -40,7 +41,7 @@ PACELINE_KERNEL largest_of_parts(const int* count, const Largest* parts, int* to
   const int output = static_cast<int>(block_x());
   if (output >= *count) return;
   const Largest best = best_of_warp(parts[output * kVocabularyParts + lane_index()]);
-  if (lane_index() == 0) tokens[output] = best.id == kNobody ? 0 : best.id;
+  if (lane_index() == 0) tokens[output] = best.id == kNobody ? kNoToken : best.id;
 }
 
 PACELINE_KERNEL cap_logits(float cap, float* logits, int stride, int size, const int* count) {

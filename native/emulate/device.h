@@ -70,6 +70,7 @@ inline Word2 load_once_8(const void* p) { return aligned_load<Word2>(p); }
 inline uint32_t load_once_4(const void* p) { return aligned_load<uint32_t>(p); }
 inline uint16_t load_once_2(const void* p) { return aligned_load<uint16_t>(p); }
 
+inline void count_weights(size_t bytes) { emulate::count_weights(bytes); }
 inline void fetch_ahead(const void* p) { static_cast<void>(*static_cast<const volatile uint8_t*>(p)); }  // of what is there
 
 // Kernels run one after the other here; what is checked is that no thread forgets to wait.

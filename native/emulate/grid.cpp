@@ -27,6 +27,7 @@ Order lane_order = Order::Forward;
 uint64_t order_seed = 0;
 int wanted_threads = 0;
 int planned_multiprocessors = 1;
+std::atomic<uint64_t> loaded_weights{0};
 
 struct Copy {
   void* target;
@@ -201,6 +202,9 @@ void set_host_threads(int threads) { wanted_threads = threads; }
 
 void set_multiprocessors(int count) { planned_multiprocessors = count; }
 int multiprocessors() { return planned_multiprocessors; }
+
+void count_weights(size_t bytes) { loaded_weights.fetch_add(bytes, std::memory_order_relaxed); }
+uint64_t counted_weights() { return loaded_weights.exchange(0); }
 
 const Place& place() { return mine().place; }
 

@@ -40,6 +40,10 @@ void set_host_threads(int threads);
 void set_multiprocessors(int count);
 int multiprocessors();
 
+// Bytes of weights that kernels have loaded; counted_weights() begins again at 0.
+void count_weights(size_t bytes);
+uint64_t counted_weights();
+
 // Runs body() for every thread of every block; throws the first Fault.
 void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_bytes, const std::function<void()>& body);
 

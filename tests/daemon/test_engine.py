@@ -65,6 +65,25 @@ def test_a_batch_that_throws_is_tried_row_by_row() -> None:
     assert result.weight_bytes == 20
 
 
+def test_a_row_whose_logits_are_no_numbers_has_failed() -> None:
+    engine = NullEngine()
+    core = SimpleNamespace(
+        **dict.fromkeys(("meanwhile", "model", "architecture", "device", "vocab", "context", "fingerprint")),
+        **{name: getattr(engine, name) for name in ("commit", "seat", "keep", "copy_page")},
+        **{name: getattr(engine, name) for name in ("read_page", "write_page", "read_state", "write_state")},
+        eos=(),
+        page_bytes=1,
+        state_bytes=0,
+        has_files=False,
+        greedy_only=False,
+        step=lambda rows: ([((5, 6), None, None), ((5, -1), None, None), ((), None, None)], 7),
+    )
+    rows, weight_bytes = NativeEngine(core, Path("model")).step(ROWS)
+    assert weight_bytes == 7
+    assert rows[0] == RowResult((5, 6), None) and rows[2] == RowResult((), None)
+    assert isinstance(rows[1], RowFailure) and "all NaN" in rows[1].error
+
+
 def test_a_lost_device_is_not_tried_again() -> None:
     engine = Recorder({1}, DeviceLost)
     with pytest.raises(DeviceLost):

@@ -28,6 +28,11 @@ ORDERS = ("forward", "reversed", "shuffled")
 Floats = npt.NDArray[np.float32]
 
 
+def loaded_weights() -> int:
+    """Bytes that kernels of the emulated device have loaded since the last call."""
+    return int(_emulator.counted_weights())
+
+
 @cache
 def gpu() -> tuple[Any, Any]:
     return open_gpu(KIND, lambda free: PROBE_BYTES)

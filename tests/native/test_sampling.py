@@ -120,7 +120,12 @@ def test_the_draw_depends_on_the_position() -> None:
     assert len({_cpu.sample(row, [0] * n, 0, temp=1.0, seed=1) for n in range(50)}) > 40
 
 
-@pytest.mark.parametrize("options", [{"min_p": 0.1}, {"top_k": 3}, {"top_p": 0.5}, {}])
-def test_logits_that_are_no_numbers_still_give_a_token(options: dict[str, float]) -> None:
+@pytest.mark.parametrize("options", [{"min_p": 0.1}, {"top_k": 3}, {"top_p": 0.5}, {"rep_penalty": 1.5}, {}])
+@pytest.mark.parametrize("temp", [0.0, 0.8])
+def test_of_logits_that_are_no_numbers_none_is_the_token(options: dict[str, float], temp: float) -> None:
     row = np.full(40, np.nan, np.float32)
-    assert 0 <= _cpu.sample(row, [1], 1, temp=0.8, seed=3, **options) < 40
+    assert _cpu.sample(row, [1], 1, temp=temp, seed=3, **options) == -1
+    row[[7, 9]] = -1.0, -2.0
+    assert _cpu.sample(row, [1], 1, temp=temp, seed=3, top_k=1) == 7
+    row[7] = np.inf
+    assert _cpu.sample(row, [1], 1, temp=temp, seed=3, **options) == 7

@@ -1,0 +1,66 @@
+"""A model that breaks down, in its weights or on its way: no token is its answer, and nobody else is harmed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from paceline.native.core import Core, open_core
+
+from .core_models import MODELS, SETS
+from .rows import Row, table
+
+CONTEXT = 64
+BROKEN = 7
+FAMILIES = ("float, wide", "Q4_1", "qwen3", "gemma3", "qwen3moe", "qwen35")
+
+
+def planted(path: Path, value: float, tmp_path: Path) -> Path:
+    """The same file with one number of a token's embedding replaced: of a block, its scale."""
+    tensor = next(tensor for tensor in gguf.GGUFReader(path).tensors if tensor.name == "token_embd.weight")
+    row = tensor.n_bytes // int(tensor.shape[1])
+    number = np.float32(value) if tensor.tensor_type == gguf.GGMLQuantizationType.F32 else np.float16(value)
+    data = bytearray(path.read_bytes())
+    begin = tensor.data_offset + BROKEN * row
+    data[begin : begin + number.nbytes] = number.tobytes()
+    other = tmp_path / "planted.gguf"
+    other.write_bytes(data)
+    return other
+
+
+def kinds() -> list[dict[str, Any]]:
+    return [*({"isa": isa} for isa in SETS), {"kind": "reference"}, {"kind": "emulator"}]
+
+
+def opened(path: Path, kind: dict[str, Any]) -> Core:
+    if kind.get("kind") == "emulator":
+        pytest.importorskip("paceline.native._emulator", reason="the emulated device is not built")
+    return open_core(path, slots=3, context=CONTEXT, **kind)
+
+
+def row(slot: int, tokens: Sequence[int]) -> Row:
+    return Row(slot, tokens, 0, 1, table(slot, CONTEXT), len(tokens))
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: "".join(kind.values()))
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_no_token_comes_of_no_numbers(
+    tiny_model: Any, tmp_path: Path, name: str, value: float, kind: dict[str, Any]
+) -> None:
+    whole = tiny_model(**MODELS[name] | {"tied": False})
+    core = opened(planted(whole, value, tmp_path), kind)
+    rows = [row(0, [3, 4, 5]), row(1, [3, BROKEN, 5]), row(2, [6, 8, BROKEN])]
+    results, _ = core.step(rows)
+    assert [results[n][0] for n in (1, 2)] == [(-1,), (-1,)]
+    sound = opened(whole, kind)
+    (expected,), _ = sound.step(rows[:1])
+    assert results[0][0] == expected[0]
+    exact = kind.get("kind") != "reference"
+    assert results[0][1] is not None and expected[1] is not None
+    np.testing.assert_allclose(results[0][1], expected[1], rtol=0 if exact else 1e-3, atol=0 if exact else 1e-3)
