@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 from ..protocol import FrameReader
 from .answer import AsyncGeneration, Prompt, Stops
 from .decoded import decoded
-from .desk import Body, Desk, Watch, one_command
+from .desk import Body, Deliver, Desk, Watch, one_command, started_by
 from .errors import DaemonGone
 from .process import PIECE, DaemonProcess, Log
 from .start_line import GenerateOptions, StartOptions, start_line
@@ -71,11 +71,15 @@ class AsyncClient:
     async def command(self, line: str) -> Body:
         """Sends one line and waits for its reply; raises Refused or DaemonGone. The tokens of a request started this
         way belong to nobody and are dropped: use `start`."""
-        return await self._post(self._desk, line)
+        return (await self.commands(line))[0]
 
     async def commands(self, *lines: str) -> list[Body]:
         """Sends lines in one piece, which a daemon applies between the same two steps, and waits for their replies."""
-        return await asyncio.gather(*self._send(self._desk, lines))
+        data, replies = b"".join(map(one_command, lines)), [self._waiter() for _ in lines]
+        for line, reply in zip(lines, replies, strict=True):
+            self._desk.line(reply, started_by(line))
+        self._commands.write(data)
+        return await asyncio.gather(*replies)
 
     def free_id(self) -> int:
         """One that a caller of `start` may give as `req_id`, who has to know it before."""
@@ -91,11 +95,8 @@ class AsyncClient:
         number = options.get("req_id") or desk.free_id()
         line = start_line(number, ids, total, quantum, options)
         stream = AsyncStream(number, partial(self._post, desk))
-        desk.open(number, stream.deliver)
-        reply = self._post(desk, line)
-        reply.add_done_callback(lambda done: desk.forget(number) if done.exception() else None)
         try:
-            stream.reply = await asyncio.shield(reply)
+            stream.reply = await asyncio.shield(self._post(desk, line, number, stream.deliver))
         except asyncio.CancelledError:
             stream.abandon()  # its terminal takes it off the table
             raise
@@ -192,16 +193,12 @@ class AsyncClient:
         waiter.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody need look at it
         return waiter
 
-    def _post(self, desk: Desk, line: str) -> "Future[Body]":
-        return self._send(desk, [line])[0]
-
-    def _send(self, desk: Desk, lines: Sequence[str]) -> "list[Future[Body]]":
-        """Sends lines to the daemon of this desk. There is no drain: each caller waits for its reply."""
-        data, replies = b"".join(map(one_command, lines)), [self._waiter() for _ in lines]
-        for reply in replies:
-            desk.line(reply)
+    def _post(self, desk: Desk, line: str, starts: int | None = None, deliver: Deliver | None = None) -> "Future[Body]":
+        """Sends one line to the daemon of this desk. There is no drain: the caller waits for its reply."""
+        data, reply = one_command(line), self._waiter()
+        desk.line(reply, starts, deliver)
         self._commands.write(data)
-        return replies
+        return reply
 
     async def _read(self, desk: Desk, frames: StreamReader) -> None:
         problem = "its frame stream has ended"

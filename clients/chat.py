@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import jinja2
+from jinja2.ext import Extension
+from jinja2.nodes import Node, Scope
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..native.weights import ModelUnreadable, read_metadata
@@ -21,12 +24,35 @@ class ChatRefused(Exception):
     """The template does not accept these messages, or is broken; the message is one sentence."""
 
 
+class NoTemplate(ModelUnreadable):
+    """The model has no chat template."""
+
+
+class BrokenTemplate(ModelUnreadable):
+    """The model has a chat template that cannot be used. `reason` is for everybody: it does not say where it lies."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"cannot use the chat template of {path}: {reason}")
+        self.reason = reason
+
+
+class Generation(Extension):
+    """{% generation %} … {% endgeneration %}: for training, it marks what the model said. Here its body is all of it,
+    with names of its own, as in Hugging Face's environment."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> Node:
+        line = next(parser.stream).lineno
+        return Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+
 class ChatTemplate:
     def __init__(self, source: str, bos: str = "", eos: str = "", now: Callable[[], datetime] = datetime.now) -> None:
         """Raises ValueError if `source` is no template. `now` is for templates that name today's date."""
         self.source = source
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
         )
         environment.filters["tojson"] = _tojson
         environment.globals["raise_exception"] = _raise_exception
@@ -34,23 +60,23 @@ class ChatTemplate:
         environment.globals |= {"bos_token": bos, "eos_token": eos}
         try:
             self._template = environment.from_string(source)
-        except jinja2.TemplateError as problem:
-            raise ValueError(f"its chat template is broken: {problem}") from None
+        except Exception as problem:  # one that is nested too deep is too much for Python itself
+            raise ValueError(f"its chat template is broken: {' '.join(str(problem).split())}") from None
 
     @classmethod
     def from_gguf(cls, path: str | Path) -> Self:
-        """Reads just the file's metadata; raises ModelUnreadable, also for a model without a template."""
+        """Reads just the file's metadata; raises ModelUnreadable, NoTemplate, BrokenTemplate."""
         values = read_metadata(Path(path)).values
         source = values.get("tokenizer.chat_template")
         if not source:
-            raise ModelUnreadable(f"{path} has no chat template, expected the key 'tokenizer.chat_template'")
+            raise NoTemplate(f"{path} has no chat template, expected the key 'tokenizer.chat_template'")
         tokens = values.get("tokenizer.ggml.tokens", [])
         numbers = [values.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")]
         try:
             bos, eos = ("" if number is None else tokens[number] for number in numbers)
             return cls(source, bos, eos)
-        except (ValueError, IndexError) as problem:
-            raise ModelUnreadable(f"cannot use the chat template of {path}: {problem}") from None
+        except (ValueError, IndexError, TypeError) as problem:
+            raise BrokenTemplate(Path(path), str(problem)) from None
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True, **names: Any) -> str:
         """The prompt text; `names` are what else the template may know (tools, enable_thinking …). Raises

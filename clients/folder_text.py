@@ -1,34 +1,34 @@
 """Text to token ids and back, and the chat template, of a Hugging Face folder."""
 
 import json
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import tokenizers
 
 from ..native.weights import ModelUnreadable, read_metadata, read_object
-from .chat import ChatTemplate
-from .detokenizer import Detokenizer, byte_pieces, decode
+from .chat import BrokenTemplate, ChatTemplate, NoTemplate
+from .detokenizer import byte_pieces
 from .sentence_pieces import blank_pieces
-from .tokenizer import COMPOSES, encoded
+from .tokenizer import COMPOSES, Vocabulary, encoded
 
 TOKENIZER: Final = "tokenizer.json"
 SETTINGS: Final = "tokenizer_config.json"
 TEMPLATE: Final = "chat_template.jinja"
 
 
-class FolderTokenizer:
-    """What Tokenizer is for a GGUF file, by the folder's own tokenizer.json; `vocab` may be more than it has tokens."""
+class FolderTokenizer(Vocabulary):
+    """Of a Hugging Face folder, by its own tokenizer.json; `vocab` may be more than that has tokens."""
 
     def __init__(self, path: Path) -> None:
         """Raises ModelUnreadable."""
         try:
             text = json.dumps(read_object(path / TOKENIZER))
-            self._with_control, self._plain = _read(text), _read(text)
-            self._plain.encode_special_tokens = True
-            marks = set(self._plain.get_added_tokens_decoder())
-            self._pieces = _pieces(text, self._plain.get_vocab(with_added_tokens=True), marks)
+            with_control, plain = _read(text), _read(text)
+            plain.encode_special_tokens = True
+            marks = set(plain.get_added_tokens_decoder())
+            self._pieces = _pieces(text, plain.get_vocab(with_added_tokens=True), marks)
             settings = read_object(path / SETTINGS) if (path / SETTINGS).exists() else {}
         except ValueError as problem:
             raise ModelUnreadable(f"cannot turn text into tokens with {path}: {problem}") from None
@@ -36,34 +36,26 @@ class FolderTokenizer:
         self.longest = COMPOSES * max(map(len, self._pieces), default=1)
         self._pieces += [b""] * (self.vocab - len(self._pieces))
         self.bos, self.eos = _spelling(settings, "bos_token"), _spelling(settings, "eos_token")
-        self._begin = _begin(self._with_control)
-
-    def encode(self, text: str, special: bool = True) -> list[int]:
-        """The ids of `text`. With `special`, control tokens spelled out in it (<|im_end|>) become their ids, and a
-        model that wants a begin token gets one; without, all of it is plain text and nothing is added."""
-        ids = encoded(self._with_control if special else self._plain, text)
-        return [*self._begin, *ids] if special and ids[: len(self._begin)] != self._begin else ids
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`, control tokens spelled out; bytes that are no UTF-8 show as U+FFFD."""
-        return decode(self._pieces, ids)
-
-    def detokenizer(self) -> Detokenizer:
-        """A fresh Detokenizer: one for each request."""
-        return Detokenizer(self._pieces)
+        self._with_control, self._plain = partial(encoded, with_control), partial(encoded, plain)
+        self._begin = _begin(with_control)
 
 
 def folder_chat_template(path: Path) -> ChatTemplate:
-    """The template in a file of its own, or the one among the tokenizer's settings. Raises ModelUnreadable."""
+    """The template in a file of its own, or the one among the tokenizer's settings. Raises NoTemplate,
+    BrokenTemplate."""
     try:
         settings = read_object(path / SETTINGS) if (path / SETTINGS).exists() else {}
         source = _template(path, settings)
         return ChatTemplate(source, _spelling(settings, "bos_token"), _spelling(settings, "eos_token"))
-    except (OSError, ValueError) as problem:
-        raise ModelUnreadable(f"cannot use the chat template of {path}: {problem}") from None
+    except OSError as problem:
+        reason = f"the file {TEMPLATE} cannot be read ({problem.strerror or problem})"
+        raise BrokenTemplate(path, reason) from None
+    except ValueError as problem:
+        raise BrokenTemplate(path, str(problem)) from None
 
 
 def _template(path: Path, settings: dict[str, Any]) -> str:
+    """Raises NoTemplate, OSError, ValueError."""
     if (path / TEMPLATE).exists():
         return (path / TEMPLATE).read_text(encoding="utf-8")
     found = settings.get("chat_template")
@@ -71,7 +63,7 @@ def _template(path: Path, settings: dict[str, Any]) -> str:
         named = [entry for entry in found if isinstance(entry, dict) and entry.get("name") == "default"]
         found = named[0].get("template") if named else None
     if not isinstance(found, str) or not found:
-        raise ValueError(f"there is none, expected {TEMPLATE} or the key 'chat_template' of {SETTINGS}")
+        raise NoTemplate(f"{path} has no chat template, expected {TEMPLATE} or the key 'chat_template' of {SETTINGS}")
     return found
 
 

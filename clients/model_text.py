@@ -11,7 +11,7 @@ from .chat import ChatTemplate, Message
 from .detokenizer import Detokenizer
 from .folder_text import FolderTokenizer, folder_chat_template
 from .stop_strings import StopStrings
-from .tokenizer import Tokenizer
+from .tokenizer import Tokenizer, Vocabulary
 
 
 class Order(NamedTuple):
@@ -33,7 +33,7 @@ class ModelText:
         self._most_positions = most_positions
 
     @cached_property
-    def tokenizer(self) -> Tokenizer | FolderTokenizer:
+    def tokenizer(self) -> Vocabulary:
         return open_tokenizer(self._file())
 
     @cached_property
@@ -81,11 +81,11 @@ class ModelText:
         return self._path
 
 
-def open_tokenizer(path: str | Path) -> Tokenizer | FolderTokenizer:
+def open_tokenizer(path: str | Path) -> Vocabulary:
     """Raises ModelUnreadable."""
     return FolderTokenizer(Path(path)) if Path(path).is_dir() else Tokenizer.from_gguf(path)
 
 
 def open_chat_template(path: str | Path) -> ChatTemplate:
-    """Raises ModelUnreadable, also for a model without a template."""
+    """Raises ModelUnreadable, NoTemplate, BrokenTemplate."""
     return folder_chat_template(Path(path)) if Path(path).is_dir() else ChatTemplate.from_gguf(path)

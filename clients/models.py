@@ -1,9 +1,11 @@
 """`paceline models`: the model files in the cache, and fetching the one that has a name."""
 
+import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator
+from glob import escape
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,7 @@ examples:
   paceline serve "$(paceline models fetch SmolLM2-135M-Instruct.Q4_1)\""""
 LIST: Final = "list"
 FETCH: Final = "fetch"
+PART: Final = re.compile(r"(.+)-\d{5}-of-(\d{5})\.gguf")  # of a model in several files
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,20 +53,28 @@ def run(arguments: Namespace) -> int:
 
 
 def cached(folder: Path) -> Iterator[Path]:
-    """GGUF files, and folders with a config.json; none that is still being fetched."""
+    """GGUF files, of a model in several the first, and folders with a config.json; none that is still being fetched."""
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if not any(part.endswith(".fetching") for part in path.parts):
-            if path.suffix == ".gguf" and path.is_file():
+            if path.suffix == ".gguf" and path.is_file() and path == parts(path)[0]:
                 yield path
             elif path.name == "config.json":
                 yield path.parent
+
+
+def parts(path: Path) -> list[Path]:
+    """All files of the GGUF model that this one belongs to, as far as they are there."""
+    name = PART.fullmatch(path.name)
+    if name is None:
+        return [path]
+    return sorted(path.parent.glob(f"{escape(name[1])}-?????-of-{name[2]}.gguf"))
 
 
 def described(path: Path) -> tuple[str, str, str, str]:
     """Name, size, format (the type that most of the weights have) and path."""
     from ..native.weights import ModelUnreadable, open_model
 
-    files = [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
+    files = parts(path) if path.is_file() else [file for file in path.iterdir() if file.is_file()]
     size = sum(file.stat().st_size for file in files)
     try:
         metadata, tensors = open_model(path)

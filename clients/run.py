@@ -93,18 +93,26 @@ async def _answer(client: "AsyncClient", arguments: Namespace, text: str) -> Non
     answer = await client.generate(prompt, arguments.max_tokens, stop=arguments.stop, **options)
     prefilling = asyncio.create_task(show_prefill(client, answer.stream))
     ending = "\n"
-    async with answer:
-        async for piece in answer:
-            prefilling.cancel()
-            await asyncio.wait([prefilling])
-            _write(piece.text)
-            ending = piece.text[-1:] or ending
+    try:
+        async with answer:
+            async for piece in answer:
+                await _stop(prefilling)
+                _write(piece.text)
+                ending = piece.text[-1:] or ending
+    finally:
+        await _stop(prefilling)
     if ending != "\n":
         _write("\n")
     if answer.finish_reason == "cancelled":
         raise RequestFailed("cancelled", "the daemon was told to end")
     if sys.stderr.isatty():
         print(_figures(answer), file=sys.stderr)
+
+
+async def _stop(prefilling: "asyncio.Task[None]") -> None:
+    """Takes its bar away. That the daemon has died, if it met that, the answer tells."""
+    prefilling.cancel()
+    await asyncio.gather(prefilling, return_exceptions=True)
 
 
 def _messages(system: str | None, text: str) -> list[dict[str, str]]:

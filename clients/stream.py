@@ -28,7 +28,8 @@ class AsyncStream:
     `async with stream`. `turn` and `some` leave the request alone. One task at a time may read a stream.
 
     `reply` is the answer to its START; `end` is the end event, None until the terminal was read; `events` are the
-    others; `live` is False as soon as the terminal has come, read or not."""
+    others, without the log probabilities, which `tokens` and `some` give; `live` is False as soon as the terminal has
+    come, read or not."""
 
     def __init__(self, req_id: int, post: Post) -> None:
         self.req_id = req_id
@@ -144,9 +145,10 @@ class AsyncStream:
                     self._problem = RequestFailed(end.get("code", "failed"), end.get("error", "no reason was given"))
                 case Message(body={"event": "end"} as body):
                     self.end = body
+                case Message(body={"event": "logprobs"} as body):
+                    self._logprobs = body  # not kept: of a long answer they are megabytes
                 case Message(body=body):
                     self.events.append(body)
-                    self._logprobs = body if body.get("event") == "logprobs" else self._logprobs
                 case DaemonGone() as gone:
                     self._problem = gone
         return None

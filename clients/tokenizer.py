@@ -25,9 +25,38 @@ Encode = Callable[[str], list[int]]
 Marked = Mapping[int, str]  # tokens that are taken whole
 
 
-class Tokenizer:
-    """One model's vocabulary of `vocab` tokens; `bos` and `eos` are its begin and end tokens as text, empty if it has
-    none. No token stands for more than `longest` bytes of a text."""
+class Vocabulary:
+    """One model's, of `vocab` tokens, wherever it was read; `bos` and `eos` are its begin and end tokens as text, empty
+    if it has none. No token stands for more than `longest` bytes of a text."""
+
+    vocab: int
+    longest: int
+    bos: str
+    eos: str
+    _with_control: Encode
+    _plain: Encode
+    _begin: list[int]  # what a prompt begins with
+    _pieces: list[bytes]
+
+    def encode(self, text: str, special: bool = True) -> list[int]:
+        """The ids of `text`. With `special`, control tokens spelled out in it (<|im_end|>) become their ids, and a
+        model that wants a begin token gets one; without, all of it is plain text and nothing is added."""
+        if not special:
+            return self._plain(text)
+        ids = self._with_control(text)
+        return ids if ids[: len(self._begin)] == self._begin else [*self._begin, *ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of `ids`, control tokens spelled out; bytes that are no UTF-8 show as U+FFFD."""
+        return decode(self._pieces, ids)
+
+    def detokenizer(self) -> Detokenizer:
+        """A fresh Detokenizer: one for each request."""
+        return Detokenizer(self._pieces)
+
+
+class Tokenizer(Vocabulary):
+    """Of a GGUF file."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """`values` are a model file's key/values; raises ValueError, in one sentence, for what is not supported."""
@@ -65,22 +94,6 @@ class Tokenizer:
             return cls(values)
         except ValueError as problem:
             raise ModelUnreadable(f"cannot turn text into tokens with {path}: {problem}") from None
-
-    def encode(self, text: str, special: bool = True) -> list[int]:
-        """The ids of `text`. With `special`, control tokens spelled out in it (<|im_end|>) become their ids, and a
-        model that wants a begin token gets one; without, all of it is plain text and nothing is added."""
-        if not special:
-            return self._plain(text)
-        ids = self._with_control(text)
-        return ids if self._begin == ids[:1] else [*self._begin, *ids]
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`, control tokens spelled out; bytes that are no UTF-8 show as U+FFFD."""
-        return decode(self._pieces, ids)
-
-    def detokenizer(self) -> Detokenizer:
-        """A fresh Detokenizer: one for each request."""
-        return Detokenizer(self._pieces)
 
 
 def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: Marked) -> tuple[Encode, Encode]:

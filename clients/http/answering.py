@@ -15,8 +15,9 @@ from .run import Ended, Run
 from .sse import dumped
 from .writers import Writer
 
-STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+STREAM_HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 JSON: Final = "application/json"
+QUIET_SECONDS: Final = 15.0  # many a proxy cuts a connection on which nothing came for 30 or 60
 T = TypeVar("T")
 
 
@@ -37,6 +38,7 @@ class Answering:
         self._stream = stream
         self._refuse = refuse
         self._done = done
+        self._sent = 0.0  # when something went out last, by the loop's clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -49,17 +51,40 @@ class Answering:
             self._done()
 
     async def _send_events(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
-        await _write(send, self._writer.begin(self._run.counts))
+        headers = [(name.encode(), value.encode()) for name, value in (STREAM_HEADERS | self._names()).items()]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write(send, self._writer.begin(self._run.counts))
+        keeping = asyncio.create_task(self._keep_alive(send))
+        try:
+            end = await self._send_news(send)
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])  # nothing may come after the end
+        await self._write(send, end, more=False)
+
+    async def _send_news(self, send: Send) -> bytes:
+        """What is to be sent at last."""
         try:
             async with aclosing(self._run.news()) as all_news:
                 async for news in all_news:
                     counts = self._run.counts
-                    await _write(send, b"".join(self._writer.write(one, counts) for one in news))
-            end = self._writer.finish(self._run.counts)
+                    await self._write(send, b"".join(self._writer.write(one, counts) for one in news))
+            return self._writer.finish(self._run.counts)
         except HttpRefused as refused:
-            end = self._writer.failed(refused)
-        await _write(send, end, more=False)
+            return self._writer.failed(refused)
+
+    async def _keep_alive(self, send: Send) -> None:
+        """While a request waits or its prompt is computed there is no news, and whoever stands between us and the
+        reader would cut a connection on which nothing comes. A task of its own: it takes nothing from the news."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._sent + QUIET_SECONDS - loop.time())
+            if loop.time() >= self._sent + QUIET_SECONDS:
+                await self._write(send, self._writer.keep_alive)
+
+    async def _write(self, send: Send, data: bytes, more: bool = True) -> None:
+        await send({"type": "http.response.body", "body": data, "more_body": more})
+        self._sent = asyncio.get_running_loop().time()
 
     async def _send_whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -68,7 +93,12 @@ class Answering:
             response = Response(body, media_type=JSON)
         except HttpRefused as refused:
             response = self._refuse(refused)
+        response.headers.update(self._names())
         await response(scope, receive, send)
+
+    def _names(self) -> dict[str, str]:
+        """What the daemon's log calls the answers."""
+        return {"x-paceline-req-id": ",".join(map(str, self._run.req_ids))}
 
     async def _collect(self) -> list[Answer]:
         texts: dict[tuple[int, bool], list[str]] = {}
@@ -106,7 +136,3 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | Non
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _write(send: Send, data: bytes, more: bool = True) -> None:
-    await send({"type": "http.response.body", "body": data, "more_body": more})

@@ -26,6 +26,7 @@ from .metrics import exposition
 from .openai_answers import ChatShape, CompletionShape
 from .openai_requests import read_chat, read_completion
 from .refused import HttpRefused, anthropic_error, openai_error
+from .request_id import App, RequestIds
 from .run import Run
 from .sse import dumped
 from .texts import MOST_CHARACTERS, MOST_IDS
@@ -41,7 +42,8 @@ STATUS = {Health.OK: 200, Health.LOADING: 503, Health.CLOSING: 503, Health.FAILE
 @dataclass(frozen=True, slots=True)
 class Limits:
     """`key` is what clients must send, `cors` the origins whose pages may call, `body` is in bytes, `seconds` is for an
-    answer, `queue_tokens` for the prompts that wait for a slot, in all."""
+    answer, `queue_tokens` for the prompts that wait for a slot, in all, `default_tokens` for an answer whose request
+    does not say."""
 
     key: str | None = None
     body: int = 8 << 20
@@ -49,6 +51,7 @@ class Limits:
     connections: int = 1024
     seconds: float = 3600.0
     queue_tokens: int = 1 << 20
+    default_tokens: int | None = None
 
 
 class Proxy:
@@ -58,7 +61,7 @@ class Proxy:
         self.live = 0  # requests that are being answered
         self.connections: Collection[object] = ()  # those that are open
 
-    def app(self) -> Starlette:
+    def app(self) -> App:
         routes = [
             Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
             Route("/v1/completions", self._guarded(self._completion), methods=["POST"]),
@@ -73,12 +76,19 @@ class Proxy:
             Route("/health", self._health),
         ]
         origins = list(self.limits.cors)
-        cors = [Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])]
-        return Starlette(
+        shown = ["x-request-id", "x-paceline-req-id"]
+        every = ["*"]
+        cors = [
+            Middleware(
+                CORSMiddleware, allow_origins=origins, allow_methods=every, allow_headers=every, expose_headers=shown
+            )
+        ]
+        starlette = Starlette(
             routes=routes,
             middleware=cors if origins else [],
             exception_handlers={404: _no_route, 405: _no_route, 500: _broken},
         )
+        return RequestIds(starlette)  # around it all, where the refusals of the middleware come through too
 
     def _guarded(self, handle: Handler) -> Handler:
         async def guarded(request: Request) -> Any:
@@ -124,7 +134,8 @@ class Proxy:
         made = writer()
         self.live += 1
         try:
-            starting = Run.start(self.engine, asked, self.limits.seconds, self.limits.queue_tokens)
+            limits = self.limits
+            starting = Run.start(self.engine, asked, limits.seconds, limits.queue_tokens, limits.default_tokens)
             run = await unless_gone(request.receive, starting)
             if run is None:
                 raise HttpRefused(400, "the reader has gone")  # who is not told any more

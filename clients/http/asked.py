@@ -35,7 +35,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Each prompt is answered `n` times. `most` is the number of tokens of one answer, None for what room there is.
+    """Each prompt is answered `n` times. `most` is the number of tokens of one answer, None for what the server gives.
     `options` are those of START. `logprobs` is how many of the likeliest to tell beside each token, None for nothing
     at all; `usage` is whether a stream ends with the counts."""
 

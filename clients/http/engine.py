@@ -124,6 +124,8 @@ class Engine:
         if self._gone:  # while the tokenizer was read
             raise self._gone
         self._state = Health.OK
+        if self.texts.broken:
+            self._log(f"paceline serve: {self.name} has no chat: {self.texts.broken}")
         self._log(f"paceline serve: ready: {self.name} on {self.info['device']}, {self.info['slots']} slots")
 
     async def _revive(self) -> None:

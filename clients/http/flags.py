@@ -66,6 +66,12 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
         metavar="S",
         help="longest time for an answer; what takes longer is cancelled (default 3600)",
     )
+    group.add_argument(
+        "--default-max-tokens",
+        type=_count,
+        metavar="N",
+        help="most tokens of a chat's answer if its request does not say (default: what the context has room for)",
+    )
     group.add_argument("--restart", action="store_true", help="start the daemon again if it dies, as often as it takes")
     group.add_argument(
         "--grace", type=_seconds, default=30.0, metavar="S", help="seconds to finish at SIGTERM (default 30)"

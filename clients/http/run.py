@@ -93,10 +93,18 @@ class Run:
         self._seconds = seconds
 
     @classmethod
-    async def start(cls, engine: Engine, asked: Asked, seconds: float, queue_tokens: int = 1 << 20) -> "Run":
+    async def start(
+        cls,
+        engine: Engine,
+        asked: Asked,
+        seconds: float,
+        queue_tokens: int = 1 << 20,
+        default_tokens: int | None = None,
+    ) -> "Run":
         """When the daemon has taken every answer; raises HttpRefused, and then none is left behind. What is to be
         echoed is looked at before: the answers would hold the slots that it takes. `queue_tokens` is how many tokens
-        of prompt may wait for a slot."""
+        of prompt may wait for a slot, `default_tokens` how many an answer has at most whose request does not say:
+        without it, and where there is no room for so many, all that there is room for."""
         until = asyncio.get_running_loop().time() + seconds
         engine.check()
         texts, room = engine.texts, engine.info["most_positions"]
@@ -120,7 +128,7 @@ class Run:
         try:
             for number in range(len(prompts) * asked.n):
                 ids = prompts[number // asked.n].ids
-                total = asked.most or room - len(ids)
+                total = asked.most or min(default_tokens or room, room - len(ids))
                 streams.append(await engine.client.start(ids, total, **asked.start_options(number)))
         except BaseException as problem:
             for stream in streams:
@@ -132,6 +140,11 @@ class Run:
             raise
         voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
         return cls(asked, streams, voices, sum(len(given.ids) for given in prompts), echoes, seconds, until)
+
+    @property
+    def req_ids(self) -> list[int]:
+        """The daemon's, of the answers in their order."""
+        return [stream.req_id for stream in self._streams]
 
     @property
     def counts(self) -> Counts:

@@ -91,6 +91,7 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         arguments.max_connections,
         arguments.max_seconds,
         arguments.queue_tokens,
+        arguments.default_max_tokens,
     )
     proxy = Proxy(engine, limits)
     config = uvicorn.Config(

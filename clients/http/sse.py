@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 DONE: Final = b"data: [DONE]\n\n"
+COMMENT: Final = b": keep-alive\n\n"  # which no reader of events takes for one
 
 
 def event(body: dict[str, Any], named: bool = False) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from ..chat import ChatRefused, ChatTemplate
+from ..chat import BrokenTemplate, ChatRefused, ChatTemplate, NoTemplate
 from ..detokenizer import Detokenizer
 from ..model_text import open_chat_template, open_tokenizer
 from .asked import Chat, Ids, Text
@@ -54,12 +54,16 @@ class Given(NamedTuple):
 
 
 class Texts:
-    """`vocab` is the number of ids that the engine knows, `context` the number of positions."""
+    """`vocab` is the number of ids that the engine knows, `context` the number of positions. `broken` is what is wrong
+    with a template that is there and cannot be used."""
 
-    def __init__(self, tokens: Tokens, template: ChatTemplate | None, vocab: int, context: int) -> None:
+    def __init__(
+        self, tokens: Tokens, template: ChatTemplate | None, vocab: int, context: int, broken: str | None = None
+    ) -> None:
         self.detokenizer = tokens.detokenizer
         self._tokens = tokens
         self._template = template
+        self.broken = broken
         self._marks = marks_of(template.source) if template else None
         self._vocab = vocab
         self._context = context
@@ -67,13 +71,15 @@ class Texts:
 
     @classmethod
     def open(cls, path: Path, vocab: int, context: int) -> "Texts":
-        """Raises ModelUnreadable for a model without a tokenizer of ours; one without a template has no chat."""
+        """Raises ModelUnreadable for a model without a tokenizer of ours; one whose template is missing or broken has
+        no chat, and completions do not need it."""
         tokens = open_tokenizer(path)
         try:
-            template = open_chat_template(path)
-        except Exception:  # it is missing or broken; completions do not need it
-            template = None
-        return cls(tokens, template, vocab, context)
+            return cls(tokens, open_chat_template(path), vocab, context)
+        except NoTemplate:
+            return cls(tokens, None, vocab, context)
+        except BrokenTemplate as problem:
+            return cls(tokens, None, vocab, context, problem.reason)
 
     @classmethod
     def numbers(cls, vocab: int, context: int) -> "Texts":
@@ -89,7 +95,7 @@ class Texts:
                 return Given(self._prompt(text, prompt.param), prompt.param)
             case Chat(messages, names):
                 if self._template is None:
-                    raise HttpRefused(400, "this model has no chat template, use /v1/completions", code="no_template")
+                    raise self._no_chat()
                 try:
                     rendered = self._template.render(messages, **names)
                 except ChatRefused as problem:
@@ -106,6 +112,12 @@ class Texts:
         except UnicodeEncodeError:
             raise wrong(field, "holds half of a surrogate pair, which is no character") from None
         return self._tokens.encode(text, special)
+
+    def _no_chat(self) -> HttpRefused:
+        """To ask again would not help, so it is 400 in both cases."""
+        if self.broken is None:
+            return HttpRefused(400, "this model has no chat template, use /v1/completions", code="no_template")
+        return HttpRefused(400, f"this model has no chat, use /v1/completions: {self.broken}", code="broken_template")
 
     def _prompt(self, text: str, field: str) -> list[int]:
         """One that can't fit is not even cut into tokens: that takes seconds for some megabytes."""

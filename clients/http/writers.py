@@ -10,11 +10,15 @@ from .asked import Asked
 from .openai_answers import Answer, ChatShape, CompletionShape, Counts, Envelope, usage
 from .refused import HttpRefused, anthropic_error, openai_error
 from .run import Ended, News
-from .sse import DONE, dumped, event
+from .sse import COMMENT, DONE, dumped, event
 from .texts import Texts
 
 
 class Writer(Protocol):
+    """`keep_alive` is what a stream says while there is nothing to be said."""
+
+    keep_alive: bytes
+
     def begin(self, counts: Counts) -> bytes: ...
     def write(self, news: News, counts: Counts) -> bytes: ...
     def finish(self, counts: Counts) -> bytes: ...
@@ -23,6 +27,8 @@ class Writer(Protocol):
 
 
 class OpenAIWriter:
+    keep_alive = COMMENT
+
     def __init__(self, kind: type[ChatShape] | type[CompletionShape], asked: Asked, model: str, texts: Texts) -> None:
         self._shape = kind(texts.spell, asked.logprobs)
         self._envelope = Envelope(self._shape.prefix + secrets.token_hex(12), model, int(time.time()))
@@ -59,6 +65,8 @@ class OpenAIWriter:
 
 
 class AnthropicWriter:
+    keep_alive = event({"type": "ping"}, named=True)
+
     def __init__(self, model: str) -> None:
         self._name = "msg_" + secrets.token_hex(12)
         self._model = model

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paceline.clients.chat import ChatTemplate
 from paceline.clients.pretokenizers import pretokenizer
 from paceline.clients.tokenizer import Tokenizer
 
@@ -81,3 +82,23 @@ def test_words_are_cut_as_transformers_cuts_them(pre: str) -> None:
     theirs, ours = Sequence([split, ByteLevel(add_prefix_space=False, use_regex=False)]), pretokenizer(pre)
     for text in texts():
         assert ours.pre_tokenize_str(text) == theirs.pre_tokenize_str(text), repr(text)
+
+
+@pytest.mark.parametrize(
+    "marks", [("{% generation %}", "{% endgeneration %}"), ("{%- generation -%}", "{%- endgeneration -%}")]
+)
+def test_what_the_model_said_is_marked_as_in_their_environment(marks: tuple[str, str]) -> None:
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    begin, end = marks
+    source = f"""{{% set who = 'me' %}}
+{{% for m in messages %}}
+  {begin}
+    {{% set what = m.content %}}
+    {{% for n in range(2) %}}{{{{ who }}}} {{{{ loop.index }}}} {{{{ what }}}}{{% endfor %}}
+  {end}
+{{{{ what is defined }}}}
+{{% endfor %}}"""
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
+    (theirs,), _ = render_jinja_template([messages], chat_template=source)
+    assert ChatTemplate(source).render(messages) == theirs

@@ -145,7 +145,7 @@ def test_refusals_and_failures_are_errors() -> None:
             await client.command("# note")
         good = await client.start([1], total=10, quantum=1, slot=0, req_id=5)  # it parks, and so is live below
         bad = await client.start([1], total=10, slot=1)
-        with pytest.raises(Refused, match="duplicate_request: REQ 5"):
+        with pytest.raises(Refused, match="duplicate_request: request 5"):
             await client.start([1], total=10, req_id=5)
         await good.proceed(9)
         with pytest.raises(RequestFailed):
@@ -153,6 +153,18 @@ def test_refusals_and_failures_are_errors() -> None:
         assert len(await collected(good)) == 10
 
     with_client(work, [*NULL, "--fault", "row:1@1", "--max-ctx", "64"])
+
+
+def test_a_request_started_by_a_line_keeps_its_id() -> None:
+    async def work(client: AsyncClient) -> None:
+        started, stream = await asyncio.gather(client.command("REQ 1 START ids:1 50 1"), client.start([1], total=8))
+        assert (started["ok"], stream.req_id, len(await collected(stream))) == (True, 2, 8)
+        await client.commands("CANCEL 1", "REQ 1 START ids:1 8", "WAIT", "REQ 1 START ids:1 50 1")
+        client._desk._last_id = 0  # as after a thousand million requests
+        again = await client.start([1], total=8)
+        assert (again.req_id, len(await collected(again))) == (2, 8)
+
+    with_client(work, NULL)
 
 
 def test_the_last_words_of_a_daemon_are_told() -> None:

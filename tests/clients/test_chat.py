@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paceline.clients.chat import ChatRefused, ChatTemplate
-from paceline.native.weights import ModelUnreadable
+from paceline.clients.chat import ChatRefused, ChatTemplate, NoTemplate
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 HELLO = [{"role": "user", "content": "Hello!"}]
@@ -40,6 +39,14 @@ def test_the_names_that_templates_use() -> None:
     assert ChatTemplate(loop).render(HELLO) == "01"
 
 
+def test_what_the_model_said_may_be_marked() -> None:
+    source = "{% set who = 'me' %}{% for m in messages %}\n{% generation %}\n{% set what = m.content %}\n"
+    source += "{{ who }}{{ loop.index }}{{ what }}\n{% endgeneration %}\n{% endfor %}{{ what is defined }}"
+    assert ChatTemplate(source).render(HELLO * 2) == "me1Hello!\nme2Hello!\nFalse"
+    with pytest.raises(ValueError, match=r"^its chat template is broken: .*endgeneration"):
+        ChatTemplate("{% generation %}x")
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
@@ -56,11 +63,14 @@ def test_a_template_may_refuse_and_may_not_break_out(source: str, reason: str) -
         ChatTemplate(source).render(HELLO)
 
 
-def test_a_broken_template_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^its chat template is broken: "):
-        ChatTemplate("{% for %}")
+@pytest.mark.parametrize(
+    "source", ["{% for %}", "{% for a in b %}" * 25 + "{% endfor %}" * 25, "{{" + "(" * 9999 + "1" + ")" * 9999 + "}}"]
+)
+def test_a_broken_template_is_named(source: str) -> None:
+    with pytest.raises(ValueError, match=r"^its chat template is broken: .+"):
+        ChatTemplate(source)
 
 
 def test_a_model_without_a_template_is_named(bare_model: Path) -> None:
-    with pytest.raises(ModelUnreadable, match=r"bare\.gguf has no chat template, expected the key"):
+    with pytest.raises(NoTemplate, match=r"bare\.gguf has no chat template, expected the key"):
         ChatTemplate.from_gguf(bare_model)

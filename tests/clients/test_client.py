@@ -67,12 +67,23 @@ def test_replies_are_matched_by_the_order_of_lines(peer: Peer) -> None:
 
 def test_tokens_reach_their_streams(peer: Peer) -> None:
     one, two = peer.started(1), peer.started(2)
-    peer.send(Frame(1, 10), Frame(2, 20), Frame(1, YIELD), Message(2, {"event": "logprobs", "top": []}), Frame(2, 21))
+    peer.send(Frame(1, 10), Frame(2, 20), Frame(1, YIELD), Frame(2, 21))
     peer.send(end(2, "length"), Frame(2, DONE), Frame(1, 11), end(1, "eos", stop_token=2), Frame(1, DONE))
     assert (list(one), list(two)) == ([10, 11], [20, 21])
     assert one.end is not None and two.end is not None
-    assert (one.end["stop_token"], two.end["reason"], two.events) == (2, "length", [{"event": "logprobs", "top": []}])
+    assert (one.end["stop_token"], two.end["reason"]) == (2, "length")
     assert (list(one), one.turn()) == ([], [])
+
+
+def test_log_probabilities_are_kept_by_their_token_alone(peer: Peer) -> None:
+    stream = peer.started(1, logprobs=1)
+    told = [{"event": "logprobs", "token": token, "top": []} for token in (10, 11)]
+    peer.send(Message(1, {"event": "admitted"}))
+    for body in told:
+        peer.send(Message(1, body), Frame(1, body["token"]))
+    peer.send(end(1, "length"), Frame(1, DONE))
+    assert [token.logprobs for token in stream.tokens()] == told
+    assert stream.events == [{"event": "admitted"}]
 
 
 def test_a_watcher_sees_everything_in_order(peer: Peer) -> None:
@@ -133,15 +144,50 @@ def test_a_refused_start_leaves_its_id_free(peer: Peer) -> None:
     with pytest.raises(Refused, match="queue_full"):
         call.result(5)
     live = peer.started(2, req_id=9)
-    with pytest.raises(Refused, match="duplicate_request: REQ 9"):
-        peer.client.start([1], 4, req_id=9)
-    peer.send(end(9, "length"), Frame(9, DONE))
-    assert list(live) == []
-    assert peer.started(3, req_id=9).req_id == 9
+    call = peer.later(peer.client.start, [1], 4, req_id=9)
+    peer.line()
+    peer.send(Message(9, {"re": 3, "ok": False, "code": "duplicate_request", "error": "…"}))
+    with pytest.raises(Refused, match="duplicate_request"):
+        call.result(5)
+    peer.send(Frame(9, 10), end(9, "length"), Frame(9, DONE))
+    assert list(live) == [10]
+    assert peer.started(4, req_id=9).req_id == 9
 
 
 def test_an_id_that_is_taken_is_passed_over(peer: Peer) -> None:
     assert [peer.started(1, req_id=2).req_id, peer.started(2).req_id, peer.started(3).req_id] == [2, 1, 3]
+
+
+@pytest.mark.parametrize("words", ["START ids:1 50", "RESTORE name ids:1,2 50\r", "RESTORE_CHAIN -1 - ids:1,2 50"])
+def test_the_id_of_a_request_started_by_a_line_is_passed_over(peer: Peer, words: str) -> None:
+    call = peer.later(peer.client.command, f"req=1 {words}")
+    peer.line()
+    starting = peer.later(peer.client.start, [1], 8)  # the line may start a request, or not
+    assert peer.line() == "REQ 2 START ids:1 8\n"
+    peer.send(Message(1, {"re": 1, "ok": True}), Message(2, {"re": 2, "ok": True}))
+    assert (call.result(5)["ok"], starting.result(5).req_id) == (True, 2)
+    peer.send(Frame(1, 10), end(1, "length"))
+    assert next(peer.client.events())["req"] == 1
+    refused = peer.later(peer.client.command, "REQ 3 START ids:1 9")
+    peer.line()
+    peer.send(Message(3, {"re": 3, "ok": False, "code": "queue_full", "error": "…"}))
+    with pytest.raises(Refused, match="queue_full"):
+        refused.result(5)
+    assert peer.started(4).req_id == 3
+
+
+def test_an_id_that_is_used_again_has_no_part_of_what_came_before(peer: Peer) -> None:
+    """The terminal of the first request is still on its way when the second is started."""
+    call = peer.later(peer.client.command, "REQ 7 START ids:1 2")
+    peer.line()
+    peer.send(Message(7, {"re": 1, "ok": True}), Frame(7, 10))
+    assert call.result(5)["ok"]
+    starting = peer.later(peer.client.start, [1], 2, req_id=7)
+    peer.line()
+    peer.send(Frame(7, 11), end(7, "length"), Frame(7, DONE), Message(7, {"re": 2, "ok": True}))
+    stream = starting.result(5)
+    peer.send(Frame(7, 20), Frame(7, 21), end(7, "length"), Frame(7, DONE))
+    assert list(stream) == [20, 21]
 
 
 def test_events_are_those_of_no_stream(peer: Peer) -> None:

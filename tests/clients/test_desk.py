@@ -35,25 +35,25 @@ def test_everybody_gets_what_is_theirs_until_all_is_over(steps: Sequence[tuple[s
     expected: dict[int, list[Item | DaemonGone]] = {}
     closed: list[tuple[Basket, list[Item | DaemonGone]]] = []
     replies: list[Future[Body]] = []
+    starting: deque[tuple[int, Basket]] = deque()
     answered = strays = 0
     for kind, req_id in steps:
         item: Item = Frame(req_id, 7) if kind == "token" else Message(req_id, {"event": "logprobs"})
         if kind == "line":
             replies.append(Future())
-            desk.line(replies[-1])
-            if req_id not in baskets:
-                baskets[req_id], expected[req_id] = Basket(), []
-                desk.open(req_id, baskets[req_id].deliver)
-            else:
-                with pytest.raises(Refused, match="duplicate_request"):
-                    desk.open(req_id, Basket().deliver)
+            starting.append((req_id, Basket()))
+            desk.line(replies[-1], req_id, starting[-1][1].deliver)
         elif kind in ("reply", "refusal"):
             if answered < len(replies):
                 answered += 1
-                body: dict[str, Any] = {"re": answered, "ok": kind == "reply", "code": "stale", "error": "no"}
-                desk.take(Message(0, body))
+                number, basket = starting.popleft()
+                ok = kind == "reply" and number not in baskets  # a daemon refuses an id that is live
+                body: dict[str, Any] = {"re": answered, "ok": ok, "code": "stale", "error": "no"}
+                desk.take(Message(number, body))
                 assert sum(reply.done() for reply in replies) == answered
-                assert isinstance(replies[answered - 1].exception(), Refused) is (kind == "refusal")
+                assert isinstance(replies[answered - 1].exception(), Refused) is not ok
+                if ok:
+                    baskets[number], expected[number] = basket, []
         elif kind == "end":
             desk.take(Frame(req_id, DONE))
             if req_id in baskets:
@@ -64,12 +64,13 @@ def test_everybody_gets_what_is_theirs_until_all_is_over(steps: Sequence[tuple[s
                 expected[req_id].append(item)
             else:
                 strays += kind == "event"
-        assert desk.free_id() not in baskets
+        assert desk.free_id() not in {*baskets, *(number for number, _ in starting)}
     gone = DaemonGone("gone")
     desk.give_up(gone)
     assert all(basket.items == items for basket, items in closed)
     assert all(basket.items == [*expected[req_id], gone] for req_id, basket in baskets.items())
     assert all(reply.exception() is gone for reply in replies[answered:])
+    assert all(basket.items == [] for _, basket in starting)
     assert ready.exception() is gone and len(events) == strays + 1 and events[-1] is gone
     with pytest.raises(DaemonGone):
         desk.line(Future())

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paceline.clients.chat import BrokenTemplate, NoTemplate
 from paceline.clients.cli import main
 from paceline.clients.folder_text import FolderTokenizer
 from paceline.clients.model_text import open_chat_template, open_tokenizer
@@ -122,9 +123,15 @@ def test_what_is_not_supported(tmp_path: Path) -> None:
         open_tokenizer(folder(tmp_path / "words", peer))
     path = folder(tmp_path / "silent", byte_level())
     with pytest.raises(
-        ModelUnreadable, match=r"there is none, expected chat_template\.jinja or the key 'chat_template'"
+        NoTemplate, match=r"has no chat template, expected chat_template\.jinja or the key 'chat_template'"
     ):
         open_chat_template(path)
     (path / "chat_template.jinja").write_text("{% if %}")
-    with pytest.raises(ModelUnreadable, match="its chat template is broken"):
+    with pytest.raises(BrokenTemplate, match="its chat template is broken") as caught:
         open_chat_template(path)
+    assert str(path) in str(caught.value) and str(path) not in caught.value.reason
+    (path / "chat_template.jinja").unlink()
+    (path / "chat_template.jinja").mkdir()
+    with pytest.raises(BrokenTemplate, match=r"chat_template\.jinja cannot be read \(Is a directory\)") as caught:
+        open_chat_template(path)
+    assert str(path) not in caught.value.reason

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gguf import GGUFWriter
 from paceline.clients.cli import COMMANDS, main
 
 COMMAND = [sys.executable, "-m", "paceline.clients.cli"]
@@ -72,6 +73,33 @@ def test_models(
     assert bad == ["bad", "0", "MB", "unreadable", str(cache / "bad.gguf")]
     assert (tiny[0], tiny[2], tiny[3], tiny[-1]) == ("tiny", "MB", "GGUF", str(cache / "mine" / "tiny.gguf"))
     assert tiny[-2] == "llama"
+
+
+def test_a_model_in_several_files_is_one_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "paceline" / "mine[x]"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        write_part(folder / f"big-{number + 1:05}-of-00003.gguf", number)
+    write_part(folder / "late-00002-of-00003.gguf", 1)
+    assert main(["models"]) == 0
+    _, big, late, _ = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert big == ["big-00001-of-00003", "6", "MB", "GGUF", "empty,", "llama", str(folder / "big-00001-of-00003.gguf")]
+    assert late[:4] == ["late-00002-of-00003", "2", "MB", "unreadable"]  # its first part is missing
+
+
+def write_part(path: Path, number: int) -> None:
+    """Of a model of three; all it holds is two megabytes that nobody reads."""
+    writer = GGUFWriter(path, "llama")
+    writer.add_uint16("split.no", number)
+    writer.add_uint16("split.count", 3)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    os.truncate(path, 2_000_000)
 
 
 def test_models_fetch(demo_model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,6 +127,26 @@ def test_a_daemon_that_ends_is_no_short_answer(end: signal.Signals, said: bytes)
         assert process.stderr.read() == b"paceline run: " + said
 
 
+def test_a_daemon_that_dies_while_its_progress_is_asked_for_is_one_sentence() -> None:
+    ours, theirs = os.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    numbers = " ".join(map(str, range(700)))
+    with subprocess.Popen([*RUN, "--raw", numbers], stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        text = b""
+        while b"prefilling: " not in text and (data := read(ours)):
+            text += data
+        (child,) = children(process.pid)
+        os.kill(child, signal.SIGSTOP)
+        time.sleep(0.5)  # it is asked again, and does not answer
+        os.kill(child, signal.SIGKILL)
+        while data := read(ours):
+            text += data
+    os.close(ours)
+    assert process.returncode == 70
+    assert b"the daemon ended with exit code -9" in text and b"Task exception" not in text
+
+
 def read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)

@@ -134,6 +134,34 @@ def test_an_answer_that_takes_too_long() -> None:
         assert len(served.completion(prompt="Hi", max_tokens=5).split()) == 5
 
 
+def test_an_answer_of_unsaid_length() -> None:
+    hello = [{"role": "user", "content": "Hi"}]
+    with Served("--engine", "null", "--default-max-tokens", "30", "--max-ctx", "64") as served:
+        for path, body, tokens in (
+            ("/v1/chat/completions", {"messages": hello}, 30),
+            ("/v1/chat/completions", {"messages": hello, "max_tokens": 40}, 40),
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x" * 49}]}, 14),  # all that is left
+            ("/v1/completions", {"prompt": "Hi"}, 16),  # OpenAI's own
+        ):
+            assert served.post(path, **body).json()["usage"]["completion_tokens"] == tokens
+
+
+@pytest.mark.parametrize(
+    ("more", "states"), [((), ["decode", "queued"]), (("--default-max-tokens", "100"), ["decode", "decode"])]
+)
+def test_chats_of_unsaid_length_share_a_small_cache_if_they_have_a_bound(
+    more: tuple[str, ...], states: list[str]
+) -> None:
+    """The pages of all that an answer may become are its own from the beginning."""
+    small = ("--engine", "null", "--fault", "slow:20", "--slots", "2", "--cache-bytes", str(4 * 512))
+    asked = {"messages": [{"role": "user", "content": "Hi"}]}
+    with Served(*small, *more) as served, ThreadPoolExecutor(2) as pool:
+        for _ in range(2):
+            pool.submit(served.post, "/v1/chat/completions", **asked)
+        served.until(lambda found: found == states)
+        served.interrupt()
+
+
 def test_a_port_that_is_taken(served: Served) -> None:
     command = [
         sys.executable,
@@ -150,7 +178,16 @@ def test_a_port_that_is_taken(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--port=70000", "--port=x", "--max-body=0", "--max-connections=x", "--max-seconds=-1", "--model-name="]
+    "flag",
+    [
+        "--port=70000",
+        "--port=x",
+        "--max-body=0",
+        "--max-connections=x",
+        "--max-seconds=-1",
+        "--model-name=",
+        "--default-max-tokens=0",
+    ],
 )
 def test_flags_that_are_wrong_are_usage(flag: str) -> None:
     command = [sys.executable, "-m", "paceline.clients.cli", "serve", flag]
