@@ -19,13 +19,15 @@ from ._cpu import Shape
 from .arrange import arranged
 from .cuda_core import DeviceStepper
 from .fingerprint import Fingerprint, mapping_of
-from .machine import cache_pages, read_memory, usable_cores
+from .machine import cache_pages, check_cache, read_memory, usable_cores
 from .model import ROPE_FREQUENCIES, ModelShape
 from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
 from .reference import Reference
 from .rope import Table, local_rope_table, rope_table
+from .sizes import recurrent_bytes
 from .stepper import ReferenceStepper, Stepper
+from .terminal import on_terminal
 from .weights import Metadata, ModelUnreadable, Tensor, open_model
 
 PAGE = 64  # positions to a page of the cache
@@ -61,7 +63,8 @@ class Core:
         self.state_bytes = stepper.state_bytes
         self.has_files = not isinstance(stepper, ReferenceStepper)  # pages and states can be read and written
         self.greedy_only = isinstance(stepper, ReferenceStepper)  # rows with sampling are refused
-        self.fingerprint = fingerprint.hexdigest()  # of the model and the cache types
+        # Of the model and the cache types; files alone ask for it.
+        self.fingerprint = fingerprint.hexdigest() if self.has_files else ""
         # The methods of the stepper as they are: commit is called for every row of every step.
         self.step = stepper.step
         self.commit = stepper.commit
@@ -122,19 +125,19 @@ def open_core(
         cache_type_k = cache_type_v = "f16"
     page_bytes = native.page_bytes(cache_type_k, cache_type_v)
     full = slots * -(-context // PAGE)
-    if cache_bytes is None and is_device(kind):
-        pages = full
-    elif cache_bytes is None:
-        taken = sum(tensor.nbytes for tensor in tensors) + 2 * slots * native.state_bytes
-        pages = cache_pages(full, slots, page_bytes, read_memory(), taken, keep_free)
-    else:
+    taken = sum(tensor.nbytes for tensor in tensors) + recurrent_bytes(native, slots, states)
+    if cache_bytes is not None:
+        if kind == "cpu":
+            check_cache(cache_bytes, read_memory(), taken)
         pages = cache_bytes // page_bytes
+    elif is_device(kind):
+        pages = full
+    else:
+        pages = cache_pages(full, slots, page_bytes, read_memory(), taken, keep_free)
     if pages < 1:
         raise ValueError(f"a cache of {cache_bytes} bytes holds no page of {page_bytes} bytes")
     fingerprint = Fingerprint(shape, cache_type_k, cache_type_v)
     if kind == "reference":
-        for tensor in arranged(shape, tensors):
-            fingerprint.add(tensor, tensor.data)
         stepper: Stepper = ReferenceStepper(Reference(shape, tensors), slots, context)
         return Core(metadata, context, pages, page_bytes, "numpy", stepper, fingerprint)
     if is_device(kind):
@@ -179,7 +182,7 @@ def rotations(shape: ModelShape, context: int) -> tuple[Table, Table, Table, Tab
 
 def load(core: Any, tensors: Sequence[Tensor], fingerprint: Fingerprint, progress: bool) -> None:
     total = sum(tensor.nbytes for tensor in tensors)
-    disable = None if progress else True
+    disable = not (progress and on_terminal())
     with (
         ThreadPoolExecutor(1) as beside,
         tqdm(total=total, unit="B", unit_scale=True, desc="loading", disable=disable, leave=False) as bar,

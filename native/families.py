@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Literal
 
+from .drafting import DRAFTING
 from .metadata_keys import Keys
 
 RopeLayout = Literal["pairs", "halves"]
@@ -67,7 +68,9 @@ HYBRID = Family(
     interval_key="full_attention_interval",
     layer_kind="recurrent",
     gated_attention=True,
+    own_keys=(DRAFTING,),
 )
+HYBRID_EXPERTS = replace(HYBRID, experts=True, shared_expert=True, own_keys=(DRAFTING, *EXPERT_KEYS))
 FAMILIES: Mapping[str, Family] = {
     "llama": Family("pairs", may_slide=True, own_keys=("attention.sliding_window",)),
     "qwen2": Family("halves", qkv_bias=True),
@@ -93,6 +96,6 @@ FAMILIES: Mapping[str, Family] = {
         ),
     ),
     "qwen35": HYBRID,
-    "qwen35moe": replace(HYBRID, experts=True, shared_expert=True, own_keys=EXPERT_KEYS),
-    "qwen3next": replace(HYBRID, experts=True, shared_expert=True, own_keys=EXPERT_KEYS, grouped_heads=True),
+    "qwen35moe": HYBRID_EXPERTS,
+    "qwen3next": replace(HYBRID_EXPERTS, grouped_heads=True),
 }

@@ -58,6 +58,17 @@ def cache_pages(
     return pages
 
 
+def check_cache(asked: int, memory: Memory | None, taken: int) -> None:
+    """ValueError for a cache of `asked` bytes that could never be in memory beside the `taken` ones. Its pages take
+    memory when they are written: the daemon would start, and be killed later. What others hold now, they may give back.
+    """
+    if memory is not None and asked + taken > memory.total:
+        raise ValueError(
+            f"a cache of {asked} bytes and a model of {taken} are more than the {memory.total} bytes of memory that "
+            "there are"
+        )
+
+
 def usable_cores(root: Path = Path("/")) -> int:
     """Threads that can run at the same time: the cores that the process may run on, or fewer where its control group
     has a quota, as a container's is. One thread more than that, and all wait for the rest of a period.

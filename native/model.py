@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from .arrange import arranged
+from .drafting import DRAFTING
 from .families import FAMILIES, Activation, Family, LayerKind, RopeLayout
 from .metadata_keys import Keys
 from .model_file import MATRIX_TYPES
@@ -36,7 +37,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "expert_weights_scale": 1.0,
     "final_logit_softcapping": 0.0,
     "logit_scale": 1.0,
-    "nextn_predict_layers": 0,
+    DRAFTING: 0,
     "residual_scale": 1.0,
     "rope.scale_linear": 1.0,
     "rope.scaling.attn_factor": 1.0,
@@ -130,7 +131,7 @@ class ModelShape:
             raise ValueError(
                 f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
             )
-        layers = keys.size("block_count")
+        layers = cls._read_layers(keys)
         return cls(
             architecture=architecture,
             layers=layers,
@@ -161,6 +162,16 @@ class ModelShape:
             **cls._read_experts(keys, family),
             **cls._read_recurrent(keys, family),
         )
+
+    @staticmethod
+    def _read_layers(keys: Keys) -> int:
+        """Without those that draft, which open_model leaves out."""
+        layers, drafting = keys.size("block_count"), keys.optional_size(DRAFTING)
+        if drafting >= layers:
+            raise ValueError(
+                f"the key '{keys.architecture}.{DRAFTING}' is {drafting}, expected less than its {layers} layers"
+            )
+        return layers - drafting
 
     @staticmethod
     def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What every kind of model file gives: its metadata and its tensors, in GGUF's vocabulary."""
 
+import errno
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -82,9 +83,16 @@ def unreadable(path: Path, reason: str) -> ModelUnreadable:
     return ModelUnreadable(f"cannot read the model {path}: {reason}")
 
 
+def check_regular(path: Path) -> None:
+    """Raises OSError for what a reader could wait for without end: a pipe, a device."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is no regular file")
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON file that holds an object; raises ValueError naming it."""
     try:
+        check_regular(path)
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"the file {path.name} is missing") from None

@@ -15,6 +15,7 @@ from .cuda_core import DeviceStepper
 from .cupy_memory import CupyMemory
 from .device_memory import DeviceMemory, EmulatedMemory
 from .lost import DeviceLost
+from .sizes import recurrent_bytes
 
 SHARE = 0.9  # of the free memory
 OWN_PART = 64  # of a share, one part in so many is CUDA's own, for kernels and graphs
@@ -52,7 +53,7 @@ def open_device(
         memory: DeviceMemory = EmulatedMemory()
         pages = wanted.pages
     else:
-        states = (2 * wanted.slots + wanted.states) * shape.state_bytes + wanted.slots * shape.update_bytes
+        states = recurrent_bytes(shape, wanted.slots, wanted.states)
         held = replace(wanted, weight_bytes=wanted.weight_bytes + states)
         native, memory = open_gpu(kind, lambda free: arena_bytes(free, held, shape.page_bytes(*cache_types)))
         pages = 0

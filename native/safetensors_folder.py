@@ -14,6 +14,7 @@ from .model_file import Metadata, Tensor, read_object, unreadable
 from .nvfp4 import UNUSED, stored_tensors
 from .rearrange import FLOAT_TYPES
 from .safetensors_file import Stored, read_stored
+from .text_ends import special_ends
 
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
@@ -45,7 +46,7 @@ def read_folder_metadata(path: Path) -> Metadata:
 
 def _metadata(path: Path, config: Config) -> Metadata:
     generation = read_object(path / GENERATION) if (path / GENERATION).exists() else {}
-    ends = end_tokens(generation) + config.ends
+    ends = (*end_tokens(generation), *config.ends, *special_ends(path))
     return Metadata(
         path=path,
         architecture=config.architecture,

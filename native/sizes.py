@@ -6,11 +6,17 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._cpu import Shape
     from .model import ModelShape
 
 MOST = 2**31 - 1  # sizes and their products are 32 bits wide in the C++ core
 MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h
 MOST_TAPS = 16
+
+
+def recurrent_bytes(shape: Shape, slots: int, states: int) -> int:
+    """What recurrent layers hold: two states and the updates of a row for each slot, and the kept states."""
+    return (2 * slots + states) * shape.state_bytes + slots * shape.update_bytes
 
 
 def check_sizes(shape: ModelShape) -> None:

@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 
 from .demo_model import DEMO, ModelUnavailable, fetch
+from .drafting import without_drafting
 from .gguf_file import DAMAGE, GGUFFile, Truncated, UnknownType
 from .gguf_parts import other_parts
-from .model_file import Metadata, ModelUnreadable, Tensor, read_object, unreadable
+from .model_file import Metadata, ModelUnreadable, Tensor, check_regular, read_object, unreadable
 from .nvfp4 import merged
 from .safetensors_folder import CONFIG, open_folder, read_folder_metadata
+from .text_ends import control_ends
 
 __all__ = [
     "Metadata",
@@ -25,22 +26,29 @@ __all__ = [
     "read_object",
 ]
 
-END_KEYS = ("eos", "eot", "eom")
-# Control tokens that end a turn in whatever vocabulary has them; files often name only one of several ends.
-TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>")
-CONTROL = int(gguf.TokenType.CONTROL)
+END_KEYS = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
 
 
 def find_model(name_or_path: str | None) -> Path:
     """The path of a model: the GGUF file or Hugging Face folder named, or the demo model, fetched the first time."""
     if name_or_path is None:
         return fetch(DEMO)
-    path = Path(name_or_path).expanduser()
-    if path.is_dir() and not (path / CONFIG).is_file():
-        raise unreadable(path, f"it is a folder without a {CONFIG}, expected a GGUF file or a folder with one")
-    if not path.exists():
-        raise unreadable(path, "there is no such file")
+    path = _expanded(Path(name_or_path))
+    try:
+        if path.is_dir() and not (path / CONFIG).is_file():
+            raise unreadable(path, f"it is a folder without a {CONFIG}, expected a GGUF file or a folder with one")
+        if not path.exists():
+            raise unreadable(path, "there is no such file")
+    except OSError as problem:
+        raise unreadable(path, problem.strerror or str(problem)) from None
     return path
+
+
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise unreadable(path, f"there is no home folder {path.parts[0]}") from None
 
 
 def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
@@ -56,7 +64,7 @@ def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
         total = values.get("split.tensors.count", len(tensors))
         if len(tensors) != total:
             raise ValueError(f"its parts hold {len(tensors)} tensors, expected {total}")
-        return _metadata(path, values), merged(tensors)
+        return _metadata(path, values), merged(without_drafting(values, tensors))
     except DAMAGE as problem:
         raise unreadable(path, _reason(problem)) from None
 
@@ -77,17 +85,13 @@ def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
         raise unreadable(path, f"the key '{architecture}.vocab_size' is {vocab}, expected {told}, its number of tokens")
     named = [_count(path, values, f"tokenizer.ggml.{key}_token_id", -1) for key in END_KEYS]
     name = values.get("general.name")
-    types = values.get("tokenizer.ggml.token_type")
-    if isinstance(tokens, list) and isinstance(types, list) and len(types) == len(tokens):
-        ends = (tokens.index(text) for text in TURN_ENDS if text in tokens)
-        named += [token for token in ends if types[token] == CONTROL]
     return Metadata(
         path=path,
         architecture=architecture,
         name=name if isinstance(name, str) else path.stem,
         context=_count(path, values, f"{architecture}.context_length", 0),
         vocab=vocab,
-        eos=tuple(dict.fromkeys(token for token in named if 0 <= token < vocab)),
+        eos=tuple(dict.fromkeys(token for token in named + control_ends(values) if 0 <= token < vocab)),
         values=values,
     )
 
@@ -101,6 +105,7 @@ def _tensor(tensor: Any) -> Tensor:
 
 def _open(path: Path) -> GGUFFile:
     try:
+        check_regular(path)
         with path.open("rb") as file:
             magic = file.read(4)
         if magic != b"GGUF":

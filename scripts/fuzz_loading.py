@@ -14,7 +14,7 @@ from pathlib import Path
 from paceline.daemon import replies
 from paceline.daemon.config import Config
 from paceline.daemon.engine import CannotOpen, Engine, open_engine
-from paceline.daemon.plan import Row
+from paceline.daemon.plan import Row, RowFailure
 from paceline.protocol import Sampling, encode_tagged
 
 SECONDS = 10  # for one model
@@ -50,8 +50,10 @@ def step(engine: Engine) -> None:
     if engine.info.context > len(first):
         rows.append(Row(1, 0, 1, [vocab - 1], len(first), 1, sampled, len(first), table, False))
     for row in rows:
-        results, _ = engine.step([row])
-        assert all(0 <= token < vocab for token in results[0].tokens), results[0].tokens
+        (outcome,), _ = engine.step([row])
+        if isinstance(outcome, RowFailure):  # weights that give no numbers
+            return
+        assert all(0 <= token < vocab for token in outcome.tokens), outcome.tokens
         engine.commit(0, row.position + len(row.tokens))
 
 

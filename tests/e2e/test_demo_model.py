@@ -94,7 +94,7 @@ def test_sigterm_in_a_long_prefill(demo_model: Path) -> None:
 
 def test_the_end_of_sequence_comes_from_the_model(demo_model: Path) -> None:
     with Process(str(demo_model), "--max-ctx=512", engine="cpu") as daemon:
-        assert daemon.ready()["eos"] == [2]
+        assert daemon.ready()["eos"] == [2, 0]
         question = "ids:1,4093,198,19556,2,198,1,520,9531,198"  # a greeting in the model's chat form
         daemon.send(f"REQ 1 START {question} 200")
         daemon.read_until(lambda item: is_end(item, 1), SECONDS)

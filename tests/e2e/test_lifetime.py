@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,12 @@ def test_descriptors_that_are_closed(closed: str, code: int, words: str) -> None
     assert done.returncode == code
     assert words in done.stderr.decode()
     assert ("ready" in done.stdout.decode(errors="replace")) == (code == 0)
+
+
+def test_a_model_is_loaded_where_nobody_reads_the_log(tiny_model: Callable[..., Path]) -> None:
+    command = f"exec {sys.executable} -m paceline.daemon.main {tiny_model()} --max-ctx 64 <&- 2>&-"
+    done = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and b"ready" in done.stdout
 
 
 def test_the_other_requests_go_on_while_one_ends() -> None:

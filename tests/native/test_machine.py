@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from paceline.native import core as core_module
-from paceline.native.core import open_core
-from paceline.native.machine import GIB, Memory, cache_pages, processor_words, read_memory, usable_cores
+from paceline.native.core import native_shape, open_core
+from paceline.native.machine import GIB, Memory, cache_pages, check_cache, processor_words, read_memory, usable_cores
+from paceline.native.model import ModelShape
+from paceline.native.weights import open_model
 
 MIB = 2**20
 PAGE_BYTES = 2 * MIB
@@ -100,6 +102,33 @@ def test_a_core_takes_what_there_is(tiny_model: Any, monkeypatch: pytest.MonkeyP
     with pytest.raises(MemoryError, match="4 pages of cache"):
         open_core(path, slots=4, context=640)
     assert open_core(path, slots=4, context=640, cache_bytes=40 * plenty.page_bytes).pages == 40
+    with pytest.raises(ValueError, match=f"a cache of {GIB} bytes and a model of .* the {GIB} bytes of memory"):
+        open_core(path, slots=4, context=640, cache_bytes=GIB)
+    assert open_core(path, slots=4, context=640, cache_bytes=GIB, kind="reference").pages == GIB // plenty.page_bytes
+
+
+def test_a_cache_that_could_never_be_in_memory_is_refused() -> None:
+    memory = Memory(4 * GIB, MIB)
+    check_cache(3 * GIB, memory, GIB)  # though little is free just now
+    check_cache(9 * GIB, None, GIB)
+    with pytest.raises(
+        ValueError, match=f"cache of {3 * GIB + 1} bytes and a model of {GIB} are more than the {4 * GIB}"
+    ):
+        check_cache(3 * GIB + 1, memory, GIB)
+
+
+def test_what_recurrent_layers_hold_is_no_room_for_pages(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kept states and the updates of slots count, too."""
+    path = tiny_model(architecture="qwen35", type="F16")
+    shape = native_shape(ModelShape.from_metadata(*open_model(path)), 64)
+    held = 4 * shape.state_bytes + 2 * shape.update_bytes
+    weights = sum(tensor.nbytes for tensor in open_model(path)[1])
+    page = open_core(path, slots=2, context=64).page_bytes
+    memory = Memory(GIB, weights + held + 3 * shape.state_bytes + 2 * page)
+    monkeypatch.setattr(core_module, "read_memory", lambda: memory)
+    assert open_core(path, slots=2, context=64, keep_free=0, states=3).pages == 2
+    with pytest.raises(MemoryError, match="2 pages of cache"):
+        open_core(path, slots=2, context=64, keep_free=1, states=3)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import gguf
 import numpy as np
 import pytest
 from paceline.native.arrange import arranged
+from paceline.native.core import open_core
 from paceline.native.families import FAMILIES
 from paceline.native.model import ModelShape
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
@@ -49,7 +50,9 @@ def changed(opened_model: Opened, **changes: Any) -> Opened:
         ("qwen35", {"ssm__group_count": 3}, "its 4 value heads are no multiple of its 3 key heads"),
         ("qwen35", {"ssm__conv_kernel": 3}, "'blk.0.ssm_conv1d.weight' is [128, 4], expected [128, 3]"),
         ("qwen35", {"full_attention_interval": 4}, "'blk.1.attn_qkv.weight' [128, 64] is missing"),
-        ("qwen35", {"nextn_predict_layers": 1}, "'qwen35.nextn_predict_layers' is 1, supported: 0"),
+        ("qwen35", {"nextn_predict_layers": 2}, "'qwen35.nextn_predict_layers' is 2, expected less than its 2 layers"),
+        ("qwen35", {"nextn_predict_layers": -1}, "'qwen35.nextn_predict_layers' is -1, expected a whole number above"),
+        ("qwen3moe", {"nextn_predict_layers": 1}, "'qwen3moe.nextn_predict_layers' is 1, supported: 0"),
         ("qwen35", {"block_count": 2**31}, "the tensor 'blk.2.attn_norm.weight' [1, 64] is missing"),
         ("qwen35moe", {"expert_count": 0}, "'qwen35moe.expert_count' is 0"),
         ("qwen3next", {"ssm__time_step_rank": 8}, "'blk.0.ssm_ba.weight' is [8, 64], expected [16, 64]"),
@@ -83,15 +86,17 @@ def test_a_gemma_file_may_say_of_each_layer_whether_it_slides(tiny_model) -> Non
 @pytest.mark.parametrize("architecture", ["gemma3", "llama"])
 def test_a_turn_ends_at_the_control_tokens_that_the_vocabulary_has(tmp_path: Path, architecture: str) -> None:
     writer = gguf.GGUFWriter(tmp_path / "model.gguf", architecture)
-    writer.add_token_list(["<pad>", "<eos>", "<end_of_turn>", "<|eot_id|>", "<|im_end|>"])
-    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
-    writer.add_token_types([control, control, control, control, normal])
-    writer.add_eos_token_id(1)
+    control, normal, added = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL, gguf.TokenType.USER_DEFINED
+    types = {"<pad>": control, "<eos>": control, "<end_of_turn>": control, "<|eot_id|>": control, "<|im_end|>": normal}
+    types |= {"</s>": added, "<|endoftext|>": control, "<|file_sep|>": control}
+    writer.add_token_list(list(types))
+    writer.add_token_types(list(types.values()))
+    writer.add_eos_token_id(3)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    assert opened(tmp_path / "model.gguf")[0].eos == (1, 3, 2)
+    assert opened(tmp_path / "model.gguf")[0].eos == (3, 1, 2, 6, 7)
 
 
 def test_the_largest_gemma_scales_its_queries_by_the_width() -> None:
@@ -118,6 +123,42 @@ def test_every_tensor_of_a_newer_family_is_expected_by_name(tiny_model, architec
         if left_out.name != "output.weight":
             with pytest.raises(ModelUnreadable, match=r"the tensor 'blk|the tensor 'token|the tensor 'output_norm"):
                 ModelShape.from_metadata(metadata, [tensor for tensor in tensors if tensor is not left_out])
+
+
+@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
+def test_layers_that_draft_are_left_out(tiny_model, tmp_path: Path, architecture: str) -> None:
+    """A file whose last layers draft is the model that it is without them."""
+    path = tiny_model(architecture=architecture, layers=5)
+    draft = {f"{architecture}.nextn_predict_layers": 2}
+    full = written(path, tmp_path / "full.gguf", draft, ["blk.3.nextn.eh_proj.weight", "blk.4.nextn.enorm.weight"])
+    plain = written(path, tmp_path / "plain.gguf", {f"{architecture}.block_count": 3}, [], ("blk.3.", "blk.4."))
+    shape = ModelShape.from_metadata(*opened(full))
+    assert shape.kinds == ("recurrent", "attention", "recurrent")
+    one, other = (open_core(each, slots=1, context=64, threads=1) for each in (full, plain))
+    assert one.fingerprint == other.fingerprint
+
+
+def written(path: Path, to: Path, keys: dict[str, int], more: list[str], less: tuple[str, ...] = ()) -> Path:
+    """The file at `path` with other keys, more tensors, and without those whose names begin in some way."""
+    reader = gguf.GGUFReader(path)
+    values = {key: field.contents() for key, field in reader.fields.items()}
+    writer = gguf.GGUFWriter(to, values["general.architecture"])
+    for key, value in (values | keys).items():
+        if type(value) is int and key.startswith(values["general.architecture"]):
+            writer.add_uint32(key, value)
+        elif type(value) is float:
+            writer.add_float32(key, value)
+    writer.add_token_list(values["tokenizer.ggml.tokens"])
+    for tensor in reader.tensors:
+        if not tensor.name.startswith(less or "-"):
+            writer.add_tensor(tensor.name, tensor.data)
+    for name in more:
+        writer.add_tensor(name, np.ones(8, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return to
 
 
 def test_fused_rows_are_taken_apart_whatever_their_type(tiny_model) -> None:

@@ -1,6 +1,7 @@
 """Hugging Face folders: what is read from a good one, and the one sentence about a bad one."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,37 @@ def test_the_metadata_of_a_folder(folder: Path) -> None:
     assert metadata.values["llama.attention.key_length"] == metadata.values["llama.rope.dimension_count"] == 16
     assert metadata.values["llama.rope.freq_base"] == 10000.0
     assert find_model(str(folder)) == folder
+
+
+def test_a_config_that_is_no_file_is_refused_before_it_is_waited_for(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+    assert refusal(folder) == "the file config.json cannot be read (it is no regular file)"
+
+
+@pytest.mark.parametrize("own_file", [False, True])
+def test_special_tokens_that_end_a_text(folder: Path, own_file: bool) -> None:
+    """As the settings list them, or else the tokenizer."""
+
+    def entry(text: str, special: bool) -> dict[str, Any]:
+        return {"content": text, "special": special}
+
+    added = {0: entry("<|endoftext|>", True), 5: entry("</s>", False), 6: entry("</turn>", True), 9: entry("x", True)}
+    settings: dict[str, Any] = {"eos_token": {"content": "</turn>"}}
+    if own_file:
+        listed = [{"id": token, **values} for token, values in added.items()]
+        (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": listed}))
+    else:
+        settings["added_tokens_decoder"] = added
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert read_metadata(folder).eos == open_model(folder)[0].eos == (2, 0, 6)
+
+
+@pytest.mark.parametrize("added", [None, 3, [3], [{"content": "</s>", "special": True}], {"x": {"special": True}}])
+def test_special_tokens_that_are_none(folder: Path, added: Any) -> None:
+    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}))
+    assert read_metadata(folder).eos == (2,)
 
 
 def test_tensors_have_ggufs_names_and_order_of_rows(folder: Path) -> None:

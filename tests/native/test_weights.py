@@ -1,5 +1,6 @@
 """Model files: what is read from a good one, and the one sentence about a bad one."""
 
+import os
 from pathlib import Path
 
 import gguf
@@ -19,7 +20,7 @@ def tiny(tiny_model) -> Path:
 def test_the_metadata_of_a_tiny_model(tiny: Path) -> None:
     found = read_metadata(tiny)
     assert (found.path, found.architecture, found.name) == (tiny, "llama", "tiny 1")
-    assert (found.context, found.vocab, found.eos) == (4096, 300, (2,))
+    assert (found.context, found.vocab, found.eos) == (4096, 300, (2, 0))
     tokens = found.values["tokenizer.ggml.tokens"]
     assert len(tokens) == len(set(tokens)) == 300 and tokens[0] == "<|endoftext|>"
     assert found.values["tokenizer.ggml.add_bos_token"] is False
@@ -44,7 +45,7 @@ def test_every_value_and_tensor_is_what_the_gguf_package_reads(tiny_model) -> No
 
 def test_the_demo_model_is_not_read_into_memory(demo_model: Path) -> None:
     metadata, tensors = open_model(demo_model)
-    assert (metadata.vocab, metadata.context, metadata.eos) == (49152, 8192, (2,))
+    assert (metadata.vocab, metadata.context, metadata.eos) == (49152, 8192, (2, 0))
     assert len(metadata.values["tokenizer.ggml.merges"]) == 48900
     assert len(tensors) == 272 and {tensor.type for tensor in tensors} == {"F32", "Q8_0", "Q4_1"}
     base = tensors[0].data
@@ -59,6 +60,17 @@ def test_find_model_takes_a_path_and_names_what_is_missing(tiny: Path, tmp_path:
         find_model(str(tmp_path / "none.gguf"))
     with pytest.raises(ModelUnreadable, match="it is a folder"):
         find_model(str(tmp_path))
+    with pytest.raises(ModelUnreadable, match=f"^cannot read the model {tmp_path}/xxx"):
+        find_model(str(tmp_path / ("x" * 300)))
+    with pytest.raises(ModelUnreadable, match=r"model ~nobody-here/m\.gguf: there is no home folder ~nobody-here$"):
+        find_model("~nobody-here/m.gguf")
+
+
+def test_what_is_no_file_is_refused_before_it_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.gguf")
+    for path in (tmp_path / "model.gguf", Path("/dev/zero")):
+        with pytest.raises(ModelUnreadable, match=f"^cannot read the model {path}: it is no regular file$"):
+            open_model(find_model(str(path)))
 
 
 @pytest.mark.parametrize(
@@ -191,6 +203,7 @@ def test_tokens_that_end_a_text(tmp_path: Path) -> None:
     assert eos_of(eos=2, eot=7, eom=2) == (2, 7)
     assert eos_of(eot=4) == (4,)
     assert eos_of(eos=10) == ()
+    assert eos_of(eos=1, fim_pad=3, fim_rep=4, fim_sep=5) == (1, 3, 4, 5)
 
 
 def test_a_count_that_is_no_number_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""Layers that draft tokens ahead, of Qwen's later models: behind the others in a file, counted with them, and not used.
+
+The text is the one that the model has without them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .model_file import Tensor
+
+DRAFTING = "nextn_predict_layers"
+LAYER = re.compile(r"blk\.(\d{1,9})\.")
+
+
+def without_drafting(values: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors of a file with the keys `values`, but for those of such layers. Numbers that cannot be are left for
+    ModelShape to refuse."""
+    architecture = values.get("general.architecture")
+    layers, drafting = (values.get(f"{architecture}.{key}") for key in ("block_count", DRAFTING))
+    if type(layers) is not int or type(drafting) is not int or not 0 < drafting < layers:
+        return list(tensors)
+    return [tensor for tensor in tensors if not layers - drafting <= _layer(tensor) < layers]
+
+
+def _layer(tensor: Tensor) -> int:
+    match = LAYER.match(tensor.name)
+    return int(match[1]) if match else -1

@@ -1,0 +1,57 @@
+"""Tokens that end a text in whatever vocabulary has them: files often name only one of several ends.
+
+Only a control token of a GGUF file, or a special one of a folder, is an end by its spelling. Any other may be text:
+`</s>` is a tag of HTML in Gemma's vocabulary.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+
+from .model_file import read_object
+
+CONTROL = int(gguf.TokenType.CONTROL)
+SETTINGS = "tokenizer_config.json"
+TOKENIZER = "tokenizer.json"
+ENDS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<end_of_utterance>"),  # of a turn
+    *("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "<eos>", "</s>"),  # of a text
+    *("<EOT>", "▁<EOT>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),  # of code that was filled in, and of a file
+)
+
+
+def control_ends(values: Mapping[str, Any]) -> list[int]:
+    """The ids of ends in the vocabulary of a GGUF file."""
+    tokens, types = values.get("tokenizer.ggml.tokens"), values.get("tokenizer.ggml.token_type")
+    if not isinstance(tokens, list) or not isinstance(types, list) or len(tokens) != len(types):
+        return []
+    return [token for token, kind in enumerate(types) if kind == CONTROL and tokens[token] in ENDS]
+
+
+def special_ends(path: Path) -> list[int]:
+    """The ids of ends among the special tokens of a folder. Raises ValueError."""
+    settings = _object(path / SETTINGS)
+    named = settings.get("eos_token")
+    ends = (*ENDS, named.get("content") if isinstance(named, dict) else named)
+    return [token for token, text in _special_tokens(path, settings) if text in ends]
+
+
+def _special_tokens(path: Path, settings: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    for token, entry in _added_tokens(path, settings):
+        if isinstance(entry, dict) and entry.get("special") is True and str(token).isdecimal():
+            yield int(token), str(entry.get("content"))
+
+
+def _added_tokens(path: Path, settings: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Each one's id and what is said of it: as the settings have them, which are short, or else the tokenizer."""
+    listed = settings.get("added_tokens_decoder")
+    if isinstance(listed, dict):
+        return list(listed.items())
+    found = _object(path / TOKENIZER).get("added_tokens")
+    return [(entry.get("id"), entry) for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _object(path: Path) -> dict[str, Any]:
+    return read_object(path) if path.exists() else {}
