@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_engines import ENGINES, GENERATED, MOST, Facts, serve
+from bench_limits import LONG
 from paceline.native import _cpu
 from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
@@ -96,9 +97,6 @@ class Contest:
             pipe.send(None)
 
 
-LONG = 4096
-
-
 def measure(contest: Contest, kind: str, sequences: int, context: int, rounds: int) -> dict[str, Any]:
     times: dict[str, list[float]] = {name: [] for name in ENGINES}
     for turn in range(rounds + 1):
@@ -121,7 +119,7 @@ def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[s
     results = []
 
     def one(kind: str, sequences: int, context: int) -> None:
-        fewer = 1 if context >= LONG else rounds  # a step of the peer's takes more than a second there
+        fewer = 1 if context >= LONG else rounds
         result = measure(contest, kind, sequences, context, fewer)
         results.append(result)
         rates = "".join(f"{result[name]:12.1f}" for name in ENGINES)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench_limits import LIMITS
+from bench_limits import LIMITS, LONG
 from paceline.native.machine import processor_words
 from page_table import ROOT, write
 
@@ -45,8 +45,8 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     peer = machine["llama-cpp-python"]
     rows = [
         f"Tokens per second with {first['threads']} threads of an {processor_words(machine)}, medians of "
-        f"{first['rounds']} rounds in turn, {dates}. In brackets: times those of llama.cpp "
-        f"(llama-cpp-python {peer}) on the same file; for 1 sequence the share of what memory gave in "
+        f"{first['rounds']} rounds in turn (one from a context of {LONG:,} on), {dates}. In brackets: "
+        f"times those of llama.cpp (llama-cpp-python {peer}) on the same file; for 1 sequence the share of what memory gave in "
         f"the same run ({roof(found, 'read_gb_per_second')} GB/s; of a small file a part stays in "
         f"the L3 cache, so that it may be more than all), for 16 and the prefill of what the processor multiplies "
         f"({roof(found, 'multiply_gmac_per_second')} GMAC/s).\n",
