@@ -46,8 +46,8 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     rows = [
         f"Tokens per second with {first['threads']} threads of an {processor_words(machine)}, medians of "
         f"{first['rounds']} rounds in turn (one from a context of {LONG:,} on), {dates}. In brackets: "
-        f"times those of llama.cpp (llama-cpp-python {peer}) on the same file; for 1 sequence the share of what memory gave in "
-        f"the same run ({roof(found, 'read_gb_per_second')} GB/s; of a small file a part stays in "
+        f"times those of llama.cpp (llama-cpp-python {peer}) on the same file; for 1 sequence the share of what "
+        f"memory gave in the same run ({roof(found, 'read_gb_per_second')} GB/s; of a small file a part stays in "
         f"the L3 cache, so that it may be more than all), for 16 and the prefill of what the processor multiplies "
         f"({roof(found, 'multiply_gmac_per_second')} GMAC/s).\n",
         f"| file | context | prefill of 512 | {' | '.join(str(count) for count in COUNTS)} sequences |",

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from .asked import MOST_ANSWERS, MOST_STOPS, SEEDS, Asked, Chat, Ids, Text
-from .fields import WHOLE, Fields, are_ids
+from .fields import WHOLE, Fields, are_ids, shown
 from .refused import wrong
 
 ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -65,7 +65,7 @@ def text_of(content: object, path: str) -> str:
     for number, part in enumerate(content):
         fields = Fields(part, f"{path}[{number}]")
         if (kind := fields.needed("type")) != "text":
-            raise wrong(fields.path("type"), f"{kind!r} is not supported, expected 'text'", "unsupported_value")
+            raise wrong(fields.path("type"), f"{shown(kind)} is not supported, expected 'text'", "unsupported_value")
         fields.needed("text")
         texts.append(fields.text("text") or "")
     return "".join(texts)

@@ -198,3 +198,10 @@ def test_a_field_over_http(served: Served, field: str, route: Route, case: Case)
     error = answer.json()["error"]
     assert (answer.status_code, error["type"]) == (400, "invalid_request_error")
     assert error["message"].startswith(field) and error.get("param", field).startswith(field)
+
+
+def test_the_kind_of_a_part_is_not_repeated_in_full() -> None:
+    content = [{"type": "image" * 9999, "text": ""}]
+    with pytest.raises(HttpRefused) as caught:
+        read_chat({"messages": [{"role": "user", "content": content}]})
+    assert "is not supported, expected 'text'" in caught.value.message and len(caught.value.message) < 200
