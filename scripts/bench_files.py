@@ -7,6 +7,7 @@
 |---|---|
 | smollm2-q4_1 | the demo model as it comes, its embedding (which is its head) Q8_0 |
 | smollm2-q4_0, smollm2-q8_0 | its matrices requantized by llama.cpp's own quantizer; the embedding stays Q8_0 |
+| smollm2-f16 | all of it as F16, by the same |
 | gemma3-270m | Gemma 3 270M Q4_K_M as it comes: Q5_0, Q4_K, Q6_K and Q8_0, the embedding Q8_0; fetched with pip |
 | bench-q4_k | 24 layers of 1024, feed-forward 2816: random Q4_K blocks (make_shaped_model.py) |
 
@@ -47,7 +48,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
     return path
 
 
-def requantized(type_name: str) -> Path:
+def requantized(type_name: str, embedding: str = "Q8_0") -> Path:
     def make(path: Path) -> None:
         import llama_cpp as lib
 
@@ -56,7 +57,7 @@ def requantized(type_name: str) -> Path:
         lib.llama_backend_init()
         options = lib.llama_model_quantize_default_params()
         options.ftype = getattr(lib, f"LLAMA_FTYPE_MOSTLY_{type_name}")
-        options.token_embedding_type = lib.GGML_TYPE_Q8_0
+        options.token_embedding_type = getattr(lib, f"GGML_TYPE_{embedding}")
         options.allow_requantize = True
         if lib.llama_model_quantize(str(fetch(DEMO)).encode(), str(path).encode(), ctypes.byref(options)):
             raise SystemExit(f"llama.cpp could not requantize the demo model to {type_name}")
@@ -93,6 +94,7 @@ FILES: dict[str, Callable[[], Path]] = {
     "smollm2-q4_1": lambda: fetch(DEMO),
     "smollm2-q4_0": lambda: requantized("Q4_0"),
     "smollm2-q8_0": lambda: requantized("Q8_0"),
+    "smollm2-f16": lambda: requantized("F16", "F16"),
     "gemma3-270m": gemma,
     "bench-q4_k": lambda: made("bench.Q4_K.gguf", shaped),
 }

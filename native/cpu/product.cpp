@@ -15,17 +15,22 @@ Lanes float_weights(const uint8_t* tiles, int k) {
   if constexpr (f == Format::BF16) return load_brain(reinterpret_cast<const uint16_t*>(tiles) + place);
 }
 
-// weights [inputs][16], x [inputs][kGroup]: adds to sums [n][16] segment by segment.
+template <Format f>
+constexpr size_t kInputBytes = kTileRows * (f == Format::F32 ? 4 : 2);
+constexpr size_t kFetched = 16384;  // bytes of weights on their way before they are loaded
+
+// weights [inputs][16], x [inputs][together]: adds to sums [n][16] segment by segment.
 template <Format f, int n>
-void float_sums(const uint8_t* tiles, int blocks, const float* x, float* sums) {
+void float_sums(const uint8_t* tiles, int blocks, const float* x, int together, float* sums) {
   for (int first = 0; first < blocks * kBlock; first += kSegment) {
     const int end = first + kSegment < blocks * kBlock ? first + kSegment : blocks * kBlock;
     Lanes acc[n];
     for (int c = 0; c < n; ++c) acc[c] = zero();
     for (int k = first; k < end; ++k) {
       const Lanes w = float_weights<f>(tiles, k);
+      __builtin_prefetch(tiles + static_cast<size_t>(k) * kInputBytes<f> + kFetched);
       PACELINE_UNROLL
-      for (int c = 0; c < n; ++c) acc[c] = fma(w, broadcast(x[static_cast<size_t>(k) * kGroup + c]), acc[c]);
+      for (int c = 0; c < n; ++c) acc[c] = fma(w, broadcast(x[static_cast<size_t>(k) * together + c]), acc[c]);
     }
     for (int c = 0; c < n; ++c) store(sums + kTileRows * c, load(sums + kTileRows * c) + acc[c]);
   }
@@ -33,16 +38,16 @@ void float_sums(const uint8_t* tiles, int blocks, const float* x, float* sums) {
 
 // Calls sums<f, n> for n = 1 .. kColumns, so that the accumulators stay in registers.
 template <Format f, int n = kColumns>
-void float_columns(int columns, const uint8_t* tiles, int blocks, const float* x, float* sums) {
-  if (columns == n) return float_sums<f, n>(tiles, blocks, x, sums);
-  if constexpr (n > 1) float_columns<f, n - 1>(columns, tiles, blocks, x, sums);
+void float_columns(int columns, const uint8_t* tiles, int blocks, const float* x, int together, float* sums) {
+  if (columns == n) return float_sums<f, n>(tiles, blocks, x, together, sums);
+  if constexpr (n > 1) float_columns<f, n - 1>(columns, tiles, blocks, x, together, sums);
 }
 
 template <Format f>
-void float_tile(const uint8_t* tiles, int blocks, const float* x, int columns, float* sums, Scratch& scratch) {
+void float_tile(const uint8_t* tiles, int blocks, const Activations& input, int columns, float* sums, Scratch& scratch) {
   scratch.weight_bytes += static_cast<uint64_t>(blocks) * tile_bytes(f);
   std::memset(sums, 0, sizeof(float) * kTileRows * columns);
-  if (columns <= kColumns) return float_columns<f>(columns, tiles, blocks, x, sums);
+  if (columns <= kColumns) return float_columns<f>(columns, tiles, blocks, input.wide, input.wide_columns, sums);
   for (int first = 0; first < blocks; first += kPanelBlocks) {
     const int end = first + kPanelBlocks < blocks ? first + kPanelBlocks : blocks;
     const uint8_t* part = tiles + first * tile_bytes(f);
@@ -52,8 +57,8 @@ void float_tile(const uint8_t* tiles, int blocks, const float* x, int columns, f
       part = scratch.panel;
     }
     each_run(columns, [&](int c, int n) {
-      const size_t place = static_cast<size_t>(c / kGroup) * blocks + first;
-      float_columns<Format::F32>(n, part, end - first, x + place * kBlock * kGroup + c % kGroup, sums + static_cast<size_t>(c) * kTileRows);
+      const float* const x = input.wide + input.wide_place(blocks, c, first * kBlock);
+      float_columns<Format::F32>(n, part, end - first, x, input.wide_columns, sums + static_cast<size_t>(c) * kTileRows);
     });
   }
 }
@@ -62,9 +67,9 @@ void float_tile(const uint8_t* tiles, int blocks, const float* x, int columns, f
 void tile_sums(const Matrix& weights, int t, const Activations& input, int columns, float* sums, Scratch& scratch) {
   const uint8_t* tiles = weights.row_tile(t);
   switch (weights.format) {
-    case Format::F32: return float_tile<Format::F32>(tiles, weights.blocks, input.wide, columns, sums, scratch);
-    case Format::F16: return float_tile<Format::F16>(tiles, weights.blocks, input.wide, columns, sums, scratch);
-    case Format::BF16: return float_tile<Format::BF16>(tiles, weights.blocks, input.wide, columns, sums, scratch);
+    case Format::F32: return float_tile<Format::F32>(tiles, weights.blocks, input, columns, sums, scratch);
+    case Format::F16: return float_tile<Format::F16>(tiles, weights.blocks, input, columns, sums, scratch);
+    case Format::BF16: return float_tile<Format::BF16>(tiles, weights.blocks, input, columns, sums, scratch);
     default: break;
   }
   const auto integer_tile = layout(weights.format).header_bytes ? integer_tile_256 : integer_tile_32;

@@ -28,8 +28,9 @@ void quantize(const float* y, int first, int blocks, int column, int output_bloc
   for (int b = 0; b < blocks; ++b) {
     const size_t block = group + first + b;
     if (output.quantized) quantize_block(y + kBlock * b, output.quantized[block * kGroup + place]);
-    if (output.wide)
-      for (int i = 0; i < kBlock; ++i) output.wide[(block * kBlock + i) * kGroup + place] = y[kBlock * b + i];
+    if (!output.wide) continue;
+    float* const wide = output.wide + output.wide_place(output_blocks, column, kBlock * (first + b));
+    for (int i = 0; i < kBlock; ++i) wide[static_cast<size_t>(i) * output.wide_columns] = y[kBlock * b + i];
   }
 }
 

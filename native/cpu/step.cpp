@@ -119,9 +119,10 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
     work.convolved.reserve(static_cast<size_t>(columns) * padded(s.channels(), kLanesWide) + kLanesWide);
     work.zeros.reserve(padded(s.channels(), kLanesWide));
   }
-  work.width_input.reserve(groups, s.width, integer, floating);
-  work.ffn_input.reserve(groups, std::max(1, dense_ffn), integer, floating);
-  work.head_input.reserve(groups, std::max(attention, s.width), integer, floating);
+  const int together = std::min(columns, kGroup);
+  work.width_input.reserve(groups, s.width, integer, floating, together);
+  work.ffn_input.reserve(groups, std::max(1, dense_ffn), integer, floating, together);
+  work.head_input.reserve(groups, std::max(attention, s.width), integer, floating, together);
 
   int most_columns = std::max(columns, outputs);
   if (s.experts) {

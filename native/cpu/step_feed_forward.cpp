@@ -93,8 +93,9 @@ void Core::Step::gather(Member& me) {
       for (int b = 0; b < from.blocks; ++b) {
         const size_t source = (static_cast<size_t>(c / kGroup) * from.blocks + b) * kGroup, target = (static_cast<size_t>(place / kGroup) * to.blocks + b) * kGroup;
         if (to.views.quantized) to.views.quantized[target + place % kGroup] = from.views.quantized[source + c % kGroup];
-        if (to.views.wide)
-          for (int i = 0; i < kBlock; ++i) to.views.wide[(target * kBlock) + i * kGroup + place % kGroup] = from.views.wide[(source * kBlock) + i * kGroup + c % kGroup];
+        if (!to.views.wide) continue;
+        for (int i = b * kBlock; i < (b + 1) * kBlock; ++i)
+          to.views.wide[to.views.wide_place(to.blocks, place, i)] = from.views.wide[from.views.wide_place(from.blocks, c, i)];
       }
     }
   me.barrier.wait();

@@ -147,7 +147,13 @@ struct Scratch {
 // that a kernel over a group reads one stream at constant offsets. Either form is filled, as the weights' formats ask.
 struct Activations {
   QuantizedBlock* quantized = nullptr;  // [groups][blocks][kGroup]
-  float* wide = nullptr;                // [groups][blocks * kBlock][kGroup]
+  float* wide = nullptr;                // [groups][blocks * kBlock][wide_columns]
+  int wide_columns = kGroup;            // or less, of a single group: each input of one column would be a line of the cache
+
+  // Where an input of a column is in it, of `blocks` blocks to a column.
+  size_t wide_place(int blocks, int column, int input) const {
+    return (static_cast<size_t>(column / kGroup) * blocks * kBlock + input) * wide_columns + column % kGroup;
+  }
 };
 
 }  // namespace paceline

@@ -41,10 +41,11 @@ struct ActivationRoom {
   Activations views;
   int blocks = 0;
 
-  void reserve(int groups, int size, bool integer, bool floating) {
+  void reserve(int groups, int size, bool integer, bool floating, int wide_columns = kGroup) {
     blocks = (size + kBlock - 1) / kBlock;
     const size_t places = static_cast<size_t>(groups) * blocks * kGroup;
     views = {};
+    views.wide_columns = wide_columns;
     if (integer) views.quantized = quantized.reserve(places);
     if (floating) views.wide = wide.reserve(places * kBlock);
   }
