@@ -23,6 +23,7 @@ from ..protocol import (
 from .errors import DaemonGone, Refused
 
 Body = dict[str, Any]
+ENDS = ("device_lost", "internal")  # with these a daemon that ends refuses what it has read and not begun
 Deliver = Callable[[Item | DaemonGone], object]
 Watch = Deliver | None
 
@@ -44,6 +45,7 @@ class Desk:
         self._events = events
         self._answered = 0  # lines
         self._waiting: deque[Sent] = deque()
+        self._lost: list[Future[Body]] = []  # replies that were such refusals: their waiters are told with its last words
         self._starting: dict[int, Future[Body]] = {}  # the reply to the last START of an id, until it comes
         self._live: dict[int, Deliver | None] = {}  # None: nobody reads its tokens
         self._last_id = 0
@@ -84,12 +86,13 @@ class Desk:
     def give_up(self, gone: DaemonGone) -> None:
         """Nothing more will come: every waiter is told, and every later line is refused."""
         self.gone = gone
-        for reply in (self._ready, *(line.reply for line in self._waiting)):
+        for reply in (self._ready, *self._lost, *(line.reply for line in self._waiting)):
             if not reply.done():
                 reply.set_exception(gone)
         for deliver in (*filter(None, self._live.values()), self._events):
             deliver(gone)
         self._waiting.clear()
+        self._lost.clear()
         self._starting.clear()
         self._live.clear()
 
@@ -105,6 +108,8 @@ class Desk:
             return
         if body.get("ok"):
             reply.set_result(body)
+        elif body.get("code") in ENDS:
+            self._lost.append(reply)
         else:
             reply.set_exception(Refused(body.get("code", ""), body.get("error", "")))
 

@@ -1,6 +1,6 @@
 """Every file of the speed table through bench_llama_cpp.py, one JSON each in benchmarks/llama_cpp/.
 
-    python scripts/bench_files.py                       # all five; files are made in the cache folder at the first run
+    python scripts/bench_files.py                       # all six; files are made in the cache folder at the first run
     python scripts/bench_files.py --only smollm2-q4_0 --rounds 3 --contexts 32 --out FOLDER [--gemma gemma.gguf]
 
 | name | file |

@@ -107,3 +107,17 @@ def test_a_log_has_the_same_lines_however_it_is_cut(pieces: list[bytes]) -> None
     parts = whole.removesuffix("\n").split("\n") if whole else []
     assert lines == [line.rstrip("\r").rpartition("\r")[2] for line in parts]
     assert list(kept) == lines[-KEPT_LINES:]
+
+
+@pytest.mark.parametrize("code", ["device_lost", "internal"])
+def test_what_a_daemon_that_ends_did_not_begin_ends_with_it(code: str) -> None:
+    desk: Desk = Desk(Future(), lambda body: None)
+    replies: list[Future[Body]] = [Future(), Future()]
+    for number, reply in enumerate(replies, 1):
+        desk.line(reply, number, lambda item: None)
+    for number in (1, 2):
+        desk.take(Message(number, {"re": number, "ok": False, "code": code, "error": "it broke"}))
+    assert not any(reply.done() for reply in replies)
+    gone = DaemonGone("the daemon has ended: its last words")
+    desk.give_up(gone)
+    assert [reply.exception() for reply in replies] == [gone, gone]
