@@ -45,7 +45,7 @@ class Desk:
         self._events = events
         self._answered = 0  # lines
         self._waiting: deque[Sent] = deque()
-        self._lost: list[Future[Body]] = []  # replies that were such refusals: their waiters are told with its last words
+        self._lost: list[Future[Body]] = []  # refused so: they are told with its last words
         self._starting: dict[int, Future[Body]] = {}  # the reply to the last START of an id, until it comes
         self._live: dict[int, Deliver | None] = {}  # None: nobody reads its tokens
         self._last_id = 0
