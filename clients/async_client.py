@@ -95,10 +95,12 @@ class AsyncClient:
         number = options.get("req_id") or desk.free_id()
         line = start_line(number, ids, total, quantum, options)
         stream = AsyncStream(number, partial(self._post, desk))
+        reply = self._post(desk, line, number, stream.deliver)
         try:
-            stream.reply = await asyncio.shield(self._post(desk, line, number, stream.deliver))
+            stream.reply = await asyncio.shield(reply)
         except asyncio.CancelledError:
-            stream.abandon()  # its terminal takes it off the table
+            # once it is accepted: one that is refused may have the id of somebody else's
+            reply.add_done_callback(lambda done: None if done.exception() else stream.abandon())
             raise
         return stream
 

@@ -67,7 +67,7 @@ def parts(path: Path) -> list[Path]:
     name = PART.fullmatch(path.name)
     if name is None:
         return [path]
-    return sorted(path.parent.glob(f"{escape(name[1])}-?????-of-{name[2]}.gguf"))
+    return sorted(path.parent.glob(f"{escape(name[1])}-[0-9][0-9][0-9][0-9][0-9]-of-{name[2]}.gguf"))
 
 
 def described(path: Path) -> tuple[str, str, str, str]:

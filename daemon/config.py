@@ -115,7 +115,8 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache-bytes",
         type=at_least(1, MOST_BYTES),
         metavar="N",
-        help="size of the whole cache (default: what all slots need at full context, or what memory allows)",
+        help="size of the whole cache, at most what memory can hold beside the model "
+        "(default: what all slots need at full context, or what memory allows)",
     )
     room.add_argument(
         "--keep-free",
@@ -156,7 +157,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         "--step-tokens",
         type=at_least(1),
         metavar="N",
-        help="most tokens of a step in which somebody decodes (default 64, or twice --max-batch if that is more)",
+        help="most tokens of a step in which somebody decodes (default 64, or twice as many as requests in a step)",
     )
     turns.add_argument(
         "--prefill-tokens",

@@ -96,7 +96,7 @@ class NativeEngine:
             eos=tuple(core.eos),
             page_bytes=core.page_bytes,
             state_bytes=core.state_bytes,
-            fingerprint=core.fingerprint if core.has_files else "",
+            fingerprint=core.fingerprint,
             greedy_only=core.greedy_only,
         )
 

@@ -102,16 +102,16 @@ class Loop:
         self._tell()
 
     def fail(self, error: str, code: str) -> None:
-        """After what cannot be mended: every request ends FAILED, every line that has been read is answered."""
-        now = self._clock()
+        """After what cannot be mended: every request ends FAILED, the line at hand and those that wait are refused."""
+        now, ended = self._clock(), self._session.input_ended
         items = self._session.fail_all(error, now, code)
+        at_hand = self._at_hand
+        begun = [] if at_hand is None or _answers(items, at_hand.number) else [at_hand]
+        self.put(items, now)  # before anything that may break again
         self._inbox.poll(wait=False)
-        lines = list(self._inbox.lines)
-        if self._at_hand is not None and not _answers(items, self._at_hand.number):
-            lines.insert(0, self._at_hand)
-        for line in lines:
-            items += self._session.refuse(line.number, self._tag(line), code, error)
-        self.put(items, now)
+        waiting = () if ended else tuple(self._inbox.lines)
+        for line in (*begun, *waiting):
+            self.put(self._session.refuse(line.number, self._tag(line), code, error), now)
 
     def put(self, items: list[Item], now: float) -> None:
         """Into the stream, and past whoever looks on."""
@@ -125,9 +125,9 @@ class Loop:
 
     def _tell(self) -> None:
         """What the last step gave. Where a device computes, this is done while it computes the next."""
-        if self._untold is not None:
-            self._put(*self._untold)
-            self._untold = None
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            self._put(*untold)
 
     def _check(self) -> None:
         """The invariants and the heap, when there is nothing else to do, and not all the time."""
@@ -156,9 +156,9 @@ class Loop:
 
     def answer(self, line: AnyLine) -> tuple[list[Item], float]:
         """What a line gives, and when it was applied: who looks on measures from the moment that the session does."""
+        self._at_hand = line
         self._tell()
         self._commands.note(line)
-        self._at_hand = line
         answer = self._answer(line)
         self._at_hand = None
         return answer

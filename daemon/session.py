@@ -152,6 +152,10 @@ class Session:
         wrong then, and are not asked."""
         items = self._unsent
         items += self.lifecycle.endings.fail_all(now, code=code, error=error)
+        held = [(self._target.req_id, self._target.line)] if self._target is not None else []
+        held += [self._wait[:2]] if self._wait is not None else []
+        self._target = self._wait = None
+        items += [replies.refused(*line, code, error) for line in held]
         return self._give_up(items)
 
     def _carry_out(self, command: Command | Loaded, line: int, now: float, effects: list[Item]) -> Body | None:

@@ -45,6 +45,7 @@ def root_mean_square_norm(inputs: Floats, weights: Floats, epsilon: float) -> Fl
     """The last axis: inputs [..., size] over the root of their mean square, times a weight each."""
     mean_square = np.mean(inputs * inputs, axis=-1, keepdims=True)  # [..., 1]
     scale: Floats = np.sqrt(mean_square + np.float32(epsilon))
+    scale[~np.isfinite(scale)] = np.nan  # what has broken down must not end in zeros
     return inputs / scale * weights
 
 

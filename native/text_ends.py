@@ -31,7 +31,7 @@ def control_ends(values: Mapping[str, Any]) -> list[int]:
 
 
 def special_ends(path: Path) -> list[int]:
-    """The ids of ends among the special tokens of a folder. Raises ValueError."""
+    """The ids of ends among the special tokens of a folder; none of a file that is damaged, as only texts need it."""
     settings = _object(path / SETTINGS)
     named = settings.get("eos_token")
     ends = (*ENDS, named.get("content") if isinstance(named, dict) else named)
@@ -54,4 +54,7 @@ def _added_tokens(path: Path, settings: Mapping[str, Any]) -> list[tuple[Any, An
 
 
 def _object(path: Path) -> dict[str, Any]:
-    return read_object(path) if path.exists() else {}
+    try:
+        return read_object(path)
+    except ValueError:
+        return {}

@@ -51,7 +51,12 @@ py::bytes filled(size_t size, Fill fill) {
   return data;
 }
 
-const uint8_t* begin_of(const std::string_view& data) { return reinterpret_cast<const uint8_t*>(data.data()); }
+template <class Read>
+void unlocked(const py::bytes& data, Read read) {
+  const std::string_view view = data;
+  py::gil_scoped_release release;
+  read(reinterpret_cast<const uint8_t*>(view.data()), view.size());
+}
 
 }  // namespace
 
@@ -106,18 +111,18 @@ void register_core(py::module_& m) {
            py::arg("name"), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"), py::arg("scales") = std::vector<float>(),
            py::arg("mapped") = false)
       .def("step", &step, py::arg("rows"))
-      .def("commit", &Core::commit, py::arg("slot"), py::arg("position"), Unlocked())
+      .def("commit", &Core::commit, py::arg("slot"), py::arg("position"))
       .def("seat", &Core::seat, py::arg("slot"), py::arg("ids"), py::arg("state"), Unlocked())
       .def("keep", &Core::keep, py::arg("slot"), py::arg("state"), Unlocked())
       .def("copy_page", &Core::copy_page, py::arg("source"), py::arg("target"), Unlocked())
       .def(
           "read_page", [](const Core& core, int page) { return filled(core.page_bytes(), [&](uint8_t* out) { core.read_page(page, out); }); }, py::arg("page"))
       .def(
-          "write_page", [](Core& core, int page, std::string_view data) { core.write_page(page, begin_of(data), data.size()); }, py::arg("page"), py::arg("data"), Unlocked())
+          "write_page", [](Core& core, int page, const py::bytes& data) { unlocked(data, [&](const uint8_t* p, size_t size) { core.write_page(page, p, size); }); }, py::arg("page"), py::arg("data"))
       .def(
           "read_state", [](const Core& core, int state) { return filled(core.state_file_bytes(), [&](uint8_t* out) { core.read_state(state, out); }); }, py::arg("state"))
       .def(
-          "write_state", [](Core& core, int state, std::string_view data) { core.write_state(state, begin_of(data), data.size()); }, py::arg("state"), py::arg("data"), Unlocked())
+          "write_state", [](Core& core, int state, const py::bytes& data) { unlocked(data, [&](const uint8_t* p, size_t size) { core.write_state(state, p, size); }); }, py::arg("state"), py::arg("data"))
       .def_property_readonly("state_bytes", &Core::state_bytes)
       .def_property_readonly("isa", &Core::isa)
       .def_property_readonly("weight_bytes", &Core::weight_bytes)

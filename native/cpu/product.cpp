@@ -53,7 +53,10 @@ void float_tile(const uint8_t* tiles, int blocks, const Activations& input, int 
     const uint8_t* part = tiles + first * tile_bytes(f);
     if (f != Format::F32) {  // F32 tiles are their own panel
       float* panel = reinterpret_cast<float*>(scratch.panel);
-      for (int k = 0; k < (end - first) * kBlock; ++k) store(panel + static_cast<size_t>(k) * kTileRows, float_weights<f>(part, k));
+      for (int k = 0; k < (end - first) * kBlock; ++k) {
+        __builtin_prefetch(part + static_cast<size_t>(k) * kInputBytes<f> + kFetched);
+        store(panel + static_cast<size_t>(k) * kTileRows, float_weights<f>(part, k));
+      }
       part = scratch.panel;
     }
     each_run(columns, [&](int c, int n) {

@@ -7,14 +7,16 @@ namespace {
 
 void quantize_block(const float* y, QuantizedBlock& out) {
   const Lanes low = load(y), high = load(y + kLanes);
+  // Of an infinite input or one that is NaN the difference is NaN: then the scale is, and no code of the block is told.
+  const float nothing = fold_sum((low - low) + (high - high));
   const float peak = fold_larger(larger(magnitude(low), magnitude(high)));
-  const bool tiny = !(peak > 1e-30f);  // 127 / peak must stay finite; a peak that is NaN is tiny too
+  const bool tiny = !(peak > 1e-30f) || nothing != 0.0f;  // 127 / peak must stay finite
   const Lanes inverse = broadcast(tiny ? 0.0f : 127.0f / peak);
-  const Bytes a = to_bytes(nearest(low * inverse)), b = to_bytes(nearest(high * inverse));
+  const Bytes a = to_bytes(nearest(tiny ? zero() : low * inverse)), b = to_bytes(nearest(tiny ? zero() : high * inverse));
   store(out.codes, a);
   store(out.codes + kLanes, b);
   const int32_t low_sum = sum(a), all = low_sum + sum(b);
-  out.scale = tiny ? peak - peak : peak / 127.0f;  // 0, or NaN as the inputs are
+  out.scale = tiny ? nothing : peak / 127.0f;
   out.scaled_sum = out.scale * static_cast<float>(all);
   out.sum = all;
   out.low_sum = low_sum;

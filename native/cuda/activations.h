@@ -33,8 +33,10 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   const int lane = static_cast<int>(lane_index());
   if (out.wide) out.wide[wide_place(out.blocks, column, block * kBlock + lane)] = y;
   if (!out.about) return;
+  // Of an infinite input or one that is NaN the difference is NaN: then the scale is, and no code of the block is told.
+  const bool broken = any_of_warp(y - y != 0.0f);
   const float size = magnitude(y), peak = fold_larger(larger(size, shuffle(size, lane + kVirtual)));
-  const bool tiny = !(peak > 1e-30f);  // 127 / peak must stay finite; a peak that is NaN is tiny too
+  const bool tiny = !(peak > 1e-30f) || broken;  // 127 / peak must stay finite
   const int code = tiny ? 0 : nearest(y * (127.0f / peak));
   int sum = code;
   for (int width = 8; width > 0; width /= 2) sum += shuffle(sum, lane ^ width);
@@ -45,7 +47,7 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   if (out.codes && lane < 8) out.codes[(place * 4 + lane % 4) * 2 + lane / 4] = word;
   if (out.halves) reinterpret_cast<uint16_t*>(out.halves)[place * kBlock + lane % 16 / 4 * 8 + lane / 16 * 4 + lane % 4] = float_to_half(static_cast<float>(code));
   if (lane == 0) {
-    const float scale = tiny ? peak - peak : peak / 127.0f;  // 0, or NaN as the inputs are
+    const float scale = broken ? __builtin_nanf("") : tiny ? 0.0f : peak / 127.0f;
     const int32_t all = low_sum + high_sum;
     out.about[place] = {scale, scale * static_cast<float>(all), all, low_sum};
   }

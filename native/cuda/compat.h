@@ -64,6 +64,8 @@ class SharedMemory {
 template <class T>
 PACELINE_DEVICE T shuffle(T value, int source) { return __shfl_sync(0xffffffffu, value, source); }
 
+PACELINE_DEVICE bool any_of_warp(bool condition) { return __any_sync(0xffffffffu, condition); }
+
 struct alignas(16) Word4 { uint32_t v[4]; };
 struct alignas(8) Word2 { uint32_t v[2]; };
 

@@ -55,6 +55,16 @@ T shuffle(T value, int source) {
   return out;
 }
 
+inline bool any_of_warp(bool condition) {
+  bool any = false;
+  emulate::meet_warp("any_of_warp", &condition, &any, [](const void* const* ins, void* const* outs) {
+    bool found = false;
+    for (int lane = 0; lane < 32; ++lane) found = found || *static_cast<const bool*>(ins[lane]);
+    for (int lane = 0; lane < 32; ++lane) *static_cast<bool*>(outs[lane]) = found;
+  });
+  return any;
+}
+
 struct alignas(16) Word4 { uint32_t v[4]; };
 struct alignas(8) Word2 { uint32_t v[2]; };
 

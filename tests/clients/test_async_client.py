@@ -111,6 +111,18 @@ def test_cancelling_the_task_cancels_its_request_in_every_state() -> None:
     with_client(work, SLOW)
 
 
+def test_cancelling_a_start_that_is_refused_harms_nobody() -> None:
+    async def work(client: AsyncClient) -> None:
+        live = await client.start([1], total=20, req_id=5)
+        again = asyncio.create_task(client.start([2], total=20, req_id=5))
+        await asyncio.sleep(0)  # its line is written, its reply has not come
+        again.cancel()
+        assert len(await collected(live)) == 20
+        assert live.end is not None and live.end["reason"] == "length"
+
+    with_client(work, SLOW)
+
+
 def test_a_killed_daemon_fails_sixteen_waiters_at_once() -> None:
     async def work(client: AsyncClient) -> None:
         streams = [await client.start([n], total=8, quantum=1) for n in range(4)]

