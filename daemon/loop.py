@@ -23,7 +23,6 @@ from ..protocol import (
 )
 from .crash import CommandLog
 from .engine import Engine, execute
-from .heap import find_trim
 from .inbox import AnyLine, Inbox
 from .observers import Observers
 from .outbox import Outbox
@@ -49,6 +48,7 @@ class Loop:
         commands: CommandLog,
         observers: Observers | None = None,
         parse: Callable[[Line], Command] = lambda line: parse(line.text),
+        give_back: Callable[[], object] = lambda: None,
     ) -> None:
         self._session = session
         self._engine = engine
@@ -57,7 +57,7 @@ class Loop:
         self._clock = clock
         self._commands = commands
         self._next_check = 0.0
-        self._trim = find_trim()
+        self._give_back = give_back
         self._observers = observers or Observers()
         self._parse = parse
         self._untold: tuple[list[Item], float] | None = None  # of the last step, and when it ended
@@ -130,10 +130,10 @@ class Loop:
             self._put(*untold)
 
     def _check(self) -> None:
-        """The invariants and the heap, when there is nothing else to do, and not all the time."""
+        """The invariants, and memory that is free, when there is nothing else to do, and not all the time."""
         if self._clock() >= self._next_check and not self._inbox.waiting:
             self._session.check()
-            self._trim()
+            self._give_back()
             self._next_check = self._clock() + CHECK_SECONDS
 
     def _apply_lines(self) -> bool:

@@ -15,6 +15,7 @@ from .config import Config, add_daemon_arguments, read_config
 from .crash import CommandLog, report
 from .engine import CannotOpen, DeviceLost, Engine, open_engine
 from .faulty import Faulty
+from .heap import find_give_back
 from .inbox import Inbox, News
 from .limits import Limits
 from .loop import Loop
@@ -89,7 +90,7 @@ def _serve(
     commands = CommandLog()
     observers = Observers(stdio.tell, requests)
     outbox.put([replies.ready(engine.info, limits, _version())])
-    loop = Loop(session, engine, inbox, outbox, time.monotonic, commands, observers, stream.parse)
+    loop = Loop(session, engine, inbox, outbox, time.monotonic, commands, observers, stream.parse, find_give_back())
     try:
         loop.run()
         return OK

@@ -34,8 +34,8 @@ class Node:
 
     page: int
     ids: Ids
-    parent: Node | None
-    children: dict[Ids, Node] = field(default_factory=dict)
+    parent: Node | None = field(repr=False)
+    children: dict[Ids, Node] = field(default_factory=dict, repr=False)
     order: list[Ids] = field(default_factory=list)  # the keys of `children`, sorted
     states: dict[int, int] = field(default_factory=dict)  # positions of this page that it comes after -> kept state
     known: bool = True
@@ -218,6 +218,7 @@ class PrefixTree:
         while pending:
             gone = pending.pop()
             pending += gone.children.values()
+            gone.children, gone.order = {}, []  # they know their parent: a circle, which only a collection would find
             gone.known = False
             del self._nodes[gone.page]
             self._pool.forget(gone.page)

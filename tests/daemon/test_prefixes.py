@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 import pytest
+from circles import no_circles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paceline.daemon import prefixes
@@ -115,6 +116,15 @@ def test_a_node_that_goes_takes_along_what_comes_after_it() -> None:
     cache.pool.release(table)
     cache.pool.release(pages[1:])
     assert (cache.pool.free, cache.pool.available) == (4, 4)
+
+
+def test_what_is_forgotten_is_freed_at_once() -> None:
+    with no_circles():
+        cache = Cache(4)
+        cache.run(text((1, 192)))
+        pages = cache.tree.match(text((1, 192)), 191).pages
+        cache.pool.retain(pages[1:])
+        cache.tree.allocate(3)  # the free one, the last of the text, and the first, which takes along the second
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple), unique=True), st.data())

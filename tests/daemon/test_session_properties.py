@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from circles import no_circles
 from driver import terminal_of, tokens_of
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -46,6 +47,16 @@ def test_a_device_that_computes_elsewhere_changes_nothing_of_the_stream(
 ) -> None:
     here, there = (serve(limits, list(script[1]), failing, recurrent, elsewhere)[1] for elsewhere in (False, True))
     assert here == there
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(bounds(), scripts(), FAILING, st.booleans())
+def test_whatever_ends_is_freed_at_once(
+    limits: Limits, script: tuple[bytes, list[tuple[int, bytes]]], failing: frozenset[int], recurrent: bool
+) -> None:
+    with no_circles():
+        session, items = serve(limits, list(script[1]), failing, recurrent)
+    assert session.done and items
 
 
 def replies_come_in_order(data: bytes, items: list[Item]) -> None:

@@ -26,7 +26,7 @@ def test_two_thousand_requests() -> None:
 def test_a_hundred_thousand_requests_on_a_model(
     tiny_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is freed goes back page by page: Python's own arenas of 1 MiB, which come and go, are up to 2 % of all.
+    # What is freed goes back page by page: arenas of 1 MiB, which Python has for itself, are up to 2 % of all.
     monkeypatch.setenv("PYTHONMALLOC", "malloc")
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     model = str(tiny_model(vocab=400, context=256))
