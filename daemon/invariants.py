@@ -1,18 +1,18 @@
-"""What must be true between any two commands, because it is kept in two places.
-
-The pages and the kept states have a check of their own (cache.py).
-"""
+"""What must be true between any two commands, because it is kept in two places."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from .admission import Admission
+from .cache import Cache
 from .requests import Request, State
 from .scheduler import Scheduler
 from .sharing import Sharing
 
 
 def check(live: dict[int, Request], admission: Admission, scheduler: Scheduler, sharing: Sharing) -> None:
-    """Raises RuntimeError, which says what does not agree."""
+    """Who is where. Raises RuntimeError, which says what does not agree."""
     requests = list(live.values())
     slots, waiting = admission.slots, admission.waiting
     owners = {request.slot: request.req_id for request in requests if request.slot is not None}
@@ -34,3 +34,24 @@ def check(live: dict[int, Request], admission: Admission, scheduler: Scheduler, 
     broken = [name for name, agrees in facts.items() if not agrees]
     if broken:
         raise RuntimeError(f"do not agree: {'; '.join(broken)}")
+
+
+def check_references(cache: Cache, requests: Iterable[Request]) -> None:
+    """Every reference to a page or a kept state is somebody's. Raises RuntimeError."""
+    pages = [0] * len(cache.pages)
+    states = [0] * len(cache.states)
+    holders: list[tuple[Sequence[int], int | None]] = [(kept.pages, kept.state) for _, kept in cache.snapshots]
+    for request in requests:
+        if request.slot is not None:
+            holders.append((request.table, None))
+        elif request.origin is not None:
+            holders.append((request.origin.pages, request.origin.state))
+    for held, state in holders:
+        for page in held:
+            pages[page] += 1
+        if state is not None:
+            states[state] += 1
+    for state in cache.tree.kept:
+        states[state] += 1
+    if pages != list(cache.pages.counts) or states != list(cache.states.counts):
+        raise RuntimeError("references to pages or kept states do not add up")

@@ -14,7 +14,7 @@ from .admission import Admission, FindOrigin
 from .cache import Cache
 from .endings import Endings
 from .grants import Grants
-from .invariants import check
+from .invariants import check, check_references
 from .limits import Limits
 from .plan import EngineInfo, Row, RowFailure, RowResult
 from .requests import Request, State
@@ -29,7 +29,8 @@ class Lifecycle:
         self.counters = Counters()
         self.cache = Cache(info, limits)
         self.admission = Admission(info, limits, self.cache, draw_seed)
-        self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens)
+        catch_up = self._catch_up if self.cache.grows else None
+        self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens, catch_up)
         self.sharing = Sharing()
         self.live: dict[int, Request] = {}
         self.grants = Grants(limits, self.live, self.scheduler)
@@ -190,7 +191,7 @@ class Lifecycle:
 
     def check(self) -> None:
         """What must be true between any two commands; raises RuntimeError if it is not."""
-        self.cache.check(self.live.values())
+        check_references(self.cache, self.live.values())
         check(self.live, self.admission, self.scheduler, self.sharing)
 
     def _enter(self, request: Request, items: list[Item]) -> None:
@@ -200,6 +201,16 @@ class Lifecycle:
         if request.snap is not None and request.snap[0] <= request.position:
             self._snap(request, items)
         self.scheduler.enter(request)
+
+    def _catch_up(self, request: Request) -> None:
+        """Others may have computed what it needs next."""
+        found_before = request.cached
+        gained = self.cache.catch_up(request)
+        if gained and not found_before:
+            self.counters.prefix_hits += 1
+        if gained:
+            self.counters.prefix_tokens += gained
+            self.admission.freed()
 
     def _snap(self, request: Request, items: list[Item]) -> None:
         """The snapshot that its START asked for. The request goes on, whatever comes of it."""

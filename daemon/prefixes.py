@@ -93,15 +93,8 @@ class PrefixTree:
 
     def match(self, ids: Ids, limit: int) -> Match:
         """The longest known beginning of `ids`, at most `limit` positions of it."""
-        nodes: list[Node] = []
-        node = self.root
-        while limit - PAGE * len(nodes) >= PAGE:
-            begin = PAGE * len(nodes)
-            child = node.children.get(ids[begin : begin + PAGE])
-            if child is None:
-                break
-            nodes.append(child)
-            node = child
+        nodes = self.follow(self.root, ids, 0, limit)
+        node = nodes[-1] if nodes else self.root
         begin = PAGE * len(nodes)
         rest = ids[begin : min(begin + PAGE, limit)]
         tail, copied = node.most_alike(rest)
@@ -109,6 +102,17 @@ class PrefixTree:
         if not self._recurrent:
             return Match([node.page for node in nodes], None if tail is None else tail.page, seen, None, seen)
         return self._match_state(nodes, rest[:copied], seen)
+
+    def follow(self, node: Node, ids: Ids, begin: int, limit: int) -> list[Node]:
+        """The known full pages of `ids` up to position `limit`, from `begin` on, where `node` ends."""
+        nodes: list[Node] = []
+        for first in range(begin, limit - PAGE + 1, PAGE):
+            child = node.children.get(ids[first : first + PAGE])
+            if child is None:
+                break
+            nodes.append(child)
+            node = child
+        return nodes
 
     def insert(self, near: Node, ids: Ids, table: Sequence[int], begin: int) -> Node:
         """Makes the pages of a text known from position `begin`, whose node is `near`, to its end; a part-filled one

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from driver import Driver
+from paceline.daemon import lifecycle
 from paceline.daemon.lifecycle import Lifecycle
 from paceline.daemon.requests import State
 
@@ -19,8 +20,8 @@ def busy() -> Driver:
     return one
 
 
-def parked_by_mistake(lifecycle: Lifecycle) -> None:
-    lifecycle.live[3].state = State.PARKED
+def parked_by_mistake(it: Lifecycle) -> None:
+    it.live[3].state = State.PARKED
 
 
 BREAKS: dict[str, list[Callable[[Lifecycle], object]]] = {
@@ -57,7 +58,7 @@ BREAKS: dict[str, list[Callable[[Lifecycle], object]]] = {
 def test_what_does_not_agree_is_named(name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     one = busy()
     one.session.check()
-    monkeypatch.setattr(one.session.lifecycle.cache, "check", lambda requests: None)
+    monkeypatch.setattr(lifecycle, "check_references", lambda cache, requests: None)
     BREAKS[name][number](one.session.lifecycle)
     with pytest.raises(RuntimeError, match=f"do not agree: .*{name}"):
         one.session.check()

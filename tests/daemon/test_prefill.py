@@ -119,15 +119,17 @@ def test_reuse_can_be_left_out() -> None:
 
 
 def test_pages_that_were_evicted_while_an_equal_text_ran_are_known_again_by_its_own() -> None:
-    driver = Driver(slots=3, context=320, pages=10)
-    text = ",".join(map(str, range(1, 101)))
-    driver.send(f"REQ 1 START ids:{text} 1")
-    driver.send(f"REQ 2 START ids:{text} 150")  # 4 pages
-    driver.step()
-    driver.send("REQ 3 START ids:9,9 250")  # 4 more, and one that 1 has left
-    driver.send("REQ 4 START ids:8,8 100")
+    driver = Driver(slots=3, context=320, pages=9)
+    text = "ids:1,2,3"  # too few to wait for: each has its own first page, and the second one's is known as the first's
+    driver.send(f"REQ 1 START {text} 100")
+    driver.send(f"REQ 2 START {text} 180")  # 3 pages
+    while len(driver.session.live) == 2:
+        driver.step()
+    driver.send("REQ 3 START ids:9,9 250")  # 4 of those that are left
+    driver.send("REQ 4 START ids:8,8 100")  # and 2
     driver.run()
-    driver.send(f"REQ 5 START ids:{text},7 1")
+    tokens = tokens_of(driver.items, 2)
+    assert tokens == alone(f"REQ 1 START {text} 180", context=320)
+    driver.send(f"REQ 5 START {text},{','.join(map(str, tokens[:150]))} 1")
     driver.run()
-    assert events_of(driver.items, "end")[-1]["cached_tokens"] == 100
-    assert tokens_of(driver.items, 2) == alone(f"REQ 1 START ids:{text} 150", context=320)
+    assert events_of(driver.items, "end")[-1]["cached_tokens"] == 152

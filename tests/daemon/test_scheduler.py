@@ -176,3 +176,12 @@ def test_leaving_is_possible_from_every_place_and_only_when_due() -> None:
     assert scheduler.idle
     with pytest.raises(ValueError, match="request 1 is not due"):
         scheduler.leave(requests[0])
+
+
+def test_the_half_that_the_first_is_sure_of_goes_to_who_computes_for_it() -> None:
+    first, other, ahead = prefill(1), prefill(2, 50), prefill(3)
+    other.prompt = tuple(range(100, 150))
+    first.position, ahead.position = 10, 30
+    table = Table(seats=3, scheduler=Scheduler(step_tokens=64, prefill_tokens=65, catch_up=lambda one: None))
+    table.add(first, other, ahead)
+    assert table.step() == {1: 1, 2: 32, 3: 32}
