@@ -14,8 +14,8 @@ from ..protocol import Refusal
 from .limits import Limits
 from .pages import PagePool
 from .plan import PAGE, Commit, CopyPage, EngineInfo, Keep, Move, Seat, WritePage, WriteState
-from .prefixes import Match, Node, PrefixTree
-from .requests import WORTH_A_STEP, Request
+from .prefixes import Match, PrefixTree
+from .requests import Request
 from .snapshots import Origin, Snapshot, Snapshots
 from .states import StatePool
 
@@ -82,34 +82,22 @@ class Cache:
         request.node, request.filed = self.tree.root, 0
         request.stops = self._stops(request, match)
 
-    @property
-    def grows(self) -> bool:
-        """Whether a request can go on from pages that others have computed since it was seated."""
-        return self._reuse and not self.recurrent
-
-    def catch_up(self, request: Request) -> int:
-        """Gives it what others have computed of its prompt before it came so far: full pages in place of its own, and a
-        copy of one that goes on to the end of its chunk. Returns how many positions it need not compute; it computes
-        the last one of a chunk at least."""
-        before, limit = request.position, request.position + request.stretch - 1
-        node, begin = self._place(request)
-        nodes = self.tree.follow(node, request.prompt, begin, limit)
-        if nodes:
-            request.node, request.filed = node, begin = nodes[-1], begin + PAGE * len(nodes)
-        if begin > request.position:
-            self._replace(request, [node.page for node in nodes])
-            request.position = begin
-        if limit - request.position >= WORTH_A_STEP:
-            tail, copied = node.most_alike(request.prompt[begin:limit])
-            if tail is not None and begin + copied == limit:
-                self.moves.append(CopyPage(tail.page, request.table[begin // PAGE]))
-                request.position = limit
-        gained = request.position - before
-        if gained:
-            request.cached += gained
-            self.commits.pop(_slot(request), None)
-            self.moves.append(Seat(_slot(request), request.ids(request.position), None))
-        return gained
+    def move_on(self, request: Request, tail: int | None) -> None:
+        """To where the tree knows its text: with the pages there in place of its own, and with a copy of page `tail` to
+        the last position but one of its chunk."""
+        assert request.node is not None
+        first, end = request.position // PAGE, request.filed // PAGE
+        if request.filed > request.position:
+            found = array("i", [node.page for node in request.node.path(end - first)])
+            self.pages.retain(found)
+            self.pages.release(request.table[first:end])
+            request.table = request.table[:first] + found + request.table[end:]
+            request.position = request.filed
+        if tail is not None:
+            self.moves.append(CopyPage(tail, request.table[end]))
+            request.position += request.stretch - 1
+        self.commits.pop(_slot(request), None)
+        self.moves.append(Seat(_slot(request), request.ids(request.position), None))
 
     def advance(self, request: Request) -> None:
         """Its position has moved: the pages that are full now can be found by others; a prompt's last one too."""
@@ -154,24 +142,12 @@ class Cache:
         self.snapshots.put(name, Snapshot(tuple(ids), first, tuple(table), kept))
 
     def _file(self, request: Request) -> None:
-        node, begin = self._place(request)
+        assert request.node is not None
+        if not request.node.known:
+            request.node, request.filed = self.tree.root, 0
         ids = request.ids(request.position)
-        request.node = self.tree.insert(node, ids, request.table, begin)
+        request.node = self.tree.insert(request.node, ids, request.table, request.filed)
         request.filed = len(ids) - len(ids) % PAGE
-
-    def _replace(self, request: Request, found: list[int]) -> None:
-        """Its pages before position `filed` by those that others have filled."""
-        end = request.filed // PAGE
-        first = end - len(found)
-        self.pages.retain(found)
-        self.pages.release(request.table[first:end])
-        request.table = request.table[:first] + array("i", found) + request.table[end:]
-
-    def _place(self, request: Request) -> tuple[Node, int]:
-        """Where its text is in the tree, as far as it has been looked up, and how many positions that is."""
-        if request.node is None or not request.node.known:
-            return self.tree.root, 0
-        return request.node, request.filed
 
     def _keep(self, request: Request, state: int) -> None:
         slot = _slot(request)

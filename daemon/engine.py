@@ -98,6 +98,7 @@ class NativeEngine:
             state_bytes=core.state_bytes,
             fingerprint=core.fingerprint,
             greedy_only=core.greedy_only,
+            seats_feed=core.seats_feed,
         )
 
     def step(self, rows: Sequence[Row]) -> tuple[Sequence[RowResult | RowFailure], int]:

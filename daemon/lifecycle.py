@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ..protocol import YIELD, Frame, Item, Refusal, Start
 from . import replies
 from .admission import Admission, FindOrigin
+from .beginnings import Beginnings
 from .cache import Cache
 from .endings import Endings
 from .grants import Grants
@@ -18,7 +19,7 @@ from .invariants import check, check_references
 from .limits import Limits
 from .plan import EngineInfo, Row, RowFailure, RowResult
 from .requests import Request, State
-from .scheduler import Scheduler
+from .scheduler import Scheduler, each_itself
 from .sharing import Sharing
 from .stats import Counters
 
@@ -29,8 +30,9 @@ class Lifecycle:
         self.counters = Counters()
         self.cache = Cache(info, limits)
         self.admission = Admission(info, limits, self.cache, draw_seed)
-        catch_up = self._catch_up if self.cache.grows else None
-        self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens, catch_up)
+        shares = limits.reuse and not self.cache.recurrent and not info.seats_feed
+        leaders = Beginnings(self.cache, self._found).leaders if shares else each_itself
+        self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens, leaders)
         self.sharing = Sharing()
         self.live: dict[int, Request] = {}
         self.grants = Grants(limits, self.live, self.scheduler)
@@ -202,15 +204,13 @@ class Lifecycle:
             self._snap(request, items)
         self.scheduler.enter(request)
 
-    def _catch_up(self, request: Request) -> None:
-        """Others may have computed what it needs next."""
-        found_before = request.cached
-        gained = self.cache.catch_up(request)
-        if gained and not found_before:
-            self.counters.prefix_hits += 1
-        if gained:
-            self.counters.prefix_tokens += gained
-            self.admission.freed()
+    def _found(self, request: Request, count: int) -> None:
+        """Others have computed so many more positions of its prompt; pages of its own may have become free."""
+        if request.origin is None:
+            self.counters.prefix_hits += 0 if request.cached else 1
+            self.counters.prefix_tokens += count
+        request.cached += count
+        self.admission.freed()
 
     def _snap(self, request: Request, items: list[Item]) -> None:
         """The snapshot that its START asked for. The request goes on, whatever comes of it."""

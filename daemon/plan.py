@@ -32,6 +32,8 @@ class EngineInfo:
     """Of the model and of how it caches: a snapshot's file goes only where this is equal. Empty: no files at all."""
     greedy_only: bool = False
     """Rows with sampling are not for it."""
+    seats_feed: bool = False
+    """A Seat feeds the ids again, so that nothing is gained by what others have computed."""
 
 
 class Row(NamedTuple):

@@ -48,6 +48,13 @@ class Node:
         del self.children[child.ids]
         del self.order[bisect_left(self.order, child.ids)]
 
+    def path(self, count: int) -> list[Node]:
+        """The last `count` nodes on the way to it, itself the last."""
+        nodes = [self]
+        while len(nodes) < count and nodes[-1].parent is not None:
+            nodes.append(nodes[-1].parent)
+        return nodes[::-1]
+
     def most_alike(self, part: Ids) -> tuple[Node | None, int]:
         """The child whose ids begin with the most of `part`, and how many those are: in order of ids it is a neighbour
         of where `part` would be."""

@@ -14,12 +14,9 @@ from enum import Enum
 
 from ..protocol import Options, Sampling, Start
 from .limits import pages_for
-from .plan import PAGE, Row
+from .plan import Row
 from .prefixes import Node
 from .snapshots import Origin
-
-WORTH_A_STEP = PAGE // 4
-"""From so many positions on, it is sooner to let another compute them, and to copy them, than to compute them too."""
 
 
 class State(Enum):
@@ -66,7 +63,7 @@ class Request:
     output: list[int] = field(default_factory=list)
     cached: int = 0  # positions that it did not have to compute
     stops: list[int] = field(default_factory=list)  # positions in its prompt where a chunk must end, the next one last
-    node: Node | None = None  # in the tree of prefixes, that of its first `filed` positions
+    node: Node | None = None  # in the tree of prefixes, that of its first `filed` positions, by whomever computed
     filed: int = 0
     passed: int = 0  # how often a later one was admitted before it
     followers: dict[int, Follower] = field(default_factory=dict)  # by request id, in the order of coming
@@ -101,16 +98,6 @@ class Request:
     def stretch(self) -> int:
         """Tokens of the prompt that one chunk may have now."""
         return (self.stops[-1] if self.stops else len(self.prompt)) - self.position
-
-    @property
-    def next_page(self) -> tuple[Node | None, tuple[int, ...]]:
-        """The text of its prompt up to the end of the page after the `filed` positions."""
-        return self.node, self.prompt[self.filed : self.filed + PAGE]
-
-    @property
-    def can_skip(self) -> int:
-        """Positions up to the end of that page that it need not compute if another does."""
-        return min(self.filed + PAGE, self.position + self.stretch - 1) - self.position
 
     def ids(self, position: int) -> tuple[int, ...]:
         """The first `position` ids of its text."""

@@ -29,28 +29,33 @@ that order. So a long prompt keeps no short one waiting and comes to its own end
 soon as if it had been alone after those before it. The budget is `step_tokens` if anybody decodes in this step,
 otherwise `prefill_tokens`.
 
-Beginnings. Where pages are shared, a prefill goes on from what others have computed of its text; and while another in
-the same step computes the page that it needs next, it gets its one token and nothing of the rest.
+Beginnings. A prefill that waits for what another one of the step computes (beginnings.py) gets its one token; its share
+of the rest goes to that one, up to the end of the page that it waits for.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from .requests import WORTH_A_STEP, Request, State
+from .beginnings import Leaders, missing, page_end
+from .requests import Request, State
 
 Share = tuple[Request, int]
 
 
+def each_itself(prefills: Sequence[Request]) -> Leaders:
+    return dict(zip(prefills, prefills, strict=True))
+
+
 class Scheduler:
     def __init__(
-        self, step_tokens: int, prefill_tokens: int, catch_up: Callable[[Request], None] | None = None
+        self, step_tokens: int, prefill_tokens: int, leaders: Callable[[Sequence[Request]], Leaders] = each_itself
     ) -> None:
-        """`catch_up` moves a prefill on to where others have come with its text; None: nothing is shared on the way."""
+        """`leaders` says who computes for whom in a step, and may move requests on before it (beginnings.py)."""
         self._step_tokens = step_tokens
         self._prefill_tokens = prefill_tokens
-        self._catch_up = catch_up
+        self._leaders = leaders
         self.seated: list[Request] = []
         self.paused: list[Request] = []
         self.waiting: deque[Request] = deque()
@@ -145,35 +150,19 @@ class Scheduler:
         if len(decoders) == len(seated):
             return decoders
         prefills = [request for request in seated if request.state is State.PREFILL]
-        computing = prefills
-        if self._catch_up is not None:
-            for request in prefills:
-                self._catch_up(request)
-            computing = _computing(prefills)
+        leaders = self._leaders(prefills)
         left = self._step_tokens - len(decoders) if decoders else self._prefill_tokens
         counts = dict.fromkeys(prefills, 1)
         left = max(0, left - len(prefills))
-        in_turn = [(computing[0], (left + 1) // 2), *((request, left) for request in sorted(computing, key=_stretch))]
+        in_turn = [(prefills[0], (left + 1) // 2), *((request, left) for request in sorted(prefills, key=missing))]
         for request, most in in_turn:
-            more = min(most, left, request.stretch - counts[request])
-            counts[request] += more
+            leader = leaders[request]
+            needed = leader.stretch if leader is request else page_end(leader) - leader.position
+            more = max(0, min(most, left, needed - counts[leader]))
+            counts[leader] += more
             left -= more
         return decoders + list(counts.items())
 
 
-def _computing(prefills: list[Request]) -> list[Request]:
-    """Each, or in its place who has come furthest in the page that it needs next."""
-    furthest: dict[object, Request] = {}
-    for one in prefills:
-        other = furthest.setdefault(one.next_page, one)
-        if one.position > other.position:
-            furthest[one.next_page] = one
-    return list(dict.fromkeys(one if one.can_skip < WORTH_A_STEP else furthest[one.next_page] for one in prefills))
-
-
 def _rank(request: Request) -> int:
     return request.rank
-
-
-def _stretch(request: Request) -> int:
-    return request.stretch

@@ -63,6 +63,7 @@ class Core:
         self.state_bytes = stepper.state_bytes
         self.has_files = not isinstance(stepper, ReferenceStepper)  # pages and states can be read and written
         self.greedy_only = isinstance(stepper, ReferenceStepper)  # rows with sampling are refused
+        self.seats_feed = isinstance(stepper, ReferenceStepper)  # it has no pages: seat computes the ids again
         # Of the model and the cache types; files alone ask for it.
         self.fingerprint = fingerprint.hexdigest() if self.has_files else ""
         # The methods of the stepper as they are: commit is called for every row of every step.

@@ -88,7 +88,9 @@ def solo(prompt: str, total: int, options: str) -> tuple[list[int], str]:
 
 
 IDS = st.integers(1, 6)
-PROMPTS = st.sampled_from([f"ids:{','.join(map(str, range(7, 7 + length)))}" for length in (1, 2, 5, 30, 64, 65, 150)])
+TEXTS = [[*range(7, 7 + length)] for length in (1, 2, 5, 30, 64, 65, 150)]
+TEXTS += [[*range(7, 7 + common), *[9] * (150 - common)] for common in (20, 64, 100)]  # they part
+PROMPTS = st.sampled_from([f"ids:{','.join(map(str, text))}" for text in TEXTS])
 OPTIONS = st.sampled_from(
     ["", "ignore_eos=1", "stop=5,6", "temp=0.8 seed=11", "temp=1 seed=12 hash=1", "ignore_eos=1 hash=1"]
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 from driver import Driver, alone, events_of, terminal_of, tokens_of
 from paceline.daemon.engine import RowFailure
 from paceline.daemon.null_engine import NullEngine
-from paceline.daemon.plan import PAGE
+from paceline.daemon.plan import PAGE, Seat
 from paceline.protocol import CANCELLED, DONE
 
 COMMON = list(range(1, 1001))
@@ -162,23 +165,87 @@ def test_a_snapshot_on_the_way_is_taken() -> None:
     assert tokens_of(driver.items, 4) == tokens_of(driver.items, 1)
 
 
-def test_who_starts_from_a_snapshot_leads() -> None:
-    driver = Driver(slots=3, context=1280, prefill_tokens=100, reuse=True)
+@pytest.mark.parametrize("restored", [2, 3])
+def test_who_starts_from_a_snapshot_shares_too(restored: int) -> None:
+    driver = Driver(slots=3, context=1280, prefill_tokens=100)
     driver.send(f"REQ 9 START {ids(COMMON[:500])} 1 snap=500:begin")
     driver.run()
-    driver.send(f"REQ 1 START {ids([2], COMMON)} 3")  # takes the oldest known pages, if it needs any
-    driver.send(f"REQ 2 RESTORE begin {ids(COMMON)} 3")
-    driver.send(f"REQ 3 START {ids(COMMON)} 3")
+    for req_id in (2, 3):
+        verb = "RESTORE begin" if req_id == restored else "START"
+        driver.send(f"REQ {req_id} {verb} {ids(COMMON)} 3")
     driver.plans.clear()
     driver.run()
-    fed = computed(driver)
-    assert fed[2] + fed[3] <= 500 + 2 * PAGE + len(driver.plans)
-    assert (
-        tokens_of(driver.items, 2) == tokens_of(driver.items, 3) == alone(f"REQ 1 START {ids(COMMON)} 3", context=1280)
-    )
+    assert 500 <= sum(computed(driver).values()) <= 500 + PAGE + len(driver.plans)
+    expected = alone(f"REQ 1 START {ids(COMMON)} 3", context=1280)
+    assert tokens_of(driver.items, 2) == tokens_of(driver.items, 3) == expected
 
 
-@pytest.mark.parametrize("named", [{"reuse": False}, {"engine": NullEngine(3, 1280, True), "states": 4}])
+def test_what_restore_found_on_the_way_counts_for_nobody() -> None:
+    driver = Driver(slots=2, context=1280)
+    driver.send(f"REQ 9 START {ids(COMMON[:20])} 1 snap=20:begin")
+    driver.run()
+    before = driver.reply("STATS")
+    driver.send(f"REQ 1 START {ids([7] * 1000)} 3")
+    driver.send(f"REQ 2 RESTORE begin {ids(COMMON[:20], [8] * 980)} 3")
+    driver.run()
+    driver.send(f"REQ 3 START {ids(COMMON)} 3")
+    driver.send(f"REQ 4 RESTORE begin {ids(COMMON)} 3")
+    driver.run()
+    after = driver.reply("STATS")
+    found = {end["req"]: end["cached_tokens"] for end in events_of(driver.items, "end")}
+    assert found[4] > 900
+    assert after["prefix_tokens"] - before["prefix_tokens"] == found[3]
+    assert after["prefix_hits"] - before["prefix_hits"] == (found[3] > 0)
+
+
+def test_a_page_that_a_snapshot_shares_is_not_written_again() -> None:
+    driver = Driver(slots=2, context=1280, prefill_tokens=30)
+    driver.send(f"REQ 1 START {ids(COMMON[:60])} 3")
+    driver.send(f"REQ 2 START {ids(COMMON[:60])} 3")
+    driver.step()
+    driver.send("SLOT 1 SNAPSHOT mine")
+    driver.run()
+    assert computed(driver)[2] > 50
+    driver.send("FREE_SNAPSHOT mine")
+    assert tokens_of(driver.items, 1) == tokens_of(driver.items, 2)
+
+
+def test_pages_are_taken_at_twice_the_way_or_at_its_end() -> None:
+    driver = Driver(slots=2, context=4096, prefill_tokens=129)
+    text = list(range(1, 3001))
+    start(driver, 2, text)
+    driver.run()
+    moved = [move for plan in driver.plans for move in plan.moves if isinstance(move, Seat)]
+    assert 3 <= len(moved) <= 8
+    lengths = [len(move.ids) for move in moved]
+    assert all(later >= 2 * earlier for earlier, later in pairwise(lengths[:-1]))
+    assert lengths[-1] == 2999
+
+
+def test_what_was_known_may_be_given_away_before_it_is_taken() -> None:
+    driver = Driver(slots=3, context=1280, pages=22, prefill_tokens=200)
+    lines = start(driver, 2, COMMON[:700])
+    for _ in range(3):
+        driver.step()
+    second = driver.session.live[2]
+    assert second.filed > second.position, "it waits, and has not taken what is known"
+    driver.send("CANCEL 1")
+    assert driver.reply(f"REQ 3 START {ids([7] * 630)} 3")["slot"] is not None
+    assert second.node is not None and not second.node.known
+    driver.run()
+    assert tokens_of(driver.items, 2) == alone(lines[1], context=1280)
+
+
+def feeding() -> NullEngine:
+    """What moves on in it computes everything again."""
+    engine = NullEngine(3, 1280)
+    engine.info = replace(engine.info, seats_feed=True)
+    return engine
+
+
+@pytest.mark.parametrize(
+    "named", [{"reuse": False}, {"engine": NullEngine(3, 1280, True), "states": 4}, {"engine": feeding()}]
+)
 def test_each_computes_its_own_where_nothing_is_shared_on_the_way(named: dict[str, object]) -> None:
     driver = Driver(slots=3, context=1280, **named)
     start(driver, 3, COMMON)

@@ -76,6 +76,7 @@ def test_a_row_whose_logits_are_no_numbers_has_failed() -> None:
         state_bytes=0,
         has_files=False,
         greedy_only=False,
+        seats_feed=False,
         step=lambda rows: ([((5, 6), None, None), ((5, -1), None, None), ((), None, None)], 7),
     )
     rows, weight_bytes = NativeEngine(core, Path("model")).step(ROWS)
@@ -165,7 +166,7 @@ class FakeNative:
             moves = ["commit", "seat", "keep", "copy_page", "meanwhile"]
             methods = [*moves, "read_page", "write_page", "read_state", "write_state"]
             sizes = {"page_bytes": 640, "pages": 5, "state_bytes": 0, "fingerprint": "f", "has_files": True}
-            sizes["greedy_only"] = False
+            sizes |= {"greedy_only": False, "seats_feed": False}
             return SimpleNamespace(**facts, **sizes, **{name: lambda *arguments: None for name in methods})
 
         core, weights = ModuleType("paceline.native.core"), ModuleType("paceline.native.weights")

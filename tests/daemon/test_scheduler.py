@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from paceline.daemon.beginnings import choose
 from paceline.daemon.requests import Request, State, new_request
 from paceline.daemon.scheduler import Scheduler
 from paceline.protocol import Ids, Start
@@ -178,10 +179,41 @@ def test_leaving_is_possible_from_every_place_and_only_when_due() -> None:
         scheduler.leave(requests[0])
 
 
+def waiting(step_tokens: int = 64, prefill_tokens: int = 512) -> Scheduler:
+    return Scheduler(step_tokens, prefill_tokens, choose)
+
+
 def test_the_half_that_the_first_is_sure_of_goes_to_who_computes_for_it() -> None:
     first, other, ahead = prefill(1), prefill(2, 50), prefill(3)
     other.prompt = tuple(range(100, 150))
     first.position, ahead.position = 10, 30
-    table = Table(seats=3, scheduler=Scheduler(step_tokens=64, prefill_tokens=65, catch_up=lambda one: None))
+    table = Table(seats=3, scheduler=waiting(prefill_tokens=65))
     table.add(first, other, ahead)
     assert table.step() == {1: 1, 2: 32, 3: 32}
+
+
+def test_a_short_prompt_that_waits_is_as_short_for_who_computes_for_it() -> None:
+    stranger, long, short, decoder = prefill(1, 5000), prefill(2, 10_000), prefill(3, 104), request(4)
+    stranger.prompt = tuple(range(20_000, 25_000))
+    table = Table(seats=4, scheduler=waiting())
+    table.add(stranger, long, short, decoder)
+    assert table.step() == {1: 31, 2: 31, 3: 1, 4: 1}
+    assert table.step() == {1: 31, 2: 31, 3: 1, 4: 1}
+    assert long.position == 62
+    assert table.step() == {1: 60, 2: 2, 3: 1, 4: 1}, "as far as the page that both have"
+
+
+def test_nobody_waits_for_a_chunk_that_ends_within_the_page() -> None:
+    ends, goes_on = prefill(1), prefill(2)
+    ends.stops = [20]
+    table = Table(seats=2, scheduler=waiting())
+    table.add(ends, goes_on)
+    assert table.step() == {1: 1, 2: 100}
+
+
+def test_who_has_come_further_in_the_page_computes_it() -> None:
+    behind, ahead = prefill(1), prefill(2)
+    ahead.position = 20
+    table = Table(seats=2, scheduler=waiting())
+    table.add(behind, ahead)
+    assert table.step() == {1: 1, 2: 80}

@@ -185,6 +185,16 @@ def test_what_the_reference_cannot_do_is_refused_at_once(tiny_model: Callable[..
         assert daemon.terminals(1) == [DONE]
 
 
+def test_the_reference_has_no_pages_to_share(tiny_model: Callable[..., Path]) -> None:
+    prompt = "ids:" + ",".join(map(str, range(40)))
+    with Process(str(tiny_model()), engine="reference") as daemon:
+        daemon.send(f"REQ 1 START {prompt} 3", f"REQ 2 START {prompt} 3")
+        assert daemon.finish() == 0
+        assert len(daemon.tokens(1)) == 3 and daemon.tokens(1) == daemon.tokens(2)
+        ends = [item.body for item in daemon.items if isinstance(item, Message) and item.body.get("event") == "end"]
+        assert [end["cached_tokens"] for end in ends] == [0, 0]
+
+
 def test_a_bad_line_is_answered_with_its_tag() -> None:
     with Process("--max-line", "50") as daemon:
         daemon.write(b"REQ 3 PING " + b"x" * 90 + b"\nREQ 4 PING \xff\nREQ 5 PING x")
