@@ -16,10 +16,11 @@ from .cache import Cache
 from .endings import Endings
 from .grants import Grants
 from .invariants import check, check_references
+from .leaders import each_itself
 from .limits import Limits
 from .plan import EngineInfo, Row, RowFailure, RowResult
 from .requests import Request, State
-from .scheduler import Scheduler, each_itself
+from .scheduler import Scheduler
 from .sharing import Sharing
 from .stats import Counters
 
@@ -207,8 +208,9 @@ class Lifecycle:
     def _found(self, request: Request, count: int) -> None:
         """Others have computed so many more positions of its prompt; pages of its own may have become free."""
         if request.origin is None:
-            self.counters.prefix_hits += 0 if request.cached else 1
             self.counters.prefix_tokens += count
+            if not request.cached:
+                self.counters.prefix_hits += 1
         request.cached += count
         self.admission.freed()
 

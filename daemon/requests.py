@@ -95,9 +95,14 @@ class Request:
         return self.total - len(self.output)
 
     @property
+    def chunk_end(self) -> int:
+        """The position in its prompt that its next chunk may reach."""
+        return self.stops[-1] if self.stops else len(self.prompt)
+
+    @property
     def stretch(self) -> int:
         """Tokens of the prompt that one chunk may have now."""
-        return (self.stops[-1] if self.stops else len(self.prompt)) - self.position
+        return self.chunk_end - self.position
 
     def ids(self, position: int) -> tuple[int, ...]:
         """The first `position` ids of its text."""

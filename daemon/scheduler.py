@@ -29,8 +29,8 @@ that order. So a long prompt keeps no short one waiting and comes to its own end
 soon as if it had been alone after those before it. The budget is `step_tokens` if anybody decodes in this step,
 otherwise `prefill_tokens`.
 
-Beginnings. A prefill that waits for what another one of the step computes (beginnings.py) gets its one token; its share
-of the rest goes to that one, up to the end of the page that it waits for.
+Beginnings. A prefill that waits for what another one of the step computes gets its one token; its share of the rest
+goes to that one, as far as their prompts are the same (leaders.py).
 """
 
 from __future__ import annotations
@@ -38,21 +38,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from .beginnings import Leaders, missing, page_end
+from .leaders import Leaders, each_itself, missing, needed
 from .requests import Request, State
 
 Share = tuple[Request, int]
-
-
-def each_itself(prefills: Sequence[Request]) -> Leaders:
-    return dict(zip(prefills, prefills, strict=True))
 
 
 class Scheduler:
     def __init__(
         self, step_tokens: int, prefill_tokens: int, leaders: Callable[[Sequence[Request]], Leaders] = each_itself
     ) -> None:
-        """`leaders` says who computes for whom in a step, and may move requests on before it (beginnings.py)."""
+        """`leaders` says who computes for whom in a step, and may move requests on before it."""
         self._step_tokens = step_tokens
         self._prefill_tokens = prefill_tokens
         self._leaders = leaders
@@ -157,8 +153,8 @@ class Scheduler:
         in_turn = [(prefills[0], (left + 1) // 2), *((request, left) for request in sorted(prefills, key=missing))]
         for request, most in in_turn:
             leader = leaders[request]
-            needed = leader.stretch if leader is request else page_end(leader) - leader.position
-            more = max(0, min(most, left, needed - counts[leader]))
+            more = min(most, left)
+            more = max(0, needed(request, leader, counts[leader] + more) - counts[leader])
             counts[leader] += more
             left -= more
         return decoders + list(counts.items())

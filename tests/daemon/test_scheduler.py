@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from paceline.daemon.beginnings import choose
+from paceline.daemon.leaders import choose
 from paceline.daemon.requests import Request, State, new_request
 from paceline.daemon.scheduler import Scheduler
 from paceline.protocol import Ids, Start
@@ -217,3 +217,22 @@ def test_who_has_come_further_in_the_page_computes_it() -> None:
     table = Table(seats=2, scheduler=waiting())
     table.add(behind, ahead)
     assert table.step() == {1: 1, 2: 80}
+
+
+def test_who_waits_lends_its_share_as_far_as_the_texts_are_the_same() -> None:
+    stranger, long, short = prefill(1, 3000), prefill(2, 3000), prefill(3, 250)
+    stranger.prompt = tuple(range(20_000, 23_000))
+    table = Table(seats=3, scheduler=waiting())
+    table.add(stranger, long, short)
+    assert table.step() == {1: 512 - 192 - 1, 2: 192, 3: 1}, "three of the pages of the short one"
+
+
+def test_the_first_lends_its_half_for_many_pages() -> None:
+    first, ahead, strangers = prefill(1, 2560), prefill(2, 2561), [prefill(n, 150) for n in (3, 4, 5)]
+    ahead.position = 20
+    for one in strangers:
+        one.prompt = tuple(range(1000 * one.req_id, 1000 * one.req_id + 150))
+    table = Table(seats=5, scheduler=waiting())
+    table.add(first, ahead, *strangers)
+    shares = table.step()
+    assert shares[1] == 1 and shares[2] == 1 + (512 - 5 + 1) // 2
