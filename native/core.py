@@ -32,6 +32,7 @@ from .weights import Metadata, ModelUnreadable, Tensor, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
+ROUNDED_BY_GPU = ("BF16", "F16")  # their products on a GPU have bits of its own (cuda/product_float16.cu)
 EMPTY = np.empty(0, np.float32)
 
 
@@ -145,6 +146,8 @@ def open_core(
         wanted = Wanted(slots, step_tokens, pages, sum(tensor.nbytes for tensor in tensors), gpu_memory, states)
         device, memory = open_device(kind, native, rotations(shape, context), wanted, (cache_type_k, cache_type_v))
         load(device, arranged(shape, tensors), fingerprint, progress)
+        if any(tensor.type in ROUNDED_BY_GPU and tensor.rows > 1 for tensor in tensors):
+            fingerprint.add_machine(memory.name)
         if kind != "emulator":
             pages = take_rest(device, memory, wanted, cache_bytes is not None)
         return Core(metadata, context, pages, page_bytes, memory.name, device, fingerprint)

@@ -40,6 +40,10 @@ class Fingerprint:
                 mapping.madvise(mmap.MADV_DONTNEED, start, first + begin + len(block) - start)
         self._add(np.array(checksums, "<u4").tobytes())
 
+    def add_machine(self, name: str) -> None:
+        """Of one whose products round in their own way: its pages are of no use to another."""
+        self._add(repr(("computed by", name)).encode())
+
     def hexdigest(self) -> str:
         """32 digits."""
         return self._hash.hexdigest()

@@ -1,5 +1,5 @@
 // Activations as the products read them: int8 codes in the order of the mma's second operand, with what belongs to a block of 32
-// beside them, the same codes as halves, or floats as they are.
+// beside them, the same codes as halves, floats as two bfloat16, or floats as they are.
 #pragma once
 
 #include "../cpu/tile.h"
@@ -19,6 +19,7 @@ struct Activations {
   uint32_t* codes = nullptr;      // [columns / 8][blocks][8 columns][4][2]: word w of place t has inputs 16w + 4t .. + 3
   uint32_t* halves = nullptr;     // [columns / 8][blocks][8 columns][4][4]: words 2w and 2w + 1 of place t have inputs 16w + 4t .. + 3
   ColumnBlock* about = nullptr;   // [columns / 8][blocks][8 columns], with either of them
+  uint32_t* brains = nullptr;     // [columns / 8][blocks][8 columns][4][8]: words 0 .. 3 of place t have inputs 8t .. + 7, words 4 .. 7 what is left of them
   float* wide = nullptr;          // [columns / 8][blocks * 8][8 columns][4]: place t has inputs 4t .. + 3
   int blocks = 0;
 };
@@ -32,6 +33,13 @@ PACELINE_DEVICE size_t wide_place(int blocks, int column, int input) {
 PACELINE_DEVICE void store_block(const Activations& out, int column, int block, float y) {
   const int lane = static_cast<int>(lane_index());
   if (out.wide) out.wide[wide_place(out.blocks, column, block * kBlock + lane)] = y;
+  const size_t place = (static_cast<size_t>(column / kColumns) * out.blocks + block) * kColumns + column % kColumns;
+  if (out.brains) {
+    const TwoBrains parts = split_two(y, 0.0f);
+    uint16_t* const to = reinterpret_cast<uint16_t*>(out.brains) + place * 2 * kBlock + lane / 8 * 16 + lane % 8;
+    to[0] = static_cast<uint16_t>(parts.first);
+    to[8] = static_cast<uint16_t>(parts.rest);
+  }
   if (!out.about) return;
   // Of an infinite input or one that is NaN the difference is NaN: then the scale is, and no code of the block is told.
   const bool broken = any_of_warp(y - y != 0.0f);
@@ -43,7 +51,6 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   const int low_sum = shuffle(sum, 0), high_sum = shuffle(sum, 16);
   uint32_t word = 0;
   for (int i = 0; i < 4; ++i) word |= static_cast<uint32_t>(shuffle(code, 4 * (lane % 8) + i) & 0xff) << 8 * i;
-  const size_t place = (static_cast<size_t>(column / kColumns) * out.blocks + block) * kColumns + column % kColumns;
   if (out.codes && lane < 8) out.codes[(place * 4 + lane % 4) * 2 + lane / 4] = word;
   if (out.halves) reinterpret_cast<uint16_t*>(out.halves)[place * kBlock + lane % 16 / 4 * 8 + lane / 16 * 4 + lane % 4] = float_to_half(static_cast<float>(code));
   if (lane == 0) {

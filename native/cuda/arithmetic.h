@@ -27,6 +27,16 @@ PACELINE_DEVICE float fold_larger(float v) {
   return shuffle(v, 0);
 }
 
+// Of two floats each the nearest bfloat16, and that of what is left.
+struct TwoBrains {
+  uint32_t first, rest;
+};
+PACELINE_DEVICE TwoBrains split_two(float low, float high) {
+  const uint32_t first = two_brains(low, high);
+  const float low_rest = low - bits_to_float(first << 16), high_rest = high - bits_to_float(first & 0xffff0000u);
+  return {first, two_brains(low_rest, high_rest)};
+}
+
 PACELINE_DEVICE int nearest(float x) { return static_cast<int>((x + 12582912.0f) - 12582912.0f); }  // |x| < 2^22, ties to even
 
 PACELINE_DEVICE float exponential(float x) {

@@ -147,6 +147,13 @@ PACELINE_DEVICE uint16_t float_to_brain(float f) {
   return h;
 }
 
+// Two floats, the first in the lower half.
+PACELINE_DEVICE uint32_t two_brains(float low, float high) {
+  uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
 // Two halves times two halves, each rounded once, subnormal numbers as well.
 PACELINE_DEVICE uint32_t multiply_halves(uint32_t a, uint32_t b) {
   uint32_t product;
@@ -194,6 +201,13 @@ PACELINE_DEVICE void mma_halves(float c[4], const uint32_t a[4], const uint32_t 
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
       : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+}
+
+// c [16][8] = c + a [16][16] * b [16][8], bfloat16. How that is rounded is the machine's secret, but the same for every row and column.
+PACELINE_DEVICE void mma_brains(float (&c)[4], const uint32_t a[4], const uint32_t b[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 struct Grid {

@@ -38,13 +38,12 @@ PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, flo
 template <Format f>
 PACELINE_KERNEL embed_floats(ProductItem embedding, int blocks, int width, float scale, StepInput input, float* x, int stride) {
   begin_kernel();
-  constexpr int kInputs = 16 / layout(f).file_bytes;
   const int column = static_cast<int>(block_x());
   if (column >= input.counts->columns) return;
   const int row = input.columns[column].token;
   const uint8_t* const weights = embedding.weights + row / kTileRows * device_row_tile_bytes(f, blocks);
   for (int i = static_cast<int>(thread_index()); i < width; i += static_cast<int>(kThreads)) {
-    const uint8_t* from = weights + (static_cast<size_t>(i / kInputs) * kTileRows + row % kTileRows) * 16 + i % kInputs * layout(f).file_bytes;
+    const uint8_t* const from = weights + float_place(f, row % kTileRows, i);
     float weight;
     if constexpr (f == Format::F32) weight = *reinterpret_cast<const float*>(from);
     else if constexpr (f == Format::F16) weight = half_to_float(*reinterpret_cast<const uint16_t*>(from));

@@ -134,6 +134,10 @@ PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Acti
   if (from.halves)
     for (int i = begin; i < from.blocks * 16; i += kThreads)
       to.halves[(target + static_cast<size_t>(i / 16) * kColumns) * 16 + i % 16] = from.halves[(source + static_cast<size_t>(i / 16) * kColumns) * 16 + i % 16];
+  if (from.brains)
+    for (int i = begin; i < from.blocks * kBlock; i += kThreads)
+      to.brains[(target + static_cast<size_t>(i / kBlock) * kColumns) * kBlock + i % kBlock] =
+          from.brains[(source + static_cast<size_t>(i / kBlock) * kColumns) * kBlock + i % kBlock];
   if (from.about)
     for (int b = begin; b < from.blocks; b += kThreads)
       to.about[target + static_cast<size_t>(b) * kColumns] = from.about[source + static_cast<size_t>(b) * kColumns];

@@ -160,10 +160,6 @@ PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n
   }
 }
 
-// Output i, j of a lane's sums: its row of the tile and its column.
-PACELINE_DEVICE int row_of(int j) { return static_cast<int>(lane_index()) / 4 + 8 * (j / 2); }
-PACELINE_DEVICE int column_of(int i, int j) { return kColumns * i + static_cast<int>(lane_index()) % 4 * 2 + j % 2; }
-
 // The same into shared memory, [8 * n][16].
 template <Format f, int n>
 PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, const OwnColumns& columns, int first, int end, const uint32_t* grid, float* sums) {
@@ -304,11 +300,7 @@ void launch_integer_product(const Product& product, int most_columns, Stream str
 template <Format f>
 void launch_many_columns(const Product& product, int most_columns, Stream stream) {
   const Grid grid = grid_of(product, (all_tiles(product) + kProductWarps - 1) / kProductWarps, most_columns, 64);
-  const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors(), blocks = static_cast<int>(grid.x * grid.y);
-  const int rounds = (blocks + busy - 1) / busy;  // a multiprocessor has one of them at a time
-  // Lists of experts are too short for it: their weights should be on their way while others are worked on.
-  const bool wide = most_columns > 64 && !product.lists && 4 * blocks >= 3 * busy * rounds;
-  if (!wide) return launch_integer_product<f, 8>(product, most_columns, stream);
+  if (!fills_device(product, grid, most_columns)) return launch_integer_product<f, 8>(product, most_columns, stream);
   launch("wide_product", wide_product<f>, grid, kProductWarps * kWarp, kGridBytes<f>, stream, product);
 }
 

@@ -12,7 +12,8 @@
 //
 // A unit takes as many bytes as its tiles do on the CPU. A row tile is padded with zeros to whole units.
 //
-// Float weights: tiles of [32 / n inputs][16 rows][n inputs], n as many as 16 bytes hold.
+// Float weights: tiles of float32 are [8][16 rows][4 inputs]; those of 16-bit floats are the first operands of two mma m16n8k16 in the order of their registers,
+// [2 mma][32 lanes][4 words]: word w of lane 4g + t has inputs 8t + 4 * mma + 2 * (w / 2) and the next, of row g + 8 * (w % 2).
 #pragma once
 
 #include "../cpu/tile.h"
@@ -27,6 +28,8 @@ constexpr bool has_grid(Format f) { return f == Format::IQ2_XXS; }
 constexpr bool has_table(Format f) { return is_nonlinear(f) || is_float4(f); }
 // Formats whose weights, scales and all, are exact as halves, and so are multiplied as such.
 constexpr bool by_halves(Format f) { return f == Format::NVFP4; }
+// Formats that are multiplied as bfloat16, in parts.
+constexpr bool by_brains(Format f) { return f == Format::BF16 || f == Format::F16; }
 // Whether codes are what they stand for, with their sign; others are layout().bias more.
 constexpr bool has_sign(Format f) { return has_table(f) || has_grid(f) || f == Format::Q8_0; }
 constexpr int device_bias(Format f) { return has_sign(f) ? 0 : layout(f).bias; }
@@ -54,6 +57,13 @@ constexpr size_t device_unit_bytes(Format f) {
 }
 constexpr size_t device_units(Format f, int blocks) { return static_cast<size_t>((blocks + unit_tiles(f) - 1) / unit_tiles(f)); }
 constexpr size_t device_row_tile_bytes(Format f, int blocks) { return device_units(f, blocks) * device_unit_bytes(f); }
+
+// Bytes from a row tile's begin to an input of one of its rows.
+constexpr size_t float_place(Format f, int row, int input) {
+  if (f == Format::F32) return (static_cast<size_t>(input / 4) * kTileRows + row) * 16 + input % 4 * 4;
+  const int within = input % kBlock, mma = within / 4 % 2, lane = row % 8 * 4 + within / 8, word = row / 8 + within % 4 / 2 * 2;
+  return static_cast<size_t>(input / kBlock) * tile_bytes(f) + mma * 512 + lane * 16 + word * 4 + input % 2 * 2;
+}
 
 // Host: a row tile as the CPU has it into one as the device has it.
 void pack_row_tile(Format f, int blocks, const uint8_t* tiles, uint8_t* out);

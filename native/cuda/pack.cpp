@@ -64,10 +64,9 @@ void put_scales(Format f, uint8_t* unit, int k, const uint8_t* tile) {
 }
 
 void put_floats(Format f, const uint8_t* tile, uint8_t* out) {
-  const int size = layout(f).file_bytes, together = 16 / size;
+  const int size = layout(f).file_bytes;
   for (int i = 0; i < kBlock; ++i)
-    for (int r = 0; r < kTileRows; ++r)
-      std::memcpy(out + ((static_cast<size_t>(i / together) * kTileRows + r) * together + i % together) * size, tile + (static_cast<size_t>(i) * kTileRows + r) * size, size);
+    for (int r = 0; r < kTileRows; ++r) std::memcpy(out + float_place(f, r, i), tile + (static_cast<size_t>(i) * kTileRows + r) * size, size);
 }
 
 }  // namespace

@@ -41,7 +41,9 @@ ProductProbe::ProductProbe(const std::string& type, int rows, int columns, const
   Activations& a = room_->activations;
   a.blocks = matrix_.blocks;
   const size_t places = static_cast<size_t>((most_columns + kColumns - 1) / kColumns) * kColumns * a.blocks;
-  if (is_float(matrix_.format)) {
+  if (by_brains(matrix_.format)) {
+    a.brains = reinterpret_cast<uint32_t*>(place(places * kBlock * sizeof(uint32_t)));
+  } else if (is_float(matrix_.format)) {
     a.wide = reinterpret_cast<float*>(place(places * kBlock * sizeof(float)));
   } else {
     if (by_halves(matrix_.format)) a.halves = reinterpret_cast<uint32_t*>(place(places * 2 * kBlock));

@@ -56,13 +56,15 @@ struct Product {
 // One file to a group of formats, so that they compile side by side. most_columns: the grid is for so many.
 void integer_product_32(Format format, const Product& product, int most_columns, Stream stream);
 void integer_product_256(Format format, const Product& product, int most_columns, Stream stream);
-void float_product(Format format, const Product& product, int most_columns, Stream stream);
+void float16_product(Format format, const Product& product, int most_columns, Stream stream);
+void float32_product(const Product& product, int most_columns, Stream stream);
 // silu(gate) * up, or gelu, as activations; for integer formats, the same of both.
 void gated_product_32(Format format, const Product& product, int most_columns, Stream stream);
 void gated_product_256(Format format, const Product& product, int most_columns, Stream stream);
 
 inline void run_product(Format format, const Product& product, int most_columns, Stream stream) {
-  if (is_float(format)) float_product(format, product, most_columns, stream);
+  if (format == Format::F32) float32_product(product, most_columns, stream);
+  else if (by_brains(format)) float16_product(format, product, most_columns, stream);
   else if (layout(format).header_bytes) integer_product_256(format, product, most_columns, stream);
   else integer_product_32(format, product, most_columns, stream);
 }
@@ -83,9 +85,12 @@ constexpr int segments_kept(int blocks, int columns) {
 
 // Columns to a block: those for which a row tile is unpacked once.
 constexpr int columns_together(Format format, int most_columns) {
-  if (is_float(format)) return most_columns <= 2 ? 2 : most_columns <= 4 ? 4 : most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
+  if (format == Format::F32 && most_columns <= 4) return most_columns <= 2 ? 2 : 4;
   return most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
 }
+
+// Columns to a list of an expert's, which are multiples of kColumns whatever the format.
+constexpr int experts_together(int most_columns) { return columns_together(Format::F32, most_columns < kColumns ? kColumns : most_columns); }
 
 // The blocks of a row tile follow each other, so that its weights come from memory once; of experts, whose lists have weights of their own, those of a list do.
 PACELINE_DEVICE int tile_place(const Product& product) { return static_cast<int>(product.lists ? block_x() : block_y()); }
@@ -130,21 +135,22 @@ template <int most, int tiles>
 constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 1) / (kProductWarps * kWarp);  // of a thread
 
 // Sums of `tiles` row tiles of up to `most` columns: a thread's outputs thread, thread + 256, ... of [tiles][most][16]. sums: room for `kept` segments of
-// all of them. sum_segment(tile, first block, end block, sums [most * 16]) leaves a segment's sums, by all lanes of a warp; fetch(tile, segment) asks for the
-// weights of one that comes next.
-template <int most, int tiles, class SumSegment, class Fetch>
+// all of them. sum_segment(tile, first block, end block, sums [most * 16]) leaves a segment's sums, by all lanes of a warp, which does so for `at_once`
+// tiles from there; fetch(tile, segment) asks for the weights of what comes next.
+template <int most, int tiles, int at_once = 1, class SumSegment, class Fetch>
 PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment,
                                   Fetch fetch) {
   constexpr int kOutputs = kTileRows * most, kAll = tiles * kOutputs, kThreads = kProductWarps * kWarp, kOwn = kOwnOutputs<most, tiles>;
+  constexpr int kParts = tiles / at_once;
   const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index());
   PACELINE_UNROLL
   for (int i = 0; i < kOwn; ++i) total[i] = 0.0f;
   for (int round = 0; round < segments; round += kept) {
     const int end = round + kept < segments ? round + kept : segments;
-    for (int s = static_cast<int>(warp_index()); s < (end - round) * tiles; s += kProductWarps) {
-      const int first = (round + s / tiles) * kSegmentBlocks, last = first + kSegmentBlocks, next = s + kProductWarps;
-      if (next < (end - round) * tiles) fetch(next % tiles, round + next / tiles);
-      sum_segment(s % tiles, first, last < product.blocks ? last : product.blocks, sums + s * kOutputs);
+    for (int s = static_cast<int>(warp_index()); s < (end - round) * kParts; s += kProductWarps) {
+      const int first = (round + s / kParts) * kSegmentBlocks, last = first + kSegmentBlocks, next = s + kProductWarps;
+      if (next < (end - round) * kParts) fetch(next % kParts * at_once, round + next / kParts);
+      sum_segment(s % kParts * at_once, first, last < product.blocks ? last : product.blocks, sums + s * at_once * kOutputs);
     }
     sync_block();
     PACELINE_UNROLL
@@ -154,6 +160,10 @@ PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums,
     sync_block();
   }
 }
+
+// Output i, j of a lane's sums, as an mma has them: its row of the tile and its column.
+PACELINE_DEVICE int row_of(int j) { return static_cast<int>(lane_index()) / 4 + 8 * (j / 2); }
+PACELINE_DEVICE int column_of(int i, int j) { return kColumns * i + static_cast<int>(lane_index()) % 4 * 2 + j % 2; }
 
 // Each warp asks for the weights of its first segment, which may be long before its inputs are there; of experts, nobody knows yet which they are.
 template <class Fetch>
@@ -202,6 +212,14 @@ inline int all_tiles(const Product& product) {
   int tiles = 0;
   for (int i = 0; i < product.count; ++i) tiles += product.items[i].tiles;
   return tiles;
+}
+
+// Whether blocks of which a multiprocessor has one at a time keep three quarters of the device busy. Lists of experts are too short for such: their weights
+// should be on their way while others are worked on.
+inline bool fills_device(const Product& product, const Grid& grid, int most_columns) {
+  const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors(), blocks = static_cast<int>(grid.x * grid.y);
+  const int rounds = (blocks + busy - 1) / busy;
+  return most_columns > 64 && !product.lists && 4 * blocks >= 3 * busy * rounds;
 }
 
 }  // namespace paceline::cuda

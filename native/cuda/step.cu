@@ -70,7 +70,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
   }
   if (room == work.room) return;
   list_experts();
-  const auto note = [&](const Matrix& m) { (is_float(m.format) ? work.floating : by_halves(m.format) ? work.halves : work.integer) = true; };
+  const auto note = [&](const Matrix& m) { (m.format == Format::F32 ? work.floating : by_brains(m.format) ? work.brains : by_halves(m.format) ? work.halves : work.integer) = true; };
   note(weights_.head());
   int mixed = 0, router = 0, expert = 0;  // tiles
   for (const Layer& layer : weights_.layers) {
@@ -96,12 +96,13 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const auto take_activations = [&](Activations& a, size_t columns, int size) {
     a.blocks = (size + kBlock - 1) / kBlock;
     const size_t places = padded(columns, kColumns) * a.blocks;
-    a.codes = a.halves = nullptr;
+    a.codes = a.halves = a.brains = nullptr;
     a.about = nullptr;
     a.wide = nullptr;
     if (work.integer) take(a.codes, places * 8);
     if (work.halves) take(a.halves, places * 16);
     if (work.integer || work.halves) take(a.about, places);
+    if (work.brains) take(a.brains, places * kBlock);
     if (work.floating) take(a.wide, places * kBlock);
   };
   const size_t columns = room.columns, outputs = room.outputs;
@@ -270,7 +271,7 @@ uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
   for (const Layer& layer : weights_.layers) {
     layer.each_dense_matrix([&](const Matrix& m) { sum += bytes(m, sizes.columns); });
     if (!s.experts) continue;
-    const int lists = most_groups(s.experts, sizes.columns * s.experts_used, work_->experts_together(sizes.columns));
+    const int lists = most_groups(s.experts, sizes.columns * s.experts_used, experts_together(sizes.columns));
     const FeedForward& any = layer.experts[0];
     for (const Matrix* m : {&any.gate, &any.up, &any.down}) sum += bytes(*m, 1) * lists;
   }

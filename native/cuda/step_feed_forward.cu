@@ -39,7 +39,7 @@ void DeviceCore::run_gated(Product product, const FeedForward& ffn, const Expert
 void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   const Shape& s = shape();
   Work& work = *work_;
-  const int together = work.experts_together(pass.most), choices = pass.most * s.experts_used;
+  const int together = experts_together(pass.most), choices = pass.most * s.experts_used;
   const Matrix* const routers[] = {&layer.router, &layer.shared_gate};
   run_products(product_of(work.width_input, pass.columns, work.stride_router), routers, nullptr, s.shared_ffn ? 2 : 1, work.router, pass.most, pass.stream);
   const Routing routing = {work.router, work.stride_router, s.experts, s.experts_used, s.normalize_experts, work.choices, work.lists, work.list_count};
@@ -85,7 +85,6 @@ void DeviceCore::list_experts() {
     const auto table = [&](Matrix FeedForward::*part) {
       std::vector<ExpertWeights> all;
       for (const FeedForward& expert : layer.experts) all.push_back({(expert.*part).data, (expert.*part).scale});
-      work.float_experts = work.float_experts || is_float((layer.experts[0].*part).format);
       uint8_t* const place = allocate(all.size() * sizeof(ExpertWeights));
       memory_.upload(place, all.data(), all.size() * sizeof(ExpertWeights));
       return reinterpret_cast<const ExpertWeights*>(place);

@@ -17,7 +17,7 @@ struct DeviceCore::Work {
   Sizes room;
   uint8_t* place = nullptr;
   size_t bytes = 0;
-  bool integer = false, halves = false, floating = false;  // forms of activations that the weights ask for
+  bool integer = false, halves = false, brains = false, floating = false;  // forms of activations that the weights ask for
   int stride_x = 0, stride_mixed = 0, stride_router = 0, stride_expert = 0, attention = 0;
   float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
   Activations width_input, attention_input, ffn_input, head_input;
@@ -28,7 +28,6 @@ struct DeviceCore::Work {
   float *convolved = nullptr, *delta_gates = nullptr;  // of recurrent layers
   Activations recurrent_input;
 
-  bool float_experts = false;
   std::vector<ExpertTables> experts;       // [layers]
   float *router = nullptr, *expert_mixed = nullptr, *answers = nullptr;
   Choice* choices = nullptr;
@@ -37,7 +36,6 @@ struct DeviceCore::Work {
   Activations expert_input, expert_ffn;
 
   bool splits_apart(const Sizes& sizes, const Shape& s) const;
-  int experts_together(int columns) const { return columns_together(float_experts ? Format::F32 : Format::Q8_0, columns < kColumns ? kColumns : columns); }
 };
 
 // A step on its way.

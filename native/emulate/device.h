@@ -111,6 +111,8 @@ inline uint16_t float_to_half(float f) { return paceline::float_to_half(f); }
 inline float brain_to_float(uint16_t h) { return paceline::brain_to_float(h); }
 inline uint16_t float_to_brain(float f) { return paceline::float_to_brain(f); }
 
+inline uint32_t two_brains(float low, float high) { return static_cast<uint32_t>(float_to_brain(high)) << 16 | float_to_brain(low); }
+
 inline uint32_t multiply_halves(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (int i = 0; i < 32; i += 16)
@@ -177,25 +179,33 @@ inline double lowest_bit(double x) {
   return std::ldexp(static_cast<double>(digits & -digits), exponent - 53);
 }
 
+// The operands of an mma of 16-bit floats.
+struct MmaFloats {
+  float a[16][16], b[8][16];
+
+  MmaFloats(const void* const* ins, float (*widen)(uint16_t)) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
+      const int g = lane / 4, t = lane % 4;
+      for (int w = 0; w < 4; ++w)
+        for (int h = 0; h < 2; ++h) a[g + 8 * (w % 2)][8 * (w / 2) + 2 * t + h] = widen(static_cast<uint16_t>(in.a[w] >> 16 * h));
+      for (int w = 0; w < 2; ++w)
+        for (int h = 0; h < 2; ++h) b[g][8 * w + 2 * t + h] = widen(static_cast<uint16_t>(in.b[w] >> 16 * h));
+    }
+  }
+};
+
 // c [16][8] = a [16][16] * b [16][8], halves. A device adds the products in an order and with a rounding of its own, so that only sums without rounding are
 // allowed.
 inline void mma_half_lanes(const void* const* ins, void* const* outs) {
-  float a[16][16], b[8][16];
-  for (int lane = 0; lane < 32; ++lane) {
-    const MmaBytes& in = *static_cast<const MmaBytes*>(ins[lane]);
-    const int g = lane / 4, t = lane % 4;
-    for (int w = 0; w < 4; ++w)
-      for (int h = 0; h < 2; ++h) a[g + 8 * (w % 2)][8 * (w / 2) + 2 * t + h] = paceline::half_to_float(static_cast<uint16_t>(in.a[w] >> 16 * h));
-    for (int w = 0; w < 2; ++w)
-      for (int h = 0; h < 2; ++h) b[g][8 * w + 2 * t + h] = paceline::half_to_float(static_cast<uint16_t>(in.b[w] >> 16 * h));
-  }
+  const MmaFloats in(ins, paceline::half_to_float);
   for (int lane = 0; lane < 32; ++lane) {
     float* out = static_cast<float*>(outs[lane]);
     for (int i = 0; i < 4; ++i) {
       const int row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
       double sum = 0.0, size = 0.0, least = HUGE_VAL;
       for (int k = 0; k < 16; ++k) {
-        const double product = static_cast<double>(a[row][k]) * b[column][k];
+        const double product = static_cast<double>(in.a[row][k]) * in.b[column][k];
         sum += product;
         size += std::fabs(product);
         if (product != 0.0) least = std::fmin(least, lowest_bit(product));
@@ -209,6 +219,24 @@ inline void mma_half_lanes(const void* const* ins, void* const* outs) {
 inline void mma_halves(float c[4], const uint32_t a[4], const uint32_t b[2]) {
   const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {}};
   emulate::meet_warp("mma m16n8k16 f16", &in, c, mma_half_lanes);
+}
+
+// c [16][8] += a [16][16] * b [16][8], bfloat16: here with one rounding; a device has its own.
+inline void mma_brain_lanes(const void* const* ins, void* const* outs) {
+  const MmaFloats in(ins, paceline::brain_to_float);
+  for (int lane = 0; lane < 32; ++lane) {
+    float* out = static_cast<float*>(outs[lane]);
+    for (int i = 0; i < 4; ++i) {
+      double sum = out[i];
+      for (int k = 0; k < 16; ++k) sum += static_cast<double>(in.a[lane / 4 + 8 * (i / 2)][k]) * in.b[lane % 4 * 2 + i % 2][k];
+      out[i] = static_cast<float>(sum);
+    }
+  }
+}
+
+inline void mma_brains(float (&c)[4], const uint32_t a[4], const uint32_t b[2]) {
+  const MmaBytes in = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {}};
+  emulate::meet_warp("mma m16n8k16 bf16", &in, c, mma_brain_lanes);
 }
 
 struct Grid {

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paceline.native.core import Core, open_core
 
-from .core_models import EXPERTS, MODELS, ids_of
+from .core_models import EXPERTS, ONE_ORDER, ids_of
 from .emulated import KIND, ORDERS, lanes, loaded_weights, planned_for, same_bits
 from .rows import Row, all_logits, table
 
@@ -42,12 +42,12 @@ class Pair:
 
 @pytest.fixture(scope="module", params=NAMES)
 def pair(request: pytest.FixtureRequest, tiny_model) -> Pair:
-    return Pair(tiny_model(**MODELS[request.param]))
+    return Pair(tiny_model(**ONE_ORDER[request.param]))
 
 
 @pytest.fixture(scope="module")
 def small(tiny_model) -> Pair:
-    return Pair(tiny_model(**MODELS["Q8_0"]))
+    return Pair(tiny_model(**ONE_ORDER["Q8_0"]))
 
 
 def test_a_step_has_the_bits_of_the_cpu(pair: Pair) -> None:
@@ -126,7 +126,7 @@ def test_a_history_of_two_splits_reads_the_cpu_cores_pages(small: Pair) -> None:
 
 @pytest.mark.parametrize("types", [("f32", "f32"), ("bf16", "q8_0"), ("q8_0", "q4_0"), ("q4_0", "f16")])
 def test_every_cache_type_has_the_bits_of_the_cpu(tiny_model, types: tuple[str, str]) -> None:
-    both = Pair(tiny_model(**MODELS["Q8_0"]), cache_type_k=types[0], cache_type_v=types[1])
+    both = Pair(tiny_model(**ONE_ORDER["Q8_0"]), cache_type_k=types[0], cache_type_v=types[1])
     ids = ids_of(4, 70, both.cpu.vocab)
     assert same_bits(all_logits(both.device, 0, ids, cuts=(40, 67)), all_logits(both.cpu, 0, ids))
 
@@ -135,7 +135,7 @@ def test_every_cache_type_has_the_bits_of_the_cpu(tiny_model, types: tuple[str, 
 def test_a_float32_cache_of_large_heads_has_the_bits_of_the_cpu(tiny_model, head_size: int) -> None:
     """A page of their values does not fit into every GPU's shared memory; the emulated device has no more of it."""
     sizes = {"width": 32, "layers": 1, "heads": 2, "kv_heads": 1, "head_size": head_size, "ffn": 32}
-    both = Pair(tiny_model(**MODELS["Q8_0"] | sizes), cache_type_k="f32", cache_type_v="f32")
+    both = Pair(tiny_model(**ONE_ORDER["Q8_0"] | sizes), cache_type_k="f32", cache_type_v="f32")
     ids = ids_of(4, 530, both.cpu.vocab)  # a step of two splits, side by side and one after the other
     assert same_bits(all_logits(both.device, 0, ids, cuts=(1, 3, 400, 526, 528)), all_logits(both.cpu, 0, ids))
 
@@ -196,7 +196,7 @@ def test_bad_rows_change_nothing(small: Pair) -> None:
 
 def test_a_step_too_large_for_a_grid_is_refused(tiny_model) -> None:
     tokens = 32769
-    path = tiny_model(**MODELS["Q8_0"] | {"context": 33000})
+    path = tiny_model(**ONE_ORDER["Q8_0"] | {"context": 33000})
     core = open_core(path, slots=1, context=33000, kind=KIND)
     with pytest.raises(ValueError, match="a step of 32769 tokens is more than the 32768 of a GPU's"):
         core.step([Row(0, [1] * tokens, 0, 1, table(0, 33000))])

@@ -15,7 +15,7 @@ MODELS = {
     "many experts": {"type": "Q4_0", "experts": 70, "experts_used": 9, "expert_ffn": 64},
     "one at a time": {"type": "Q8_0", "experts": 3, "experts_used": 1, "expert_ffn": 96},
     "halves": {"type": "NVFP4", "experts": 5, "experts_used": 2, "expert_ffn": 64},
-    "float": {"type": "BF16", "experts": 33, "experts_used": 4, "expert_ffn": 40, "width": 72},
+    "float": {"type": "F32", "experts": 33, "experts_used": 4, "expert_ffn": 40, "width": 72},
 }
 
 

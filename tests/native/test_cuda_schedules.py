@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paceline.native.core import Core, open_core
 
-from .core_models import MODELS, ids_of
+from .core_models import ONE_ORDER, ids_of
 from .emulated import KIND, Product, same_bits
 from .rows import Row, all_logits, table
 from .test_formats import ROWS, columns_of, random_blocks
@@ -40,7 +41,7 @@ def test_integer_products_hash_to_the_emulators(name: str, monkeypatch: pytest.M
 
 @pytest.fixture(scope="module", params=("Q8_0", "gemma3"))
 def path(request: pytest.FixtureRequest, tiny_model: Any) -> Path:
-    return tiny_model(**MODELS[request.param])
+    return tiny_model(**ONE_ORDER[request.param])
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +50,8 @@ def cores(path: Path) -> tuple[Core, Core]:
     return cpu, open_core(path, slots=6, context=CONTEXT, kind=KIND)
 
 
-@pytest.mark.parametrize("seed", range(SCHEDULES))
-def test_a_request_has_one_hash_in_any_schedule(cores: tuple[Core, Core], seed: int) -> None:
-    cpu, device = cores
-    texts = [ids_of(slot, 20 + 17 * slot, cpu.vocab) for slot in range(6)]
-    alone = [hashlib.sha256(all_logits(cpu, 0, ids).tobytes()).hexdigest() for ids in texts]
+def hashes_of(device: Core, texts: Sequence[Sequence[int]], seed: int) -> list[str]:
+    """SHA-256 of each text's logits, from a random schedule."""
     chance = random.Random(seed)
     hashes = [hashlib.sha256() for _ in texts]
     done = [0] * len(texts)
@@ -72,7 +70,15 @@ def test_a_request_has_one_hash_in_any_schedule(cores: tuple[Core, Core], seed: 
             hashes[row.slot].update(logits.tobytes())
             done[row.slot] += len(row.tokens)
             device.commit(row.slot, done[row.slot])
-    assert [found.hexdigest() for found in hashes] == alone
+    return [found.hexdigest() for found in hashes]
+
+
+@pytest.mark.parametrize("seed", range(SCHEDULES))
+def test_a_request_has_one_hash_in_any_schedule(cores: tuple[Core, Core], seed: int) -> None:
+    cpu, device = cores
+    texts = [ids_of(slot, 20 + 17 * slot, cpu.vocab) for slot in range(6)]
+    alone = [hashlib.sha256(all_logits(cpu, 0, ids).tobytes()).hexdigest() for ids in texts]
+    assert hashes_of(device, texts, seed) == alone
 
 
 def greedy(core: Core, ids: list[int], steps: int) -> list[int]:

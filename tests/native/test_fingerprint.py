@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paceline.native.core import open_core
+from paceline.native.device_memory import EmulatedMemory
 from paceline.native.fingerprint import BLOCK, Fingerprint, mapping_of
 from paceline.native.model import ModelShape
 from paceline.native.model_file import Bytes, Tensor
@@ -69,6 +70,18 @@ def test_another_model_has_another(tiny_model: Any, options: dict[str, Any]) -> 
 def test_another_cache_or_conversion_has_another(tiny_model: Any, options: dict[str, Any]) -> None:
     path = tiny_model(**MODEL)
     assert fingerprint(path, **options) != fingerprint(path)
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16", "F32", "Q8_0"])
+def test_on_a_gpu_it_is_the_gpus_where_that_rounds_in_its_own_way(
+    tiny_model: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("paceline.native._emulator", reason="the emulated device is not built")
+    path = tiny_model(**MODEL | {"type": kind})
+    found = {fingerprint(path), fingerprint(path, kind="emulator")}
+    monkeypatch.setattr(EmulatedMemory, "name", "another")
+    found.add(fingerprint(path, kind="emulator"))
+    assert len(found) == (3 if kind in ("F16", "BF16") else 1)
 
 
 def test_key_and_value_types_are_told_apart(tiny_model: Any) -> None:

@@ -1,4 +1,5 @@
-// Products of float weights: acc = fma(w, a, acc) input by input, segments as everywhere, so that they too give the CPU's bits.
+// Products of float32 weights: acc = fma(w, a, acc) input by input, segments as everywhere, so that they too give the CPU's bits. Small matrices are such,
+// those that choose experts for one.
 //
 // A lane has some rows of some columns: a weight that it has widened serves all its columns, an input that it has loaded all its rows. What is not an fma is
 // lost, and an SM loads a quarter as many numbers from its L1 cache in a cycle as it multiplies (docs/cuda.md). So a lane has as much as its registers hold,
@@ -8,15 +9,7 @@
 namespace paceline::cuda {
 namespace {
 
-template <Format f>
-constexpr int kInputs = 16 / layout(f).file_bytes;  // of one row to a load
-
-template <Format f>
-PACELINE_DEVICE float weight_of(const Word4& words, int i) {
-  if constexpr (f == Format::F32) return bits_to_float(words.v[i]);
-  const uint16_t bits = static_cast<uint16_t>(words.v[i / 2] >> 16 * (i % 2));
-  return f == Format::F16 ? half_to_float(bits) : brain_to_float(bits);
-}
+constexpr int kInputs = 4;  // of one row to a load
 
 // A lane's rows are row, row + kRowLanes, ... of a block's `tiles` row tiles; its columns column, column + kColumnLanes, ... of the `most` of a block.
 template <int rows_, int columns_, int tiles_, int most_>
@@ -49,9 +42,9 @@ PACELINE_DEVICE void fetch_lines(const uint8_t* row_tile, size_t begin, size_t e
 }
 
 // The sums of blocks first .. end - 1, by kLanes lanes -> to [most][kRows]. weights: the first row tile; the second is next_tile bytes on.
-template <Format f, class S>
+template <class S>
 PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const Activations& input, const OwnColumns& columns, int first, int end, float* to) {
-  constexpr int kLoads = kBlock / kInputs<f>, kLoadBytes = 16 * kTileRows, kAhead = S::kAhead, kSteps = kAhead * kInputs<f> / 4;
+  constexpr int kLoads = kBlock / kInputs, kLoadBytes = 16 * kTileRows, kAhead = S::kAhead, kSteps = kAhead;
   constexpr int kBuffers = kSteps <= S::kInputsAhead ? kSteps : S::kInputsAhead + 1, kNext = kBuffers - 1, kLines = kAhead * kLoadBytes / 128;
   static_assert(kSteps % kBuffers == 0 && kLoads % kAhead == 0);
   const int lane = static_cast<int>(thread_index()) % S::kLanes, row = lane % S::kRowLanes, column = lane / S::kRowLanes;
@@ -103,14 +96,13 @@ PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const
         for (int g = 0; g < S::kGroups; ++g) x[g] += on * kSteps * 4 * kColumns;
       }
       load_inputs((step + kNext) % kSteps);
-      const int l = step * 4 / kInputs<f>;
       PACELINE_UNROLL
       for (int j = 0; j < 4; ++j)
         for (int r = 0; r < S::rows; ++r) {
-          const float weight = weight_of<f>(words[l][r], step * 4 % kInputs<f> + j);
+          const float weight = bits_to_float(words[step][r].v[j]);
           for (int c = 0; c < S::columns; ++c) acc[r][c] = fma(weight, bits_to_float(inputs[step % kBuffers][c].v[j]), acc[r][c]);
         }
-      if ((step + 1) * 4 % kInputs<f> == 0) load_words(l);
+      load_words(step);
     }
   }
   PACELINE_UNROLL
@@ -132,11 +124,11 @@ PACELINE_DEVICE OwnTiles own_tiles(const Product& product, const OwnColumns& col
 }
 
 // As many segments at once as a block has times S::kLanes threads. kept: segments whose sums have room before they are added.
-template <Format f, class S>
+template <class S>
 PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product product, int kept) {
-  constexpr size_t kSegmentBytes = kSegmentBlocks * device_unit_bytes(f);
+  constexpr size_t kSegmentBytes = kSegmentBlocks * device_unit_bytes(Format::F32);
   constexpr int kOutputs = S::kRows * S::most;
-  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  const size_t row_bytes = device_row_tile_bytes(Format::F32, product.blocks);
   const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index()), threads = static_cast<int>(block_threads());
   const int together = threads / S::kLanes, place = thread / S::kLanes;
   const auto fetch = [&](const OwnTiles& own, int segment) {
@@ -155,10 +147,10 @@ PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product pro
   const size_t next_tile = own.count < S::tiles ? 0 : row_bytes;
   const auto sum_one = [&](int first, int end, float* to) {
     if constexpr (S::most > 16) {  // fewer columns: the rest of a prefill, or those of an expert
-      if (count <= 16) return sum_segment<f, Shape<4, 4, 2, 16>>(weights, next_tile, product.input, columns, first, end, to);
-      if (count <= 32) return sum_segment<f, Shape<8, 4, 2, 32>>(weights, next_tile, product.input, columns, first, end, to);
+      if (count <= 16) return sum_segment<Shape<4, 4, 2, 16>>(weights, next_tile, product.input, columns, first, end, to);
+      if (count <= 32) return sum_segment<Shape<8, 4, 2, 32>>(weights, next_tile, product.input, columns, first, end, to);
     }
-    sum_segment<f, S>(weights, next_tile, product.input, columns, first, end, to);
+    sum_segment<S>(weights, next_tile, product.input, columns, first, end, to);
   };
   for (int round = 0; round < segments; round += kept) {
     const int all = round + kept < segments ? kept : segments - round;
@@ -181,36 +173,26 @@ PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product pro
   }
 }
 
-template <Format f, class S>
+template <class S>
 void launch_float_product(const Product& product, int most_columns, Stream stream) {
   constexpr int kMost = kMostThreads<S> / S::kLanes, kSumBytes = S::kRows * S::most * static_cast<int>(sizeof(float));
   const int segments = segments_of(product.blocks), turns = (segments + kMost - 1) / kMost, together = (segments + turns - 1) / turns;
   const int room = 48 * 1024 / kSumBytes, kept = segments < room ? segments : room < together ? together : room;
   int groups = 0;  // a group of row tiles is of one matrix
   for (int i = 0; i < product.count; ++i) groups += (product.items[i].tiles + S::tiles - 1) / S::tiles;
-  launch("product_of_floats", product_of_floats<f, S>, grid_of(product, groups, most_columns, S::most), static_cast<unsigned>((together * S::kLanes + kWarp - 1) / kWarp * kWarp),
+  launch("product_of_floats", product_of_floats<S>, grid_of(product, groups, most_columns, S::most), static_cast<unsigned>((together * S::kLanes + kWarp - 1) / kWarp * kWarp),
          static_cast<size_t>(kept < segments ? kept + 1 : kept) * kSumBytes, stream, product, kept);
-}
-
-template <Format f>
-void float_product_of(const Product& product, int most_columns, Stream stream) {
-  switch (columns_together(f, most_columns)) {
-    case 2: return launch_float_product<f, Decode<2>>(product, most_columns, stream);
-    case 4: return launch_float_product<f, Decode<4>>(product, most_columns, stream);
-    case 8: return launch_float_product<f, Decode<8>>(product, most_columns, stream);
-    case 16: return launch_float_product<f, Decode<16>>(product, most_columns, stream);
-    default: return launch_float_product<f, Prefill>(product, most_columns, stream);
-  }
 }
 
 }  // namespace
 
-void float_product(Format format, const Product& product, int most_columns, Stream stream) {
-  switch (format) {
-    case Format::F32: return float_product_of<Format::F32>(product, most_columns, stream);
-    case Format::F16: return float_product_of<Format::F16>(product, most_columns, stream);
-    case Format::BF16: return float_product_of<Format::BF16>(product, most_columns, stream);
-    default: return;
+void float32_product(const Product& product, int most_columns, Stream stream) {
+  switch (columns_together(Format::F32, most_columns)) {
+    case 2: return launch_float_product<Decode<2>>(product, most_columns, stream);
+    case 4: return launch_float_product<Decode<4>>(product, most_columns, stream);
+    case 8: return launch_float_product<Decode<8>>(product, most_columns, stream);
+    case 16: return launch_float_product<Decode<16>>(product, most_columns, stream);
+    default: return launch_float_product<Prefill>(product, most_columns, stream);
   }
 }
 

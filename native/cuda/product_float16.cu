@@ -1,0 +1,242 @@
+// Products of 16-bit floats, by mma m16n8k16 of bfloat16 at every number of columns. An fma for each weight and column, as float32 has them (product_float32.cu),
+// would be what a GPU waits for from 16 columns on, and all that it does in a prefill (docs/cuda.md).
+//
+// An input is two bfloat16, x = first + rest, which leaves out 2^-18 of it at most. A weight in F16 is two likewise, without loss, a pair of which is made of
+// a pair in registers. In steps of 16 inputs, ascending, which are not those of the memory but the same for all rows and columns:
+//
+//   acc = mma(w, rest, acc); acc = mma(w, first, acc)           and of F16 before them acc = mma(rest of w, first, acc)
+//
+// Segments as everywhere. How an mma rounds inside is the machine's secret, so that these have not the CPU's bits; but an output's are a matter of its own row
+// and column alone, whichever place they have in whatever tile.
+#include "product.h"
+
+namespace paceline::cuda {
+namespace {
+
+constexpr int kTileBytes = kTileRows * kBlock * 2;
+constexpr int kInputWords = 8;  // of a lane in a block: those of eight inputs' first parts, then of the rest
+
+// A lane's weights of a row tile's block, as they lie (layout.h).
+struct Words {
+  Word4 mma[2];
+  PACELINE_DEVICE void load(const uint8_t* p) {
+    mma[0] = load_once(p);
+    mma[1] = load_once(p + kTileBytes / 2);
+  }
+};
+
+// The first operands of a block's two mma.
+template <Format f>
+struct Operands {
+  Word4 first[2], rest[f == Format::F16 ? 2 : 1];
+
+  PACELINE_DEVICE explicit Operands(const Words& words) {
+    PACELINE_UNROLL
+    for (int m = 0; m < 2; ++m) {
+      if constexpr (f == Format::BF16) {
+        first[m] = words.mma[m];
+      } else {
+        PACELINE_UNROLL
+        for (int w = 0; w < 4; ++w) {
+          const uint32_t two = words.mma[m].v[w];
+          const TwoBrains parts = split_two(half_to_float(static_cast<uint16_t>(two)), half_to_float(static_cast<uint16_t>(two >> 16)));
+          first[m].v[w] = parts.first;
+          rest[m].v[w] = parts.rest;
+        }
+      }
+    }
+  }
+};
+
+template <Format f>
+PACELINE_DEVICE void add_block(const Operands<f>& a, const Word4& first, const Word4& rest, float (&acc)[4]) {
+  PACELINE_UNROLL
+  for (int m = 0; m < 2; ++m) {
+    if constexpr (f == Format::F16) mma_brains(acc, a.rest[m].v, first.v + 2 * m);
+    mma_brains(acc, a.first[m].v, rest.v + 2 * m);
+    mma_brains(acc, a.first[m].v, first.v + 2 * m);
+  }
+}
+
+// A lane's inputs of all groups of eight columns, from a block on. Of a column that is not there its place is read: it is nobody's output.
+struct LaneInputs {
+  const uint32_t* x;
+  size_t next_group;  // words
+
+  PACELINE_DEVICE LaneInputs(const Activations& input, const OwnColumns& columns, int first) {
+    x = input.brains + (static_cast<size_t>(columns.first / kColumns) * input.blocks + first) * kColumns * kBlock + lane_index() * kInputWords;
+    next_group = columns.end - columns.first > kColumns ? static_cast<size_t>(input.blocks) * kColumns * kBlock : 0;
+  }
+};
+
+// A segment's sums of `tiles` row tiles, by one warp; inputs go on to the next. weights: of each tile, from the segment's first block. ahead: blocks on their way.
+template <Format f, int n, int tiles, int ahead>
+PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInputs& inputs, int columns, int blocks, float (&acc)[tiles][n][4]) {
+  const size_t own = lane_index() * 16;
+  if (lane_index() == 0) count_weights(static_cast<size_t>(weights[tiles - 1] == weights[0] ? 1 : tiles) * blocks * kTileBytes);
+  Words words[ahead][tiles];
+  const auto load = [&](int l, int block) {
+    PACELINE_UNROLL
+    for (int t = 0; t < tiles; ++t) words[l][t].load(weights[t] + static_cast<size_t>(block) * kTileBytes + own);
+  };
+  PACELINE_UNROLL
+  for (int t = 0; t < tiles; ++t)
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < 4; ++j) acc[t][i][j] = 0.0f;
+  PACELINE_UNROLL
+  for (int l = 0; l < ahead; ++l)
+    if (l < blocks) load(l, l);
+  PACELINE_UNROLL_BY(1)
+  for (int block = 0; block < blocks; block += ahead) {
+    PACELINE_UNROLL
+    for (int l = 0; l < ahead; ++l) {
+      if (block + l >= blocks) continue;
+      const auto each_group = [&](const Operands<f>* a) {
+        PACELINE_UNROLL
+        for (int i = 0; i < n; ++i) {
+          if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
+          const Word4* const from = reinterpret_cast<const Word4*>(inputs.x + i * inputs.next_group);
+          const Word4 first = from[0], rest = from[1];
+          PACELINE_UNROLL
+          for (int t = 0; t < tiles; ++t) add_block<f>(a[t], first, rest, acc[t][i]);
+        }
+      };
+      if constexpr (tiles == 1) {
+        const Operands<f> a[1] = {Operands<f>(words[l][0])};
+        if (block + l + ahead < blocks) load(l, block + l + ahead);
+        each_group(a);
+      } else {
+        const Operands<f> a[2] = {Operands<f>(words[l][0]), Operands<f>(words[l][1])};
+        if (block + l + ahead < blocks) load(l, block + l + ahead);
+        each_group(a);
+      }
+      inputs.x += kColumns * kBlock;
+    }
+  }
+}
+
+// Two row tiles that a warp or a block works on; past the last tile it is that again, and nobody's.
+template <int tiles>
+struct OwnTiles {
+  OwnTile own[tiles];
+  const uint8_t* weights[tiles];
+
+  PACELINE_DEVICE OwnTiles(const Product& product, const OwnColumns& columns, int place) {
+    PACELINE_UNROLL
+    for (int t = 0; t < tiles; ++t) {
+      own[t] = own_tile(product, columns, place + t);
+      weights[t] = own[t].weights + static_cast<size_t>(own[t].tile) * product.blocks * kTileBytes;
+    }
+  }
+};
+
+// Row tiles of a warp: of many columns two, for which it loads the inputs once.
+constexpr int tiles_of_warp(int n) { return n > 2 ? 2 : 1; }
+constexpr int resident_blocks(int n) { return n > 2 ? 1 : n == 2 ? 2 : 3; }
+
+template <Format f, int n>
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bits(Product product, int kept) {
+  constexpr int kMost = kColumns * n, kTiles = tiles_of_warp(n), kAhead = kTiles == 1 ? 4 : 2;
+  const int place = tile_place(product) * kTiles;
+  const auto fetch = [&](const OwnTiles<kTiles>& tiles, int segment) {
+    PACELINE_UNROLL
+    for (int t = 0; t < kTiles; ++t) fetch_segment<f>(tiles.weights[t], product.blocks, segment);
+  };
+  begin_product(product, [&] { fetch(OwnTiles<kTiles>(product, {}, place), static_cast<int>(warp_index())); });
+  const OwnColumns columns = own_columns(product, kMost);
+  if (!columns.end) return;
+  SharedMemory memory;
+  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
+  const OwnTiles<kTiles> tiles(product, columns, place);
+  float total[kOwnOutputs<kMost, kTiles>];
+  add_segments<kMost, kTiles, kTiles>(product, kept, sums, total, [&](int, int first, int end, float* to) {
+    const uint8_t* weights[kTiles];
+    PACELINE_UNROLL
+    for (int t = 0; t < kTiles; ++t) weights[t] = tiles.weights[t] + static_cast<size_t>(first) * kTileBytes;
+    LaneInputs inputs(product.input, columns, first);
+    float acc[kTiles][n][4];
+    sum_segment<f, n, kTiles, kAhead>(weights, inputs, columns.end - columns.first, end - first, acc);
+    PACELINE_UNROLL
+    for (int t = 0; t < kTiles; ++t)
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < 4; ++j) to[(t * kMost + column_of(i, j)) * kTileRows + row_of(j)] = acc[t][i][j];
+  }, [&](int, int segment) { fetch(tiles, segment); });
+  PACELINE_UNROLL
+  for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, tiles.own[t], columns, total + t * kOwnOutputs<kMost, 1>);
+}
+
+// For as many columns as make blocks enough: 64 of sixteen row tiles, of which a warp has two and all of their segments.
+template <Format f>
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product product) {
+  constexpr int n = 8, kTiles = 2;
+  const int place = (tile_place(product) * kProductWarps + static_cast<int>(warp_index())) * kTiles;
+  const auto fetch = [&](const OwnTiles<kTiles>& tiles, int segment) {
+    PACELINE_UNROLL
+    for (int t = 0; t < kTiles; ++t) fetch_segment<f>(tiles.weights[t], product.blocks, segment);
+  };
+  begin_product(product, [&] { fetch(OwnTiles<kTiles>(product, {}, place), 0); });
+  const OwnColumns columns = own_columns(product, kColumns * n);
+  if (!columns.end) return;
+  const OwnTiles<kTiles> tiles(product, columns, place);
+  LaneInputs inputs(product.input, columns, 0);
+  float total[kTiles][n][4];
+  PACELINE_UNROLL
+  for (int t = 0; t < kTiles; ++t)
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < 4; ++j) total[t][i][j] = 0.0f;
+  PACELINE_UNROLL_BY(1)
+  for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
+    const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
+    sync_block();  // the warps read the same inputs, and do it while these are in L1
+    if (!tiles.own[0].out) continue;
+    if (end < product.blocks) fetch(tiles, first / kSegmentBlocks + 1);
+    const uint8_t* weights[kTiles];
+    PACELINE_UNROLL
+    for (int t = 0; t < kTiles; ++t) weights[t] = tiles.weights[t] + static_cast<size_t>(first) * kTileBytes;
+    float acc[kTiles][n][4];
+    sum_segment<f, n, kTiles, 1>(weights, inputs, columns.end - columns.first, end - first, acc);
+    PACELINE_UNROLL
+    for (int t = 0; t < kTiles; ++t)
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < 4; ++j) total[t][i][j] = total[t][i][j] + acc[t][i][j];
+  }
+  PACELINE_UNROLL
+  for (int t = 0; t < kTiles; ++t) {
+    if (!tiles.own[t].out) continue;
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < 4; ++j)
+        if (columns.first + column_of(i, j) < columns.end) store_output(product, tiles.own[t], columns.first + column_of(i, j), row_of(j), total[t][i][j]);
+  }
+}
+
+template <Format f, int n>
+void launch_product(const Product& product, int most_columns, Stream stream) {
+  constexpr int kMost = kColumns * n, kTiles = tiles_of_warp(n);
+  const int kept = segments_kept(product.blocks, kTiles * kMost);
+  const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, kMost);
+  launch("product_of_16_bits", product_of_16_bits<f, n>, grid, kProductWarps * kWarp, static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float), stream, product,
+         kept);
+}
+
+template <Format f>
+void product_of(const Product& product, int most_columns, Stream stream) {
+  switch (columns_together(f, most_columns)) {
+    case 8: return launch_product<f, 1>(product, most_columns, stream);
+    case 16: return launch_product<f, 2>(product, most_columns, stream);
+    default: break;
+  }
+  constexpr int kTiles = 2 * kProductWarps;
+  const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, 64);
+  if (!fills_device(product, grid, most_columns)) return launch_product<f, 8>(product, most_columns, stream);
+  launch("wide_product_of_16_bits", wide_product_of_16_bits<f>, grid, kProductWarps * kWarp, 0, stream, product);
+}
+
+}  // namespace
+
+void float16_product(Format format, const Product& product, int most_columns, Stream stream) {
+  if (format == Format::F16) product_of<Format::F16>(product, most_columns, stream);
+  else product_of<Format::BF16>(product, most_columns, stream);
+}
+
+}  // namespace paceline::cuda
