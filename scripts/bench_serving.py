@@ -18,7 +18,6 @@ import re
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -49,15 +48,15 @@ def capacity(server: Server, traffic: Traffic, count: int) -> float:
 def pattern(
     name: str, policies: Policies, traffic: Traffic, draw: Callable[[], list[Request]], rounds: int, **facts: Any
 ) -> dict[str, Any]:
-    """Each round's requests to each policy in turn; each is first at times: after the peer caches are cold."""
+    """Each round's requests to each policy in turn, and back in the next: after the peer caches are cold, for each."""
     found: dict[str, list[list[Served]]] = {policy: [] for policy in policies}
-    order = deque(policies)
+    order = list(policies)
     for _ in range(rounds):
         requests = draw()
         for policy in order:
             server, batch = policies[policy]
             found[policy].append(play(server, traffic.again(requests), batch))
-        order.rotate(-1)
+        order.reverse()
     results = {policy: summary(each) | {"first_round": columns(each[0])} for policy, each in found.items()}
     record = {"pattern": name, "requests": len(found["continuous"][0]), "rounds": rounds, **facts, "results": results}
     return record | {"ratios": ratios(results)}
