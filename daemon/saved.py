@@ -8,9 +8,9 @@
     state      if there is one
     checksum   SHA-256 of all that comes before, 32 bytes
 
-A file of another model, or of the same with another type of cache, is refused by its fingerprint. A right checksum says
-only that the file is whole: whoever wrote it could have written anything, so nothing in the header is believed that
-does not agree with the rest and with this engine.
+A file of another model, of the same with another type of cache, or of a machine that rounds otherwise is refused by
+its fingerprint. A right checksum says only that the file is whole: whoever wrote it could have written anything, so
+nothing in the header is believed that does not agree with the rest and with this engine.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _read_header(data: bytes, info: EngineInfo) -> dict[str, Any]:
             raise Damaged(f"its header is wrong: expected {name} to be {words}")
     if header["fingerprint"] != info.fingerprint or header["page_bytes"] != info.page_bytes:
         model = shorten(header["model"])
-        raise Damaged(f"it was saved of another model or another type of cache ({model}), not of this one")
+        raise Damaged(f"it was saved of another model, type of cache or GPU ({model}), not of this one")
     return header
 
 

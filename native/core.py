@@ -65,7 +65,7 @@ class Core:
         self.has_files = not isinstance(stepper, ReferenceStepper)  # pages and states can be read and written
         self.greedy_only = isinstance(stepper, ReferenceStepper)  # rows with sampling are refused
         self.seats_feed = isinstance(stepper, ReferenceStepper)  # it has no pages: seat computes the ids again
-        # Of the model and the cache types; files alone ask for it.
+        # Of the model, the cache types, and a GPU that rounds in its own way; files alone ask for it.
         self.fingerprint = fingerprint.hexdigest() if self.has_files else ""
         # The methods of the stepper as they are: commit is called for every row of every step.
         self.step = stepper.step

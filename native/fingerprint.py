@@ -10,7 +10,7 @@ import numpy as np
 from .model import ModelShape
 from .model_file import Bytes, Tensor
 
-LAYOUT = "pages and states, layout 2"  # counted up when the cores lay them out in another way, or this changes
+LAYOUT = "pages and states, layout 2"  # counted up when cores lay them out or round in another way, or this changes
 BLOCK = 1 << 18  # bytes, a checksum each
 
 

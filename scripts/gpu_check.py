@@ -50,7 +50,7 @@ SANITIZED = (
     "tests/native/test_cuda_products.py::test_a_row_has_the_same_bits_in_any_company",
     "tests/native/test_cuda_core.py::test_a_step_has_the_bits_of_the_cpu",
 )
-QUICK = "Q8_0 or Q4_K or qwen3"
+QUICK = "Q8_0 or Q4_K or BF16 or qwen3"
 BENCH_SECONDS = 150  # that the tests leave it, if they need their whole time
 TEST_SECONDS = 60
 

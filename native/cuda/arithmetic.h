@@ -27,7 +27,8 @@ PACELINE_DEVICE float fold_larger(float v) {
   return shuffle(v, 0);
 }
 
-// Of two floats each the nearest bfloat16, and that of what is left.
+// Of two floats each the nearest bfloat16, and that of what is left: together all but 2^-17 of it. Of an infinite one NaN is left, so that its products are
+// NaN, where a CPU's may be infinite.
 struct TwoBrains {
   uint32_t first, rest;
 };

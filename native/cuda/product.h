@@ -1,12 +1,12 @@
-// Products: outputs of some matrices that share their inputs and their format, for any number of columns. Order of one output's sum, the same as on the
-// CPU (native/cpu/integer_product.h), whatever the number of columns, blocks and warps:
+// Products: outputs of some matrices that share their inputs and their format, for any number of columns. Order of one output's sum, that of the CPU
+// (native/cpu/integer_product.h), whatever the number of columns, blocks and warps:
 //
 //   total = 0; for each segment of 512 inputs, ascending: total = total + (the segment's own sum from zero, blocks ascending)
 //
 // A block owns one row tile (16 outputs) of up to 8 * N columns. Its warps own segments, in turn; a warp reads its weights once, straight into registers,
-// keeps a unit in flight while it works on the one before, and leaves the sums of its segments in shared memory, where they are added in ascending order.
-// So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row. Of integer weights beyond 16 columns a block owns two row tiles, and where there are
-// enough columns for most of the device, eight: a warp a tile and all of its segments. For then it is activations that a block reads most of, and its
+// keeps some on their way while it works on those before, and leaves the sums of its segments in shared memory, where they are added in ascending order.
+// So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row. Beyond 16 columns a block owns two row tiles, and where there are enough columns for
+// most of the device, eight or sixteen: a warp has a tile or two and all of their segments. For then it is activations that a block reads most of, and its
 // warps read the same at the same time.
 //
 // Of experts, a block's columns are those of one expert, from a list that the device made itself (experts.cu).
@@ -44,7 +44,7 @@ struct Product {
   int blocks = 0;
   Activations input;
   const int* columns = nullptr;  // how many there are, on the device; of experts, how many lists
-  const ExpertColumns* lists = nullptr;  // of experts: what a block works for, at most columns_together() each
+  const ExpertColumns* lists = nullptr;  // of experts: what a block works for, at most experts_together() each
   int most_lists = 0;
   int stride = 0;                // floats from one column's outputs to the next's
   bool add = false;              // to what is there

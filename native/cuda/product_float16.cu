@@ -1,8 +1,8 @@
 // Products of 16-bit floats, by mma m16n8k16 of bfloat16 at every number of columns. An fma for each weight and column, as float32 has them (product_float32.cu),
 // would be what a GPU waits for from 16 columns on, and all that it does in a prefill (docs/cuda.md).
 //
-// An input is two bfloat16, x = first + rest, which leaves out 2^-18 of it at most. A weight in F16 is two likewise, without loss, a pair of which is made of
-// a pair in registers. In steps of 16 inputs, ascending, which are not those of the memory but the same for all rows and columns:
+// An input is two bfloat16, x = first + rest, which leaves out 2^-17 of it at most. A weight in F16 is two likewise, without loss, a pair of which is made of
+// a pair in registers; the product of what both leave is left out too, 2^-16 of theirs at most. In steps of 16 inputs, ascending, which are not those of the memory but the same for all rows and columns:
 //
 //   acc = mma(w, rest, acc); acc = mma(w, first, acc)           and of F16 before them acc = mma(rest of w, first, acc)
 //
@@ -14,6 +14,7 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kTileBytes = kTileRows * kBlock * 2;
+static_assert(kTileBytes == device_unit_bytes(Format::BF16) && kTileBytes == device_unit_bytes(Format::F16));
 constexpr int kInputWords = 8;  // of a lane in a block: those of eight inputs' first parts, then of the rest
 
 // A lane's weights of a row tile's block, as they lie (layout.h).
@@ -69,7 +70,7 @@ struct LaneInputs {
   }
 };
 
-// A segment's sums of `tiles` row tiles, by one warp; inputs go on to the next. weights: of each tile, from the segment's first block. ahead: blocks on their way.
+// A segment's sums of `tiles` row tiles, by one warp; inputs go on to the next segment. weights: of each tile, from the segment's first block. ahead: blocks on their way.
 template <Format f, int n, int tiles, int ahead>
 PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInputs& inputs, int columns, int blocks, float (&acc)[tiles][n][4]) {
   const size_t own = lane_index() * 16;
@@ -115,7 +116,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInp
   }
 }
 
-// Two row tiles that a warp or a block works on; past the last tile it is that again, and nobody's.
+// Row tiles that a warp or a block works on; past the last tile it is that again, and nobody's.
 template <int tiles>
 struct OwnTiles {
   OwnTile own[tiles];
@@ -128,39 +129,46 @@ struct OwnTiles {
       weights[t] = own[t].weights + static_cast<size_t>(own[t].tile) * product.blocks * kTileBytes;
     }
   }
+  // Without an index that a compiler would need memory for.
+  PACELINE_DEVICE const uint8_t* at(int t) const { return tiles == 2 && t ? weights[tiles - 1] : weights[0]; }
 };
 
-// Row tiles of a warp: of many columns two, for which it loads the inputs once.
-constexpr int tiles_of_warp(int n) { return n > 2 ? 2 : 1; }
+// Row tiles of a block: one, or of many columns two. A warp takes `at_once` of them, both where there are segments enough for all warps: then inputs are
+// loaded once for two.
+constexpr int tiles_of_block(int n) { return n > 2 ? 2 : 1; }
 constexpr int resident_blocks(int n) { return n > 2 ? 1 : n == 2 ? 2 : 3; }
 
-template <Format f, int n>
+template <Format f, int n, int at_once>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bits(Product product, int kept) {
-  constexpr int kMost = kColumns * n, kTiles = tiles_of_warp(n), kAhead = kTiles == 1 ? 4 : 2;
+  constexpr int kMost = kColumns * n, kTiles = tiles_of_block(n), kAhead = at_once == 1 ? 4 : 2;
   const int place = tile_place(product) * kTiles;
-  const auto fetch = [&](const OwnTiles<kTiles>& tiles, int segment) {
+  const auto fetch = [&](const OwnTiles<kTiles>& tiles, int tile, int segment) {
     PACELINE_UNROLL
-    for (int t = 0; t < kTiles; ++t) fetch_segment<f>(tiles.weights[t], product.blocks, segment);
+    for (int t = 0; t < at_once; ++t) fetch_segment<f>(tiles.at(tile + t), product.blocks, segment);
   };
-  begin_product(product, [&] { fetch(OwnTiles<kTiles>(product, {}, place), static_cast<int>(warp_index())); });
+  begin_product(product, [&] {
+    constexpr int kParts = kTiles / at_once;
+    const int warp = static_cast<int>(warp_index());
+    fetch(OwnTiles<kTiles>(product, {}, place), warp % kParts * at_once, warp / kParts);
+  });
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
   const OwnTiles<kTiles> tiles(product, columns, place);
   float total[kOwnOutputs<kMost, kTiles>];
-  add_segments<kMost, kTiles, kTiles>(product, kept, sums, total, [&](int, int first, int end, float* to) {
-    const uint8_t* weights[kTiles];
+  add_segments<kMost, kTiles, at_once>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
+    const uint8_t* weights[at_once];
     PACELINE_UNROLL
-    for (int t = 0; t < kTiles; ++t) weights[t] = tiles.weights[t] + static_cast<size_t>(first) * kTileBytes;
+    for (int t = 0; t < at_once; ++t) weights[t] = tiles.at(tile + t) + static_cast<size_t>(first) * kTileBytes;
     LaneInputs inputs(product.input, columns, first);
-    float acc[kTiles][n][4];
-    sum_segment<f, n, kTiles, kAhead>(weights, inputs, columns.end - columns.first, end - first, acc);
+    float acc[at_once][n][4];
+    sum_segment<f, n, at_once, kAhead>(weights, inputs, columns.end - columns.first, end - first, acc);
     PACELINE_UNROLL
-    for (int t = 0; t < kTiles; ++t)
+    for (int t = 0; t < at_once; ++t)
       for (int i = 0; i < n; ++i)
         for (int j = 0; j < 4; ++j) to[(t * kMost + column_of(i, j)) * kTileRows + row_of(j)] = acc[t][i][j];
-  }, [&](int, int segment) { fetch(tiles, segment); });
+  }, [&](int tile, int segment) { fetch(tiles, tile, segment); });
   PACELINE_UNROLL
   for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, tiles.own[t], columns, total + t * kOwnOutputs<kMost, 1>);
 }
@@ -210,27 +218,27 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product pr
   }
 }
 
-template <Format f, int n>
+template <Format f, int n, int at_once>
 void launch_product(const Product& product, int most_columns, Stream stream) {
-  constexpr int kMost = kColumns * n, kTiles = tiles_of_warp(n);
+  constexpr int kMost = kColumns * n, kTiles = tiles_of_block(n);
   const int kept = segments_kept(product.blocks, kTiles * kMost);
   const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, kMost);
-  launch("product_of_16_bits", product_of_16_bits<f, n>, grid, kProductWarps * kWarp, static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float), stream, product,
-         kept);
+  launch("product_of_16_bits", product_of_16_bits<f, n, at_once>, grid, kProductWarps * kWarp,
+         static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float), stream, product, kept);
 }
 
 template <Format f>
 void product_of(const Product& product, int most_columns, Stream stream) {
   switch (columns_together(f, most_columns)) {
-    case 8: return launch_product<f, 1>(product, most_columns, stream);
-    case 16: return launch_product<f, 2>(product, most_columns, stream);
+    case 8: return launch_product<f, 1, 1>(product, most_columns, stream);
+    case 16: return launch_product<f, 2, 1>(product, most_columns, stream);
     default: break;
   }
   constexpr int kTiles = 2 * kProductWarps;
   const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, 64);
-  if (!fills_device(product, grid, most_columns)) return launch_product<f, 8>(product, most_columns, stream);
-  launch("wide_product_of_16_bits", wide_product_of_16_bits<f>, grid, kProductWarps * kWarp, 0, stream, product);
-}
+  if (fills_device(product, grid, most_columns))
+    return launch("wide_product_of_16_bits", wide_product_of_16_bits<f>, grid, kProductWarps * kWarp, 0, stream, product);
+  return segments_of(product.blocks) < kProductWarps ? launch_product<f, 8, 1>(product, most_columns, stream) : launch_product<f, 8, 2>(product, most_columns, stream);}
 
 }  // namespace
 

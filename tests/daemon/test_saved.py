@@ -114,7 +114,7 @@ def sound(recurrent: bool) -> dict[str, Any]:
         ({"first": 64}, 2, "pages is 2, expected 1"),
         ({"first": None}, 2, "expected first to be a whole number"),
         ({"state_bytes": 16}, 2, "state_bytes is 16, expected 0"),
-        ({"fingerprint": "x", "model": "y" * 999}, 2, "another type of cache (" + "y" * 200 + "…)"),
+        ({"fingerprint": "x", "model": "y" * 999}, 2, "another model, type of cache or GPU (" + "y" * 200 + "…)"),
         ({"page_bytes": 513}, 2, "saved of another model"),
     ],
 )
