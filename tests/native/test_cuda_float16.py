@@ -78,10 +78,10 @@ def test_lanes_in_any_order_give_the_same_bits(cores: tuple[Core, Core], order: 
         assert same_bits(all_logits(device, 1, ids, cuts=(1, 18)), expected)
 
 
-@pytest.mark.parametrize("seed", range(SCHEDULES))
+@pytest.mark.parametrize("seed", range(SCHEDULES // 2))
 def test_a_request_has_one_hash_in_any_schedule(cores: tuple[Core, Core], seed: int) -> None:
     _, device = cores
-    texts = [ids_of(slot, 20 + 17 * slot, device.vocab) for slot in range(6)]
+    texts = [ids_of(slot, 20 + 17 * slot, device.vocab) for slot in range(4)]
     alone = [hashlib.sha256(all_logits(device, 0, ids).tobytes()).hexdigest() for ids in texts]
     assert hashes_of(device, texts, seed) == alone
 
