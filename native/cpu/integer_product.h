@@ -13,7 +13,7 @@
 //
 // d_w and m_w are exact in f32: a half times at most 8 bits. Of NVFP4 isum * d is exact too (4 bits times 15), so that a GPU may put the scales into weights
 // of 16 bits. Lanes and threads split outputs, never the summed dimension.
-// Up to kColumns columns share codes held in registers; more share a panel in cache, unpacked once,
+// Up to kColumns columns share codes as soon as they are unpacked; more share a panel in cache, unpacked once,
 // a few segments at a time.
 #pragma once
 
@@ -30,16 +30,20 @@
 
 namespace paceline::PACELINE_ISA {
 
+// Accumulators of eight columns are twice the registers of AVX2. To keep some of them in the nearest cache costs less than to unpack into it: 8 rows get
+// 1.3 to 1.7 times the tokens per second (docs/decisions.md).
 #if defined(__AVX512F__)
 constexpr int kColumns = 16;
+#elif defined(__AVX2__)
+constexpr int kColumns = 8;
 #else
 constexpr int kColumns = 4;
 #endif
 
-// f(first column, number of columns) for runs of at most kColumns within a group.
-template <class Function>
+// f(first column, number of columns) for runs of at most `most` within a group.
+template <int most = kColumns, class Function>
 void each_run(int columns, Function f) {
-  for (int c = 0; c < columns; c += kColumns) f(c, columns - c < kColumns ? columns - c : kColumns);
+  for (int c = 0; c < columns; c += most) f(c, columns - c < most ? columns - c : most);
 }
 
 // One row tile of `weights.blocks` tiles of an integer format times all columns -> sums [columns][16]. One file to a group
@@ -193,8 +197,10 @@ template <class F>
 void integer_columns(int columns, const uint8_t* tiles, int blocks, const QuantizedBlock* x, bool begins, float* sums, const Ahead& ahead = {}) {
   const auto run = [=]<int n>() { integer_sums<F, n>(tiles, blocks, x, columns, begins, sums, ahead); };
   if constexpr (kColumns > 4) {
-    if (columns > 12) return run.template operator()<16>();
-    if (columns > 8) return run.template operator()<12>();
+    if constexpr (kColumns > 8) {
+      if (columns > 12) return run.template operator()<16>();
+      if (columns > 8) return run.template operator()<12>();
+    }
     if (columns > 6) return run.template operator()<8>();
     if (columns > 5) return run.template operator()<6>();
     if (columns > 4) return run.template operator()<5>();

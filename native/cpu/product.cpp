@@ -17,6 +17,7 @@ Lanes float_weights(const uint8_t* tiles, int k) {
 
 template <Format f>
 constexpr size_t kInputBytes = kTileRows * (f == Format::F32 ? 4 : 2);
+constexpr int kFloatColumns = kColumns == 8 ? 4 : kColumns;  // a sum that is not in a register would be loaded and stored for every input
 constexpr size_t kFetched = 16384;  // bytes of weights on their way before they are loaded
 
 // weights [inputs][16], x [inputs][together]: adds to sums [n][16] segment by segment.
@@ -36,8 +37,8 @@ void float_sums(const uint8_t* tiles, int blocks, const float* x, int together, 
   }
 }
 
-// Calls sums<f, n> for n = 1 .. kColumns, so that the accumulators stay in registers.
-template <Format f, int n = kColumns>
+// Calls sums<f, n> for n = 1 .. kFloatColumns, so that the accumulators stay in registers.
+template <Format f, int n = kFloatColumns>
 void float_columns(int columns, const uint8_t* tiles, int blocks, const float* x, int together, float* sums) {
   if (columns == n) return float_sums<f, n>(tiles, blocks, x, together, sums);
   if constexpr (n > 1) float_columns<f, n - 1>(columns, tiles, blocks, x, together, sums);
@@ -47,7 +48,7 @@ template <Format f>
 void float_tile(const uint8_t* tiles, int blocks, const Activations& input, int columns, float* sums, Scratch& scratch) {
   scratch.weight_bytes += static_cast<uint64_t>(blocks) * tile_bytes(f);
   std::memset(sums, 0, sizeof(float) * kTileRows * columns);
-  if (columns <= kColumns) return float_columns<f>(columns, tiles, blocks, input.wide, input.wide_columns, sums);
+  if (columns <= kFloatColumns) return float_columns<f>(columns, tiles, blocks, input.wide, input.wide_columns, sums);
   for (int first = 0; first < blocks; first += kPanelBlocks) {
     const int end = first + kPanelBlocks < blocks ? first + kPanelBlocks : blocks;
     const uint8_t* part = tiles + first * tile_bytes(f);
@@ -59,7 +60,7 @@ void float_tile(const uint8_t* tiles, int blocks, const Activations& input, int 
       }
       part = scratch.panel;
     }
-    each_run(columns, [&](int c, int n) {
+    each_run<kFloatColumns>(columns, [&](int c, int n) {
       const float* const x = input.wide + input.wide_place(blocks, c, first * kBlock);
       float_columns<Format::F32>(n, part, end - first, x, input.wide_columns, sums + static_cast<size_t>(c) * kTileRows);
     });
