@@ -238,7 +238,9 @@ void product_of(const Product& product, int most_columns, Stream stream) {
   const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, 64);
   if (fills_device(product, grid, most_columns))
     return launch("wide_product_of_16_bits", wide_product_of_16_bits<f>, grid, kProductWarps * kWarp, 0, stream, product);
-  return segments_of(product.blocks) < kProductWarps ? launch_product<f, 8, 1>(product, most_columns, stream) : launch_product<f, 8, 2>(product, most_columns, stream);}
+  if (segments_of(product.blocks) < kProductWarps) return launch_product<f, 8, 1>(product, most_columns, stream);
+  launch_product<f, 8, 2>(product, most_columns, stream);
+}
 
 }  // namespace
 
