@@ -30,12 +30,10 @@
 
 namespace paceline::PACELINE_ISA {
 
-// Accumulators of eight columns are twice the registers of AVX2. To keep some of them in the nearest cache costs less than to unpack into it: 8 rows get
-// 1.3 to 1.7 times the tokens per second (docs/decisions.md).
-#if defined(__AVX512F__)
-constexpr int kColumns = 16;
-#elif defined(__AVX2__)
-constexpr int kColumns = 8;
+// Sixteen accumulators are twice the registers of AVX2. To keep most of them in the nearest cache costs less than to unpack into it
+// (docs/decisions.md). ARM's registers hold as much; there it is not measured.
+#if defined(__AVX2__)
+constexpr int kColumns = kGroup;
 #else
 constexpr int kColumns = 4;
 #endif
@@ -197,10 +195,8 @@ template <class F>
 void integer_columns(int columns, const uint8_t* tiles, int blocks, const QuantizedBlock* x, bool begins, float* sums, const Ahead& ahead = {}) {
   const auto run = [=]<int n>() { integer_sums<F, n>(tiles, blocks, x, columns, begins, sums, ahead); };
   if constexpr (kColumns > 4) {
-    if constexpr (kColumns > 8) {
-      if (columns > 12) return run.template operator()<16>();
-      if (columns > 8) return run.template operator()<12>();
-    }
+    if (columns > 12) return run.template operator()<16>();
+    if (columns > 8) return run.template operator()<12>();
     if (columns > 6) return run.template operator()<8>();
     if (columns > 5) return run.template operator()<6>();
     if (columns > 4) return run.template operator()<5>();

@@ -17,7 +17,11 @@ Lanes float_weights(const uint8_t* tiles, int k) {
 
 template <Format f>
 constexpr size_t kInputBytes = kTileRows * (f == Format::F32 ? 4 : 2);
-constexpr int kFloatColumns = kColumns == 8 ? 4 : kColumns;  // a sum that is not in a register would be loaded and stored for every input
+#if defined(__AVX512F__)
+constexpr int kFloatColumns = kGroup;
+#else
+constexpr int kFloatColumns = 4;  // a sum that is not in a register would be loaded and stored for every input
+#endif
 constexpr size_t kFetched = 16384;  // bytes of weights on their way before they are loaded
 
 // weights [inputs][16], x [inputs][together]: adds to sums [n][16] segment by segment.
