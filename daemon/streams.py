@@ -13,10 +13,10 @@ class Stream(NamedTuple):
     parse: Callable[[Line], Command]
 
 
-def open_stream(form: str, log: Callable[[str], None]) -> Stream:
-    """`form` is tagged, text or bare; a bare stream's messages go to `log`, as lines of text."""
+def open_stream(form: str, log: Callable[[str], None], auto: bool = False) -> Stream:
+    """`form` is tagged, text or bare; a bare stream's messages go to `log`, as lines of text. `auto`: as the daemon starts."""
     if form == "bare":
-        return _bare(BareStream(), log)
+        return _bare(BareStream(auto), log)
     return Stream(encode_text if form == "text" else encode_tagged, lambda line: parse(line.text))
 
 

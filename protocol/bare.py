@@ -4,7 +4,8 @@ line.
 The original runs each line to its end before it reads the next. So its parents write a line and read values until -4
 (the grant is spent) or -1, which stands for the end of the request, for a refusal and for a line that is just
 acknowledged. Here lines are applied at once; the stream looks as if they were not: each line that the original answers
-on its stream is owed one such value, and while a grant is being used up those of later lines wait.
+on its stream is owed one such value, and while a grant is being used up those of later lines wait. Behind a drain, and
+in auto mode, they wait for the end of the request.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .commands import Command
+from .commands import Auto, Command
 from .errors import Refusal
 from .frames import DONE, TERMINALS, YIELD, Frame, Item
 from .grammar import find_usage
@@ -26,7 +27,11 @@ GENERATE: Final = "<path> <n> [<option>=<value>…]"
 GENERATE_REQUEST: Final = 1
 """The request of a generate line without a REQ tag."""
 
+_DRAIN: Final = 0
+"""What a drain is owed when a grant is spent: nothing yet, there will be another."""
+
 _GRANTS: Final = frozenset({"START", "CONTINUE", "RESTORE", "RESTORE_CHAIN"})
+_DRAINS: Final = frozenset({"SCHED_DRAIN", "SCHED_BATCH_DRAIN"})
 _SILENT: Final = frozenset(
     {
         *("SNAPSHOT", "SNAPSHOT_THIN", "FREE_SNAPSHOT", "LIST_SLOTS"),  # of the original, which answers on its log only
@@ -36,11 +41,12 @@ _SILENT: Final = frozenset(
 
 
 class BareStream:
-    """Reads the lines of one daemon and writes its stream."""
+    """Reads the lines of one daemon and writes its stream; `auto` as the daemon was started."""
 
-    def __init__(self) -> None:
+    def __init__(self, auto: bool = False) -> None:
+        self._auto = auto
         self._verbs: dict[int, str] = {}  # line without its reply -> its command, empty for none that is known
-        self._owed: list[int] = []  # for each line that waits, what it is owed when the next grant is spent
+        self._owed: list[int] = []  # for each line that waits, what it is owed when its turn comes: YIELD, DONE, _DRAIN
         self._stepping = 0  # line of a target step in mid-grant, which is owed already
 
     def read(self, line: Line) -> Command:
@@ -54,7 +60,10 @@ class BareStream:
             self._stepping = line.number
             self._owed.append(YIELD)
         if usage is not None or prefixes.mistake or len(rest) < 2:
-            return parse(line.text)
+            command = parse(line.text)
+            if isinstance(command, Auto):  # it is never refused
+                self._auto = command.on
+            return command
         command = _generate(words[: prefixes.length], rest, prefixes.req_id)
         self._verbs[line.number] = "START"
         return command
@@ -70,10 +79,17 @@ class BareStream:
         return struct.pack(f"<{len(values)}i", *values)
 
     def _show(self, value: int) -> list[int]:
-        if value != YIELD and value not in TERMINALS:
+        if value in TERMINALS:
+            owed, self._owed = self._owed, []
+            return [DONE] * max(1, len(owed))
+        if value != YIELD:
+            if not self._owed:  # a grant that no line has asked for is being used up
+                self._owed.append(YIELD)
             return [value]
-        owed, self._owed = self._owed, []
-        return [DONE] * max(1, len(owed)) if value != YIELD else owed or [YIELD]
+        spent = list[int]()
+        while self._owed and self._owed[0] != _DRAIN and not self._auto:
+            spent.append(self._owed.pop(0))
+        return spent or [YIELD]
 
     def _answer(self, line: int, body: dict[str, Any]) -> list[int]:
         """What a reply adds to the stream now; what it adds later is owed."""
@@ -86,7 +102,7 @@ class BareStream:
             if self._owed and not stepped:
                 self._owed[-1] = DONE
         elif body["ok"] and _goes_on(verb, body):
-            self._owed.append(YIELD)
+            self._owed.append(_DRAIN if verb in _DRAINS else YIELD)
         elif self._owed or (body["ok"] and verb == "CANCEL"):  # the terminal of what is cancelled comes next
             self._owed.append(DONE)
         elif not stepped:  # of a target step its frames were all
@@ -102,7 +118,7 @@ def _goes_on(verb: str, body: dict[str, Any]) -> bool:
     """A grant was given: its end is the answer."""
     if verb == "SCHED_STEP":
         return body["req"] is not None
-    if verb in ("SCHED_DRAIN", "SCHED_BATCH_DRAIN"):
+    if verb in _DRAINS:
         return bool(body["live"])
     return verb in _GRANTS
 

@@ -32,9 +32,9 @@ TARGETS = ("SCHED_BATCH_TARGET_STEP", "SCHED_BATCH_TARGET_TAIL")
 
 
 class Parent:
-    def __init__(self) -> None:
-        self._stream = BareStream()
-        self.driver = Driver(limits(context=64, alone=True), parse=self._stream.read)
+    def __init__(self, auto: bool = False) -> None:
+        self._stream = BareStream(auto)
+        self.driver = Driver(limits(context=64, alone=True, auto=auto), parse=self._stream.read)
 
     def write(self, line: str) -> list[int]:
         return self._values(self.driver.send(line))
@@ -63,17 +63,43 @@ def test_each_line_is_answered_once_and_nothing_is_left_over(lines: list[str]) -
         assert len(parent.driver.session.live) <= 1
 
 
-@example([("REQ 4 START ids:1,2 9 2", 1), (TARGETS[0], 0)])
-@given(st.lists(st.tuples(st.sampled_from((*ANSWERED, *TARGETS, *SILENT[:-1])), st.integers(0, 2))))
-def test_a_parent_that_does_not_wait_gets_as_many_answers(lines: list[tuple[str, int]]) -> None:
-    parent = Parent()
+BEGUN = ("REQ 4 START ids:1,2 9 2", 3)
+
+
+@example([BEGUN, (TARGETS[0], 0)], False)
+@example([BEGUN, (DRAINS[0], 0), ("LIST_REQUESTS", 2), ("CANCEL 4", 1)], False)
+@example([BEGUN, (DRAINS[1], 3), (TARGETS[0], 1)], False)
+@example([BEGUN, ("LIST_REQUESTS", 1), ("CANCEL 4", 1)], True)
+@given(
+    st.lists(st.tuples(st.sampled_from((*ANSWERED, *TARGETS, *DRAINS, *SILENT[:-1])), st.integers(0, 4))), st.booleans()
+)
+def test_a_parent_that_does_not_wait_reads_the_answers_one_after_the_other(
+    lines: list[tuple[str, int]], auto: bool
+) -> None:
+    parent = Parent(auto)
     values = list[int]()
     for line, steps in lines:
         values += parent.write(line)
         for _ in range(steps if not parent.driver.session.holding else 1):
             values += parent._values(parent.driver.step())
     values += parent.read()
-    assert sum(value < 0 for value in values) == sum(line not in SILENT for line, _ in lines)
+    for line, _ in lines:
+        if line not in SILENT:
+            while values[0] >= 0 or (values[0] == YIELD and (line in DRAINS or auto)):
+                values.pop(0)
+            assert values.pop(0) in (YIELD, DONE)
+    assert values == []
+
+
+def test_what_goes_on_unasked_is_not_answered_in_between() -> None:
+    parent = Parent()
+    assert parent.write("REQ 4 START ids:1,2 9 2") + parent.read()[2:] == [YIELD]
+    assert parent.write("SCHED_AUTO on") == []
+    assert parent._values(parent.driver.step())[0] >= 0
+    assert parent.write("LIST_REQUESTS") == []
+    assert parent.write("SCHED_AUTO off") == []
+    assert parent.read()[-2:] == [YIELD, DONE]
+    assert parent.write("LIST_REQUESTS") == [DONE]
 
 
 def test_one_request_at_a_time() -> None:
