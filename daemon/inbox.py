@@ -53,9 +53,13 @@ class Inbox:
         self.ended = False
         self.stop: int | None = None
         self.gone: Gone | None = None
+        self.leaving = threading.Event()
+        """A signal has come or the stream is gone: set at once, for the loop's thread while it waits elsewhere."""
 
     def put(self, event: Event) -> None:
         self._events.put(event)
+        if isinstance(event, Stop | Gone):
+            self.leaving.set()
 
     def put_lines(self, lines: list[AnyLine]) -> None:
         """Waits while too much is waiting already."""

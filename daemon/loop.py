@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from ..protocol import (
     BadLine,
@@ -35,6 +36,9 @@ LINES_PER_STEP = 1024
 """So that a flood of lines cannot keep the requests from their steps."""
 
 CHECK_SECONDS = 1.0
+
+LAST_SECONDS, QUIET_SECONDS, QUIET_POLLS = 5.0, 0.02, 3
+"""After a fault: how long lines are still answered, and when there seem to be no more."""
 
 
 class Loop:
@@ -108,10 +112,21 @@ class Loop:
         at_hand = self._at_hand
         begun = [] if at_hand is None or _answers(items, at_hand.number) else [at_hand]
         self.put(items, now)  # before anything that may break again
-        self._inbox.poll(wait=False)
-        waiting = () if ended else tuple(self._inbox.lines)
-        for line in (*begun, *waiting):
+        for line in chain(begun, () if ended else self._rest(now + LAST_SECONDS)):
             self.put(self._session.refuse(line.number, self._tag(line), code, error), now)
+
+    def _rest(self, until: float) -> Iterator[AnyLine]:
+        """The lines that wait, and those that come while there is room again, until none has come for a moment."""
+        inbox, quiet = self._inbox, 0
+        inbox.poll(wait=False)
+        while quiet < QUIET_POLLS:
+            while (line := inbox.next_line()) is not None:
+                yield line
+                quiet = 0
+            if inbox.ended or self._clock() >= until:
+                return
+            inbox.poll(wait=True, timeout=QUIET_SECONDS)
+            quiet += 1
 
     def put(self, items: list[Item], now: float) -> None:
         """Into the stream, and past whoever looks on."""

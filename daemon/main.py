@@ -26,7 +26,6 @@ from .session import Session
 from .streams import Stream, open_stream
 
 OK, USAGE, INTERNAL, OUTPUT = 0, 2, 70, 74
-FLUSH_SECONDS = 5.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,7 +51,8 @@ def run(config: Config) -> int:
     except Exception:
         stdio.log(f"paceline: the engine cannot be opened\n{traceback.format_exc().rstrip()}")
         return INTERNAL
-    stream = open_stream(config.stream or ("text" if os.isatty(descriptor) else "tagged"), stdio.tell)
+    tell = stdio.Teller(inbox.leaving)
+    stream = open_stream(config.stream or ("text" if os.isatty(descriptor) else "tagged"), tell, config.auto)
     outbox = Outbox(stream.encode, lambda: inbox.put(News.WAKE), stdio.write_now(descriptor))
     watch.starting = False
     stdio.start_writer(outbox, inbox, descriptor)
@@ -60,11 +60,12 @@ def run(config: Config) -> int:
     requests = _request_log(config.log)
     if requests is not None:
         info = engine.info
-        _log_all(requests.started(_version(), info.model, info.device, limits.slots))
-    code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox, stream, requests)
+        _tell_all(tell, requests.started(_version(), info.model, info.device, limits.slots))
+    observers = Observers(tell, requests)
+    code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox, stream, observers)
     code = _flush(inbox, outbox, code)
     if requests is not None:
-        _log_all(requests.stopped(code))
+        _tell_all(tell, requests.stopped(code))
     return code
 
 
@@ -74,21 +75,18 @@ def _request_log(form: str | None) -> RequestLog | None:
     return None if form == "none" else RequestLog(form, time.time)
 
 
-def _log_all(lines: list[str]) -> None:
+def _tell_all(tell: stdio.Teller, lines: list[str]) -> None:
     for line in lines:
-        stdio.tell(line)
+        tell(line)
 
 
-def _serve(
-    engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, stream: Stream, requests: RequestLog | None
-) -> int:
+def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, stream: Stream, observers: Observers) -> int:
     try:
         session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic())
     except MemoryError:
         stdio.log("paceline: no memory for the page tables: fewer slots, or less context")
         return INTERNAL
     commands = CommandLog()
-    observers = Observers(stdio.tell, requests)
     outbox.put([replies.ready(engine.info, limits, _version())])
     loop = Loop(session, engine, inbox, outbox, time.monotonic, commands, observers, stream.parse, find_give_back())
     try:
@@ -128,10 +126,10 @@ def _flush(inbox: Inbox, outbox: Outbox, code: int) -> int:
     deadline: float | None = None
     while outbox.size and inbox.gone is None:
         if inbox.stop is not None and deadline is None:
-            deadline = time.monotonic() + FLUSH_SECONDS
+            deadline = time.monotonic() + stdio.FLUSH_SECONDS
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
-            stdio.log(f"paceline: the reader took nothing for {FLUSH_SECONDS:g} s: {outbox.size} bytes are lost")
+            stdio.log(f"paceline: the reader took nothing for {stdio.FLUSH_SECONDS:g} s: {outbox.size} bytes are lost")
             return OUTPUT
         inbox.poll(wait=True, timeout=left)
     if inbox.gone is not None and inbox.gone.error is not None:

@@ -15,6 +15,7 @@ import select
 import signal
 import stat
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -24,6 +25,9 @@ from .outbox import Outbox
 
 PIECE = 1 << 16
 PATIENCE_MS = 1000
+SLICE_MS = 100
+FLUSH_SECONDS = 5.0
+"""How long a daemon that is to end waits for who reads it."""
 FILE_PIECE = 1 << 20
 """Of a regular file on stdin: its lines arrive together, however fast the steps are."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -61,12 +65,33 @@ def log(text: str) -> None:
             rest = rest[os.write(2, rest[: select.PIPE_BUF]) :]
 
 
-def tell(text: str) -> None:
-    """A line that somebody asked for: waits for room, also where stderr was left in non-blocking mode."""
-    rest = memoryview(_line(text))
-    with contextlib.suppress(OSError):
-        while rest:
-            rest = rest[_write_piece(2, rest) :]
+class Teller:
+    """Writes a line that somebody asked for, and waits for room; but once the daemon is to end, not for longer than
+    `patience` seconds in all: then what finds no room is left out. Also where stderr was left in non-blocking mode."""
+
+    def __init__(self, leaving: threading.Event, patience: float = FLUSH_SECONDS) -> None:
+        self._leaving = leaving
+        self._patience = patience
+        self._deadline: float | None = None
+        self._poll = select.poll()
+        self._poll.register(2, select.POLLOUT)
+
+    def __call__(self, text: str) -> None:
+        rest = memoryview(_line(text))
+        with contextlib.suppress(OSError):
+            while rest:
+                late = self._late()
+                if self._poll.poll(0 if late else SLICE_MS):
+                    rest = rest[os.write(2, rest[: select.PIPE_BUF]) :]
+                elif late:
+                    return
+
+    def _late(self) -> bool:
+        if not self._leaving.is_set():
+            return False
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._patience
+        return time.monotonic() >= self._deadline
 
 
 def _line(text: str) -> bytes:

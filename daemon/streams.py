@@ -14,7 +14,10 @@ class Stream(NamedTuple):
 
 
 def open_stream(form: str, log: Callable[[str], None], auto: bool = False) -> Stream:
-    """`form` is tagged, text or bare; a bare stream's messages go to `log`, as lines of text. `auto`: as the daemon starts."""
+    """`form` is tagged, text or bare; a bare stream's messages go to `log`, as lines of text.
+
+    `auto`: whether the daemon starts in auto mode.
+    """
     if form == "bare":
         return _bare(BareStream(auto), log)
     return Stream(encode_text if form == "text" else encode_tagged, lambda line: parse(line.text))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
-from .words import LARGEST_SEED, integer, keyword, name, positive, quoted, real, switch, wrong
+from .words import LARGEST_LONG, integer, keyword, name, positive, quoted, real, switch, wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "rep_penalty": Option("rep_penalty=<x>", "over prompt and output, above 0; 1 is off", positive),
     "freq_penalty": Option("freq_penalty=<x>", "over output, by count; 0 is off", real),
     "pres_penalty": Option("pres_penalty=<x>", "over output, once; 0 is off", real),
-    "seed": Option("seed=<n>", "fixes the tokens; drawn without it", lambda k, w: integer(k, w, 0, LARGEST_SEED)),
+    "seed": Option("seed=<n>", "fixes the tokens; drawn without it", lambda k, w: integer(k, w, 0, LARGEST_LONG)),
     "samp": Option("samp=<temp,top_p,top_k,rep_pen,seed[,freq,pres]>", "the same in one word", _read_samp),
     "stop": Option("stop=<id,…>", "tokens that end the request", _read_stop, lambda v: ",".join(map(str, v))),
     "ignore_eos": Option("ignore_eos=<0|1>", "go on past the end of sequence", switch, lambda v: str(int(v))),

@@ -38,7 +38,7 @@ from .grammar import USAGES, Usage, find_usage
 from .options import Options, read_options
 from .prefixes import read_prefixes
 from .prompts import read_prompt
-from .words import LARGEST_REQUEST, integer, keyword, name, quoted, split, text, wrong
+from .words import LARGEST_LONG, LARGEST_REQUEST, integer, keyword, name, quoted, split, text, wrong
 
 
 def parse(line: str) -> Command:
@@ -174,7 +174,7 @@ def _setting(key: str, words: list[str]) -> int | None:
     written, equals, value = words[0].partition("=")
     if not equals or keyword(written).lower() != key:
         wrong(f"{quoted(words[0])} is not {key}=<n>")
-    return integer(key, value, 0)
+    return integer(key, value, 0, LARGEST_LONG)
 
 
 def _chain(thick: str, thin: str) -> tuple[str | None, tuple[str, ...]]:

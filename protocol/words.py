@@ -10,13 +10,13 @@ from .errors import Refusal
 
 LARGEST: Final = 2**31 - 1
 LARGEST_REQUEST: Final = 2**30 - 1
-LARGEST_SEED: Final = 2**63 - 1
+LARGEST_LONG: Final = 2**63 - 1  # a seed; what is counted while a daemon lives
 
 _SHOWN: Final = 40  # characters of a wrong word that an error quotes
 _LONGEST_REAL: Final = 40
 _REAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,63}")
-_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def split(line: str) -> list[str]:

@@ -150,6 +150,27 @@ def test_what_is_sure_not_to_block_is_written_now(kind: str, tmp_path: Path) -> 
     assert write(b"x") == 0
 
 
+def test_a_line_that_somebody_asked_for_waits_until_the_daemon_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    real = os.dup(2)
+    inbox = Inbox()
+    tell = stdio.Teller(inbox.leaving, patience=0.3)
+    told = threading.Thread(target=lambda: [tell("x" * 3000) for _ in range(100)])
+    try:
+        os.dup2(writing, 2)
+        told.start()
+        told.join(0.5)
+        assert told.is_alive()
+        assert os.read(reading, 30_000).startswith(b"x" * 3000 + b"\n")
+        inbox.put(Stop(15))
+        told.join(5.0)
+        assert not told.is_alive()
+    finally:
+        os.dup2(real, 2)
+        for descriptor in (real, reading, writing):
+            os.close(descriptor)
+
+
 def test_a_put_in_the_middle_of_a_write_hides_no_fall_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The put comes where the writer has read one of the counts and not yet the other."""
     monkeypatch.setattr(outbox_module, "STALLED", 10)

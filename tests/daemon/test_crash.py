@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from driver import Driver, events_of, limits, signals_of, terminal_of
 from paceline.daemon.crash import CommandLog, report
 from paceline.daemon.engine import DeviceLost
-from paceline.daemon.inbox import AnyLine, Inbox
+from paceline.daemon.inbox import AnyLine, Inbox, News
 from paceline.daemon.loop import Loop
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.outbox import Outbox
@@ -97,7 +98,7 @@ def test_lines_that_wait_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not one.session.holding
 
 
-def looping(lines: list[AnyLine], error: Exception) -> tuple[list[Item], Loop]:
+def looping(lines: list[AnyLine], error: Exception, inbox: Inbox | None = None) -> tuple[list[Item], Loop]:
     """A loop whose engine raises `error` at the first line that reads pages, and what it has put into the stream."""
     bounds, put = limits(), list[Item]()
     engine = NullEngine(bounds.slots, bounds.context)
@@ -106,7 +107,7 @@ def looping(lines: list[AnyLine], error: Exception) -> tuple[list[Item], Loop]:
         raise error
 
     engine.read_page = fail  # type: ignore[method-assign]
-    inbox = Inbox()
+    inbox = inbox or Inbox()
     inbox.put_lines(lines)
 
     def note(items: Iterable[Item]) -> bytes:
@@ -140,6 +141,34 @@ def test_every_line_that_was_read_is_answered(error: Exception, code: str, tmp_p
         (tag, line, code) for tag, line in ((7, 4), (8, 5), (9, 6), (5, 7))
     ]
     assert terminal_of(items, 1) == FAILED
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_lines_for_which_there_is_no_room_yet_are_answered_too(ends: bool) -> None:
+    """They were written before the fault; whoever reads them waits for room."""
+    inbox = Inbox(room=1)
+    items, loop = looping([Line(1, "REQ 4 PING")], OSError(), inbox)
+
+    def read() -> None:
+        for number in range(2, 200):
+            inbox.put_lines([Line(number, "REQ 4 PING")])
+        if ends:
+            inbox.put(News.END_OF_INPUT)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    loop.fail("it broke", "internal")
+    reader.join(10.0)
+    assert [item.body["re"] for item in items if isinstance(item, Message)] == [*range(1, 200)]
+
+
+def test_input_without_an_end_is_not_answered_for_ever() -> None:
+    """The clock stands still but for one look: after that it is too late."""
+    items, loop = looping([Line(1, "PING")], OSError())
+    times = iter([0.0, 99.0])
+    loop._clock = lambda: next(times)
+    loop.fail("it broke", "internal")
+    assert [item.body["re"] for item in items if isinstance(item, Message)] == [1]
 
 
 def test_lines_behind_a_quit_stay_unread() -> None:

@@ -90,6 +90,7 @@ CANONICAL: list[tuple[str, Command]] = [
     ("SCHED_BATCH_TARGET_TAIL 3", TargetTail(3)),
     ("WAIT", Wait()),
     ("WAIT step=0", Wait(0)),
+    ("WAIT step=9223372036854775807", Wait(2**63 - 1)),
     ("LIST_REQUESTS", ListRequests()),
     ("LIST_TARGET_CACHE_SLOTS", ListTargetCacheSlots()),
     ("SLOT 1 SNAPSHOT system", Snapshot("system", 1)),

@@ -137,6 +137,7 @@ REFUSED: list[tuple[str, str, int, list[str]]] = [
     ("TRACE off x", "bad_argument", 0, ["'x' follows off"]),
     ("TRACE x y", "bad_argument", 0, ["'x' is neither on nor off"]),
     ("HELP ME", "bad_argument", 0, ["'ME' is no command", "expected: HELP [<command>]"]),
+    ("PING a\x9b", "bad_argument", 0, [r"word 'a\x9b' holds a control character"]),
     ("PING a\x7f", "bad_argument", 0, [r"word 'a\x7f' holds a control character"]),
 ]
 
