@@ -1,11 +1,13 @@
 """A GPU's memory through CuPy: one arena, one stream, pinned buffers to copy through, a graph for each key.
 
 A steady step is one upload, one graph's launch, one download and one wait; nothing is allocated. `cupy` is the module,
-or what a test puts in its place.
+or what a test puts in its place. PACELINE_CUDA_PIECES=1 allocates every part of the arena by itself: to a checker of
+memory the arena would be one piece, and all of it anybody's.
 """
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +20,7 @@ from .device_memory import Bytes
 from .lost import DeviceLost
 
 PIECE = 16 << 20  # bytes that an upload copies at a time
+PIECES = "PACELINE_CUDA_PIECES"
 MOST_GRAPHS = 128
 OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 LAUNCHED = object()  # in place of a graph that could not be made
@@ -37,7 +40,8 @@ class CupyMemory:
         self._given, self._taken = Pinned(cupy), Pinned(cupy)  # by begin; by the rest
         self._copied = cupy.cuda.Event(disable_timing=True)  # what begin() has put there has gone over
         with self._errors(f"{bytes} bytes of the device: "):
-            self._whole = cupy.cuda.Memory(bytes + ALIGNMENT)
+            self._pieces: dict[int, tuple[Any, int]] | None = {} if os.environ.get(PIECES) else None  # and its offset
+            self._whole = cupy.cuda.Memory(ALIGNMENT + (bytes if self._pieces is None else 0))
         self._base: int = -(-self._whole.ptr // ALIGNMENT) * ALIGNMENT
         self._arena = Arena(bytes)
 
@@ -51,12 +55,18 @@ class CupyMemory:
         return number
 
     def allocate(self, bytes: int) -> int:
-        return self._base + self._arena.take(bytes)
+        offset = self._arena.take(bytes)
+        if self._pieces is None:
+            return self._base + offset
+        with self._errors():
+            piece = self._cupy.cuda.Memory(max(1, -(-int(bytes) // ALIGNMENT)) * ALIGNMENT)
+        self._pieces[piece.ptr] = piece, offset
+        return int(piece.ptr)
 
     def release(self, place: int) -> None:
         with suppress(Exception):  # the core's end calls this, and has nobody to tell
             self._stream.synchronize()
-        self._arena.give_back(place - self._base)
+        self._arena.give_back(place - self._base if self._pieces is None else self._pieces.pop(place)[1])
 
     def upload(self, place: int, data: Any) -> None:
         flat = np.frombuffer(data, np.uint8)

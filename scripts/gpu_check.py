@@ -20,7 +20,7 @@ run side by side, each with processors of its own (--jobs), and what leaves the 
     products, core, ...   tests/native/test_cuda_*.py on the GPU; one that loses the device is named, and the others go
                 on in a new process
     daemon      the greedy tokens of a model through `paceline daemon --device`; SmolLM2 where its file is at hand
-    memcheck, racecheck   compute-sanitizer over a few of the tests
+    memcheck, racecheck   compute-sanitizer over a few of the tests; ok is a summary of no error and no hazard
     bench       scripts/bench_gpu.py alone, with the time that is left
 The last lines are a table. --json has it too, and what the benchmark has found, after every step and every few seconds.
 Exit status: 0 if all that could run went well, 1 if something failed, 69 if the build did.
@@ -38,9 +38,10 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 
-from gpu_here import asked, check_packages, find_nvcc, read_gpu, unpack
+from gpu_here import asked, check_packages, find_nvcc, find_sanitizer, read_gpu, unpack
 from gpu_jobs import ROOT, Job, Result, run_jobs
 
 BUILD = ROOT / "build" / "gpu_check"
@@ -76,15 +77,15 @@ class Check:
     def left(self) -> float:
         return 60 * self.chosen.minutes - (time.monotonic() - self.begun)
 
-    def job(self, name: str, words: list[str], limit: float, tests: bool = False) -> Job:
-        return Job(name, words, BUILD / f"{name}.log", max(1, min(limit, self.left())), tests)
+    def job(self, name: str, words: list[str], limit: float, tests: bool = False, summary: str = "") -> Job:
+        return Job(name, words, BUILD / f"{name}.log", max(1, min(limit, self.left())), tests, summary)
 
-    def run(self, jobs: list[Job], at_once: int = 1) -> bool:
+    def run(self, jobs: list[Job], at_once: int = 1, seconds: float = inf) -> bool:
         """Whether all went well; their output is in build/gpu_check/NAME.log, and its end is shown where one failed."""
         for job in jobs:
             print(f"== {job.name}: {' '.join(job.words)[:200]}", flush=True)
         before = len(self.results)
-        run_jobs(jobs, at_once, self.env, self.ended, self.write)
+        run_jobs(jobs, at_once, self.env, self.ended, self.write, time.monotonic() + seconds)
         return all(result.state == "ok" for result in self.results[before:])
 
     def ended(self, job: Job) -> None:
@@ -130,16 +131,15 @@ class Check:
             shutil.copy(module, fresh)
             fresh.replace(ROOT / "native" / module.name)
 
-    def tests(self, name: str, words: list[str], limit: float, before: tuple[str, ...] = ()) -> Job:
+    def tests(self, name: str, words: list[str], limit: float, before: tuple[str, ...] = (), summary: str = "") -> Job:
         # A timeout by a thread ends the process: a signal is not heard by one that waits for a kernel.
         each = 300 if self.chosen.emulate else limit if before else TEST_SECONDS
         base = ["-m", "pytest", "-q", "-p", "gpu_plugin", "-p", "no:cacheprovider", "-W", "ignore"]
         base += [f"--basetemp={BUILD / name}.tmp", "-o", f"timeout={each:.0f}", "-o", "timeout_method=thread", *words]
-        return self.job(name, [*before, sys.executable, *base], limit, tests=True)
+        return self.job(name, [*before, sys.executable, *base], limit, tests=True, summary=summary)
 
-    def jobs(self) -> list[Job]:
+    def jobs(self, limit: float) -> list[Job]:
         """Everything but the build and the benchmark, the longest first."""
-        limit = max(60.0, self.left() - BENCH_SECONDS)
         quick = ["-k", "Q8_0 and (company or one_hash or greedy)"] if self.chosen.emulate else []
         paths = sorted((ROOT / "tests" / "native").glob("test_cuda_*.py"))
         names = {path.stem.removeprefix("test_cuda_"): str(path.relative_to(ROOT)) for path in paths}
@@ -155,16 +155,18 @@ class Check:
         return [*found, self.job("daemon", daemon, min(120, limit))]
 
     def sanitizers(self, limit: float) -> list[Job]:
-        tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+        tool = "" if self.chosen.emulate else find_sanitizer()
         found = []
-        for kind in ("memcheck", "racecheck"):
-            if self.chosen.emulate or not Path(tool).exists():
+        for kind, summary in (("memcheck", "ERROR SUMMARY:"), ("racecheck", "RACECHECK SUMMARY:")):
+            if not tool:
                 why = "an emulated device" if self.chosen.emulate else "no compute-sanitizer here"
                 self.note(Result(kind, "skipped", 0.0, why))
                 continue
-            # A call that fails is told by whoever called; the tool is asked for memory alone.
-            before = (tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "5", "--report-api-errors", "no")
-            found.append(self.tests(kind, [*SANITIZED, "-k", QUICK], limit, before))
+            # A call that fails is told by whoever called; the tool is asked for memory alone. The summary is looked
+            # at, because warnings are no error to the exit status.
+            before = ("env", "PACELINE_CUDA_PIECES=1", tool, "--tool", kind, "--error-exitcode", "9")
+            before += ("--print-limit", "5", "--report-api-errors", "no", "--target-processes", "application-only")
+            found.append(self.tests(kind, [*SANITIZED, "-k", QUICK], limit, before, summary))
         return found
 
     def bench(self) -> None:
@@ -215,7 +217,8 @@ def main() -> int:
         check.note(Result("prepare", "failed", 0.0, str(problem)))
         check.table()
         return 69
-    check.run(check.jobs(), min(check.at_once, check.chosen.jobs))
+    seconds = max(60.0, check.left() - BENCH_SECONDS)
+    check.run(check.jobs(seconds), min(check.at_once, check.chosen.jobs), seconds)
     check.bench()
     check.table()
     print(f"written: {check.chosen.json}")

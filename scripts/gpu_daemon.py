@@ -16,9 +16,9 @@ from paceline.native.demo_model import DEMO, cache_folder
 
 ROOT = Path(__file__).parent.parent
 TOKENS = 256
-REQUESTS = f"""REQ 1 START ids:1,2,3,4,5,6,7 {TOKENS}
-REQ 2 START ids:9,8,7 {TOKENS} temp=0.8 seed=7
-REQ 3 START ids:20,30,40,50,60 {TOKENS}
+REQUESTS = f"""REQ 1 START ids:1,2,3,4,5,6,7 {TOKENS} ignore_eos=1
+REQ 2 START ids:9,8,7 {TOKENS} temp=0.8 seed=7 ignore_eos=1
+REQ 3 START ids:20,30,40,50,60 {TOKENS} ignore_eos=1
 """
 
 
@@ -26,6 +26,7 @@ def tiny(folder: Path) -> Path:
     path = folder / "tiny.gguf"
     script = ROOT / "scripts" / "make_tiny_model.py"
     words = ["--seed=1", "--architecture=qwen3", "--type=Q4_K", "--width=256", "--ffn=512", "--context=1024"]
+    words += ["--heads=4", "--kv-heads=2", "--head-size=64"]
     subprocess.run([sys.executable, str(script), f"--out={path}", *words], check=True)
     return path
 

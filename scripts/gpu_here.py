@@ -16,7 +16,7 @@ JOB_BYTES = 6 << 30  # of the device, for the tests of one process
 def asked(env: Mapping[str, str], code: str) -> str:
     """What a line of this Python prints; ValueError with its last line where it fails."""
     words = [sys.executable, "-c", code]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=180)
     if done.returncode:
         raise ValueError((done.stderr.strip().splitlines() or ["?"])[-1])
     return done.stdout.strip()
@@ -37,12 +37,21 @@ def check_packages(env: Mapping[str, str], names: Sequence[str]) -> None:
 
 
 def find_nvcc() -> str:
+    found = _find_tool("nvcc", os.environ.get("NVCC"))
+    if not found:
+        raise ValueError("there is no nvcc on the PATH, in CUDA_HOME or in /usr/local/cuda")
+    return found
+
+
+def find_sanitizer() -> str:
+    """compute-sanitizer, empty where there is none."""
+    return _find_tool("compute-sanitizer", str(Path(find_nvcc()).with_name("compute-sanitizer")))
+
+
+def _find_tool(name: str, first: str | None) -> str:
     homes = [os.environ.get("CUDA_HOME", "/nowhere"), "/usr/local/cuda"]
-    found = [os.environ.get("NVCC"), shutil.which("nvcc"), *(f"{home}/bin/nvcc" for home in homes)]
-    for path in found:
-        if path and Path(path).exists():
-            return path
-    raise ValueError("there is no nvcc on the PATH, in CUDA_HOME or in /usr/local/cuda")
+    found = [first, shutil.which(name), *(f"{home}/bin/{name}" for home in homes)]
+    return next((path for path in found if path and Path(path).exists()), "")
 
 
 def read_gpu(env: Mapping[str, str], device: str) -> tuple[str, int]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,8 +33,11 @@ class Result:
 
 
 class Job:
-    def __init__(self, name: str, words: list[str], log: Path, limit: float, tests: bool = False) -> None:
-        self.name, self.words, self.log, self.limit = name, words, log, limit
+    def __init__(
+        self, name: str, words: list[str], log: Path, limit: float, tests: bool = False, summary: str = ""
+    ) -> None:
+        """`limit`: seconds from its start. `summary`: what stands before the number of faults that a checker found."""
+        self.name, self.words, self.log, self.limit, self.summary = name, words, log, limit, summary
         self.told = log.with_suffix(".tests") if tests else None  # what scripts/gpu_plugin.py writes
         self.begun = self.ended = 0.0
         self.runs = 0
@@ -71,11 +75,11 @@ class Job:
                 out.write(f"{error}\n".encode())
                 self.code = 127
 
-    def over(self) -> bool:
-        """Whether this run is; one that is past its limit is ended."""
+    def over(self, until: float) -> bool:
+        """Whether this run is; one that is past its limit, or past `until`, is ended."""
         if self._process is not None:
             self.code = self._process.poll()
-        late = self.code is None and time.monotonic() > self.begun + self.limit
+        late = self.code is None and time.monotonic() > min(self.begun + self.limit, until)
         if late:
             self.kill()
         self.ended = time.monotonic()
@@ -114,11 +118,15 @@ class Job:
         return [line for line in text.splitlines() if line.strip()]
 
     def result(self) -> Result:
+        if self.runs == 0:
+            return Result(self.name, "failed", 0.0, "not begun: no time was left")
         seconds, lines, tests = self.ended - self.begun, self.lines(), self.tests()
         bad = {test: found for test, found in tests.items() if found[0] in ("failed", "begun")}
         failures = [f"{test} ({state}{why and ': '}{why})" for test, (state, why) in bad.items()]
-        code = f"stopped after {self.limit:.0f} s" if self.code is None else f"exit status {self.code}"
-        good = self.code == 0 and not failures and self.runs == 1
+        code = f"stopped after {seconds:.0f} s" if self.code is None else f"exit status {self.code}"
+        found = [line.partition(self.summary)[2] for line in lines if self.summary and self.summary in line]
+        clean = not self.summary or (bool(found) and all(one.split()[:1] == ["0"] for one in found))
+        good = self.code == 0 and not failures and self.runs == 1 and clean
         if tests:
             states = [state for state, _ in tests.values()]
             about = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
@@ -127,6 +135,8 @@ class Job:
         else:
             said = lines[-1][:120] if lines else self.log.name
             about = said if good else f"{code}: {said}"
+        if self.summary:
+            about += f"; {self.summary.strip()} {found[-1].strip() if found else 'is missing'}"
         log = "" if good else "\n".join(line[:200] for line in lines[-60:])
         return Result(self.name, "ok" if good else "failed", seconds, about, failures, log)
 
@@ -137,9 +147,10 @@ def run_jobs(
     env: dict[str, str],
     ended: Callable[[Job], None],
     meanwhile: Callable[[], None] = lambda: None,
+    until: float = inf,
 ) -> None:
     """All of them, in their order, at most `at_once` at a time; `ended` hears of each, and `meanwhile` is called every
-    few seconds."""
+    few seconds. At `until`, by the monotonic clock, those that run are ended, and no more are begun."""
     processors = sorted(os.sched_getaffinity(0))
     at_once = max(1, min(at_once, len(processors), len(jobs)))
     share = len(processors) // at_once
@@ -148,6 +159,8 @@ def run_jobs(
     looked = time.monotonic()
     try:
         while waiting or running:
+            while waiting and time.monotonic() > until:
+                ended(waiting.pop(0))
             while waiting and free:
                 own = free.pop()
                 running.append((waiting.pop(0), own))
@@ -157,9 +170,9 @@ def run_jobs(
                 meanwhile()
                 looked = time.monotonic()
             for job, own in list(running):
-                if not job.over():
+                if not job.over(until):
                     continue
-                if job.unfinished():
+                if job.unfinished() and time.monotonic() < until:
                     job.start(env, own)
                     continue
                 running.remove((job, own))

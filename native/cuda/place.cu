@@ -30,6 +30,7 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   const float* const weight = is_query ? p.q_norm : is_key ? p.k_norm : nullptr;
   if (weight) {
     const float scale = inverse_rms(head, p.head_size, p.epsilon);
+    sync_warp();  // all have read the head
     for (int i = lane; i < p.head_size; i += kWarp) head[i] = head[i] * scale * weight[i];
     sync_warp();
   }

@@ -164,6 +164,23 @@ def test_uploads_go_in_pieces(cupy: FakeCupy, monkeypatch: pytest.MonkeyPatch) -
     assert (bytes(first), bytes(second), nothing.size) == (bytes(data[:7]), bytes(data[100:109]), 0)
 
 
+def test_pieces_of_their_own_are_the_same_to_a_step(
+    cupy: FakeCupy, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = ids_of(1, 30, 64)
+    whole = all_logits(opened(path), 0, ids)
+    before = cupy.calls["malloc"]
+    monkeypatch.setenv("PACELINE_CUDA_PIECES", "1")
+    assert same_bits(all_logits(opened(path), 0, ids), whole)
+    assert cupy.calls["malloc"] > before + 10
+    memory = CupyMemory(cupy, 0, 1000)
+    place = memory.allocate(700)
+    with pytest.raises(MemoryError, match="700 bytes are wanted"):
+        memory.allocate(700)
+    memory.release(place)
+    memory.release(memory.allocate(700))
+
+
 def test_an_arena_joins_what_is_given_back() -> None:
     arena = Arena(4096)
     a, b, c = arena.take(1000), arena.take(1), arena.take(2000)

@@ -85,6 +85,33 @@ def test_a_job_at_its_limit_ends_with_all_that_it_began(gpu_jobs: Any, tmp_path:
         time.sleep(0.05)
 
 
+def test_at_the_end_of_all_time_nothing_runs_and_nothing_begins(gpu_jobs: Any, tmp_path: Path) -> None:
+    jobs = [gpu_jobs.Job(f"{n}", ["sleep", "99"], tmp_path / f"{n}.log", 90) for n in range(4)]
+    results: list[Any] = []
+    begun = time.monotonic()
+    gpu_jobs.run_jobs(jobs, 2, dict(os.environ), lambda job: results.append(job.result()), until=time.monotonic() + 0.5)
+    assert time.monotonic() - begun < 30
+    assert {result.state for result in results} == {"failed"} and len(results) == 4
+    others = [result.about for result in results if not result.about.startswith("stopped after")]
+    assert 2 <= len(others) <= 3 and set(others) == {"not begun: no time was left"}
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", "ok"),
+        ("========= RACECHECK SUMMARY: 3 hazards displayed (0 errors, 3 warnings)", "failed"),
+        ("nothing of the kind", "failed"),
+    ],
+)
+def test_a_checkers_summary_is_its_verdict(gpu_jobs: Any, tmp_path: Path, said: str, state: str) -> None:
+    job = gpu_jobs.Job("race", ["echo", said], tmp_path / "race.log", 60, summary="RACECHECK SUMMARY:")
+    results: list[Any] = []
+    gpu_jobs.run_jobs([job], 1, dict(os.environ), lambda job: results.append(job.result()))
+    assert results[0].state == state
+    assert said.partition("SUMMARY: ")[2] in results[0].about and "RACECHECK SUMMARY:" in results[0].about
+
+
 def test_wheels_that_fit_are_unpacked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     own = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -107,9 +134,9 @@ def test_wheels_that_fit_are_unpacked(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_gpu_check_goes_through_all_its_steps(tmp_path: Path) -> None:
     record = tmp_path / "check.json"
     words = ["--emulate", "--no-build", "--json", str(record)]
-    done = subprocess.run(
-        [ROOT / "scripts" / "gpu_check", *words], env=os.environ | {"PYTHON": sys.executable}, capture_output=True
-    )
+    # Without the demo model, as on a machine that has no network.
+    env = os.environ | {"PYTHON": sys.executable, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run([ROOT / "scripts" / "gpu_check", *words], env=env, capture_output=True)
     steps = {step["name"]: step["state"] for step in json.loads(record.read_text())["steps"]}
     assert set(steps) == {"products", "schedules", "daemon", "memcheck", "racecheck", "bench"}, done.stderr
     assert all(steps[name] == "ok" for name in ("products", "schedules", "daemon", "bench"))
