@@ -13,6 +13,7 @@ Run = Callable[[Namespace], int]
 
 UNREADABLE: Final = 66
 UNAVAILABLE: Final = 69
+UNWRITABLE: Final = 74
 INTERRUPTED: Final = 130
 
 ABOUT: Final = """\
@@ -52,16 +53,31 @@ OF_A_MODEL: Final = ("run", "encode", "models", "bench")
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] != ["daemon"]:  # which has its own ways with descriptors
+        _open_missing()
     try:
         arguments = make_parser(words[0] if words else None).parse_args(words, Namespace(words=words))
         run: Run = arguments.run
-        return run(arguments)
+        code = run(arguments)
+        if sys.stdout:
+            sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # whoever read our output has seen enough; what is left in the buffer must not be tried again at exit
+    except OSError as problem:
+        # what is left in the buffer must not be tried again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(problem, BrokenPipeError):  # whoever read our output has seen enough
+            return 0
+        print(f"paceline: {problem}", file=sys.stderr)
+        return UNWRITABLE
+
+
+def _open_missing() -> None:
+    """Standard streams that whoever started us has closed: their numbers must not become another file's."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def make_parser(meant: str | None = None, everything: bool = False) -> ArgumentParser:

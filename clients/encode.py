@@ -34,6 +34,7 @@ def run(arguments: Namespace) -> int:
         return _refuse("--plain does not go with --chat: a chat template is made of control tokens")
     try:
         text = read_text(arguments.text)
+        system = decoded(arguments.system) if arguments.system is not None else None
     except UnicodeDecodeError as problem:
         return _refuse(f"the text is not UTF-8: {problem}")
     from ..native.weights import find_model
@@ -43,7 +44,7 @@ def run(arguments: Namespace) -> int:
     if arguments.chat:
         from .chat import ChatRefused
 
-        messages = [{"role": "system", "content": arguments.system}] if arguments.system is not None else []
+        messages = [{"role": "system", "content": system}] if system is not None else []
         try:
             text = open_chat_template(model).render([*messages, {"role": "user", "content": text}])
         except ChatRefused as problem:
@@ -54,10 +55,13 @@ def run(arguments: Namespace) -> int:
 
 
 def read_text(words: list[str]) -> str:
-    """Words joined by blanks, or for a single - standard input; decoded strictly, as what the shell gave us may be no
-    UTF-8."""
-    data = sys.stdin.buffer.read() if words == ["-"] else " ".join(words).encode("utf-8", "surrogateescape")
-    return data.decode("utf-8")
+    """Words joined by blanks, or for a single - standard input. UnicodeDecodeError for what is no UTF-8."""
+    return sys.stdin.buffer.read().decode("utf-8") if words == ["-"] else decoded(" ".join(words))
+
+
+def decoded(word: str) -> str:
+    """A word of the command line, strictly: what the shell gave us may be no UTF-8."""
+    return word.encode("utf-8", "surrogateescape").decode("utf-8")
 
 
 def _refuse(reason: str) -> int:

@@ -7,33 +7,71 @@ from fcntl import ioctl
 from termios import TIOCOUTQ
 from typing import Any, Final
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from httptools import HttpParserUpgrade, HttpRequestParser
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_SECONDS: Final = 10.0
 HEAD_BYTES: Final = 1 << 16  # about
 SEND_SECONDS: Final = 60.0
+OFFERS: Final = (b"upgrade", b"http2-settings")
 
 
-class Connection(AutoHTTPProtocol):  # type: ignore[valid-type, misc]
+class Parser:
+    """httptools', for which an offer to speak another protocol is taken already, and no body comes behind it. Java's
+    client offers HTTP/2 with every request. We take none (RFC 9110, 7.8), so such a head is parsed again without it."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self._parser = HttpRequestParser(connection)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+    def feed_data(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as offer:
+            head = self._connection.head_without_offer()
+            self._parser = HttpRequestParser(self._connection)
+            self._parser.feed_data(head)
+            if rest := data[offer.args[0] :]:
+                self.feed_data(rest)
+
+
+class Connection(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
+        self.parser = Parser(self)  # type: ignore[assignment]
         self._head_late: asyncio.TimerHandle | None = None
         self._send_late: asyncio.TimerHandle | None = None
         self._in_head = False
         self._head_bytes = 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._await_head()
 
-    # The parser httptools calls these two, and would take a head of any size; the other one, h11, has a limit itself.
+    # The parser calls these, and would take a head of any size.
     def on_message_begin(self) -> None:
         self._in_head = True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        super().on_headers_complete()
+        if not self._is_offered():
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self._is_offered():
+            super().on_message_complete()
+
+    def _is_offered(self) -> bool:
+        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"  # which is no offer
+
+    def head_without_offer(self) -> bytes:
+        line = b" ".join((self.parser.get_method(), self.url, b"HTTP/" + self.parser.get_http_version().encode()))
+        kept = [name + b": " + value for name, value in self.headers if name not in OFFERS]
+        return b"\r\n".join((line, *kept, b"", b""))
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

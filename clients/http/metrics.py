@@ -55,6 +55,7 @@ class Observed:
 
     def __init__(self) -> None:
         self._left_out: set[int] = set()
+        self._stopped: set[int] = set()  # by a stop string, and not ended yet
         self.registry = CollectorRegistry()
         self._ends = Counter("paceline_requests", "requests that ended", ["reason"], registry=self.registry)
         self._prompt = Counter("paceline_prompt_tokens", "tokens of prompts", registry=self.registry)
@@ -74,9 +75,14 @@ class Observed:
         """It was refused, and the id may be another request's."""
         self._left_out.discard(req_id)
 
+    def stop(self, req_id: int) -> None:
+        """A live request whose answer is whole: the daemon, which knows no text, is told to cancel it."""
+        self._stopped.add(req_id)
+
     def forget(self) -> None:
         """The daemon has died: the ids of the next one begin anew."""
         self._left_out.clear()
+        self._stopped.clear()
         self._gaps.forget()
 
     def take(self, item: object) -> None:
@@ -88,10 +94,12 @@ class Observed:
             if item.req_id in self._left_out:
                 self._left_out.remove(item.req_id)
             else:
-                self._end(item.body)
+                self._end(item.req_id, item.body)
 
-    def _end(self, end: dict[str, Any]) -> None:
-        self._ends.labels(end["reason"]).inc()
+    def _end(self, req_id: int, end: dict[str, Any]) -> None:
+        stopped = req_id in self._stopped
+        self._stopped.discard(req_id)
+        self._ends.labels("stop" if stopped else end["reason"]).inc()
         self._prompt.inc(end["prompt_tokens"])
         self._cached.inc(end["cached_tokens"])
         self._tokens.inc(end["tokens"])
@@ -137,7 +145,8 @@ class _Live:
         yield live
         refusals = CounterMetricFamily("paceline_refusals", "commands refused", labels=["code"])
         for code, count in self._stats["refusals"].items():
-            refusals.add_metric([code], count)
+            if code != "not_active":  # a CANCEL of ours that met the end: nobody was refused anything
+                refusals.add_metric([code], count)
         yield refusals
         for name in ("slots", "pages"):
             for which, count in self._stats[name].items():

@@ -51,7 +51,8 @@ def read_completion(body: object) -> Asked:
     fields.refuse(UNSUPPORTED_COMPLETION)
     prompts = _prompts(fields.needed("prompt"))
     likely, echo = fields.integer("logprobs", 0, 5), fields.flag("echo") or False
-    most = fields.integer("max_tokens", 1, WHOLE) or 16
+    most = fields.integer("max_tokens", 0 if echo else 1, WHOLE)
+    most = 16 if most is None else most
     return _asked(fields, prompts, most, logprobs=likely, echo=echo)
 
 

@@ -32,6 +32,8 @@ class HttpRefused(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
+        if self.status == 504:  # the official clients try every 5xx again: it would take as long once more
+            return {"x-should-retry": "false"}
         return {"retry-after": str(RETRY_SECONDS)} if self.status in (429, 503) else {}
 
 

@@ -14,6 +14,7 @@ from .asked import Asked
 from .cutter import Cutter, Delta, Likely
 from .echo import echo_all
 from .engine import Engine
+from .metrics import Observed
 from .openai_answers import Counts
 from .refused import HttpRefused, refused_by_engine, wrong
 from .thinking import Splitter
@@ -73,6 +74,7 @@ class Run:
         voices: Sequence[Voice],
         prompt_tokens: int,
         echoes: Sequence[Delta],
+        observed: Observed,
         seconds: float,
         until: float,
     ) -> None:
@@ -81,6 +83,7 @@ class Run:
         self._streamed = asked.stream
         self._voices = voices
         self._echoes = echoes
+        self._observed = observed
         self._prompt_tokens = prompt_tokens
         self._tokens = 0
         self._thought = 0
@@ -124,22 +127,27 @@ class Run:
             raise _too_long(seconds) from None
         except (Refused, RequestFailed, DaemonGone) as problem:
             raise refused_by_engine(problem) from None
+        answers = len(prompts) * asked.n
         streams: list[AsyncStream] = []
         try:
-            for number in range(len(prompts) * asked.n):
-                ids = prompts[number // asked.n].ids
-                total = asked.most or min(default_tokens or room, room - len(ids))
-                streams.append(await engine.client.start(ids, total, **asked.start_options(number)))
+            async with asyncio.timeout_at(until):  # the daemon may be busy with a step, or stuck
+                for number in range(answers if asked.most != 0 else 0):
+                    ids = prompts[number // asked.n].ids
+                    total = asked.most or min(default_tokens or room, room - len(ids))
+                    streams.append(await engine.client.start(ids, total, **asked.start_options(number)))
         except BaseException as problem:
             for stream in streams:
                 stream.abandon()
+            if isinstance(problem, TimeoutError):
+                raise _too_long(seconds) from None
             if isinstance(problem, Refused | DaemonGone):
                 raise _refused(problem, engine, asked, [len(given.ids) for given in prompts], queue_tokens) from None
             if isinstance(problem, ValueError):  # what no line to the daemon can say
                 raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
             raise
         voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
-        return cls(asked, streams, voices, sum(len(given.ids) for given in prompts), echoes, seconds, until)
+        observed = engine.observed
+        return cls(asked, streams, voices, sum(len(given.ids) for given in prompts), echoes, observed, seconds, until)
 
     @property
     def req_ids(self) -> list[int]:
@@ -155,6 +163,8 @@ class Run:
         """All that there is, at least one, until every answer has ended; raises HttpRefused."""
         for place, delta in enumerate(self._echoes):
             yield [News(place * self._n + index, delta) for index in range(self._n)]
+        if not self._streams:  # nothing but the echoes was asked for
+            yield [News(index, Ended("length", None)) for index in range(len(self._voices))]
         pumps = [asyncio.create_task(self._pump(index)) for index in range(len(self._streams))]
         left = len(pumps)
         try:
@@ -209,6 +219,8 @@ class Run:
                     break
             self._wake.set()
         self._put(index, voice.finish())
+        if voice.stopped is not None and stream.live:
+            self._observed.stop(stream.req_id)
         await stream.aclose()
         end = stream.end or {}
         reason = "stop" if voice.stopped is not None else end.get("reason", "cancelled")

@@ -19,6 +19,9 @@ from .flags import daemon_words
 from .log_pipe import log_pipe, say
 
 FAILED: Final = 70
+KEEP_SECONDS: Final = 75
+"""How long a connection may idle: longer than most clients and proxies keep theirs, as whoever uses one at the moment
+that it is closed gets no answer."""
 
 
 class Server(uvicorn.Server):
@@ -101,6 +104,7 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         http=Connection,
         log_level="warning",
         access_log=False,
+        timeout_keep_alive=KEEP_SECONDS,
         lifespan="off",
         timeout_graceful_shutdown=5,
     )

@@ -59,6 +59,7 @@ def test_encode_as_a_conversation(encoded: Callable[..., str]) -> None:
         (["--system", "S", "x"], 2, "paceline encode: --system goes with --chat\n"),
         (["--plain", "--chat", "x"], 2, "paceline encode: --plain does not go with --chat: "),
         ([b"a\xff"], 2, "paceline encode: the text is not UTF-8: "),
+        (["--chat", "--system", b"\xff", "x"], 2, "paceline encode: the text is not UTF-8: "),
         (["--model", "/nowhere.gguf", "x"], 66, "/nowhere.gguf"),
         (["--model", __file__, "x"], 66, "it is no GGUF file"),
     ],
@@ -67,6 +68,23 @@ def test_encode_says_what_is_wrong_in_one_sentence(words: list[str | bytes], cod
     found, out, err = paceline("encode", *words)
     assert (found, out) == (code, "")
     assert err.startswith("paceline encode: ") and said in err and err.count("\n") == 1
+
+
+def closing(closed: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Of a shell that closes a descriptor, or turns one elsewhere."""
+    line = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *words]
+    return subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+
+
+def test_what_a_shell_closes_or_cannot_hold(demo_model: Path) -> None:
+    encode = ("encode", "--model", str(demo_model))
+    assert closing("<&-", *encode, "-").returncode == 0
+    without = closing("2>&-", *encode, "Once upon a time")
+    assert (without.returncode, without.stdout) == (0, b"6403,1980,253,655\n")
+    assert closing(">&-", *encode, "Hi").returncode == 0
+    full = closing(">/dev/full", *encode, "Hi")
+    assert (full.returncode, full.stderr) == (74, b"paceline: [Errno 28] No space left on device\n")
+    assert closing(">&-", "daemon", "--engine", "null").returncode == 74
 
 
 def test_encode_without_a_tokenizer_or_a_template(bare_model: Path) -> None:

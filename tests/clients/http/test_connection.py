@@ -79,6 +79,41 @@ def test_a_head_without_end_is_refused_before_it_is_all_there(line: bytes) -> No
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("cut", [0, 12, 60, 126, 130])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_an_offer_of_another_protocol_is_not_taken(cut: int, chunked: bool) -> None:
+    """As Java's client makes it, with every request; curl with --http2. Two requests at once, however they are cut."""
+
+    async def echo(scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message["body"], message["more_body"]
+        told = scope["method"].encode() + b" " + scope["path"].encode() + b" " + body
+        assert not {b"upgrade", b"http2-settings"} & {name for name, _ in scope["headers"]}
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(told))]})
+        await send({"type": "http.response.body", "body": told})
+
+    async def run() -> None:
+        async with serving(echo) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            offer = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n"
+            size, body = b"content-length: 5\r\n", b"hello"
+            if chunked:
+                size, body = b"transfer-encoding: chunked\r\n", b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"
+            request = b"POST /a%d HTTP/1.1\r\nhost: x\r\n" + offer + size + b"\r\n" + body
+            sent = request.replace(b"%d", b"1") + request.replace(b"%d", b"2") + HEAD + b"\r\n"
+            writer.write(sent[:cut])
+            await asyncio.sleep(0.02 if cut else 0)
+            writer.write(sent[cut:])
+            for told in (b"POST /a1 hello", b"POST /a2 hello", b"GET / "):
+                answer = await asyncio.wait_for(reader.readuntil(told), 5)
+                assert answer.startswith(b"HTTP/1.1 200")
+            writer.close()
+
+    asyncio.run(run())
+
+
 def test_a_body_behind_an_answer_is_no_head() -> None:
     """It is as large as the client likes, and whoever sends it still reads what it was told."""
 

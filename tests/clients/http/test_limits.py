@@ -1,6 +1,8 @@
 """What the proxy bears, and what it says when it has had enough."""
 
 import asyncio
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -117,6 +119,18 @@ def test_nobody_waits_while_a_text_is_cut_into_tokens(monkeypatch: pytest.Monkey
         await engine.close()
 
     asyncio.run(run())
+
+
+def test_a_daemon_that_is_stuck_is_not_waited_for() -> None:
+    with Served("--engine", "null", "--max-seconds", "1") as served:
+        os.kill(served.daemon, signal.SIGSTOP)
+        try:
+            late = served.post("/v1/completions", prompt="Hi", max_tokens=3)
+        finally:
+            os.kill(served.daemon, signal.SIGCONT)
+        assert (late.status_code, late.json()["error"]["code"]) == (504, "timeout")
+        assert late.headers["x-should-retry"] == "false"
+        assert len(served.completion(prompt="Hi", max_tokens=5).split()) == 5
 
 
 def test_an_answer_that_takes_too_long() -> None:

@@ -53,6 +53,12 @@ def test_times_and_counts_are_those_of_the_daemon() -> None:
         assert found["paceline_prompt_tokens_total"] == 15
         assert found["paceline_steps_total"] == 213
         assert found["paceline_slots_total"] == 1 and found["paceline_slots_used"] == 0
+        served.post("/v1/completions", prompt="Hi", max_tokens=4000, temperature=0, stop=" ")
+        for count in range(1, 9):  # some end by themselves as they are told to
+            served.post("/v1/completions", prompt="Hi", max_tokens=count, temperature=0, stop=" ")
+        ended = metrics(served)
+        assert ended["paceline_requests_total:stop"] + ended["paceline_requests_total:length"] == 3 + 9
+        assert "paceline_requests_total:cancelled" not in ended and "paceline_refusals_total:not_active" not in ended
         served.post("/v1/completions", prompt=[1] * 4090, max_tokens=100)
         assert metrics(served)["paceline_refusals_total:context_overflow"] == 1
 

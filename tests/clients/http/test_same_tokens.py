@@ -125,6 +125,22 @@ def test_an_echo_tells_what_an_answer_told_of_the_same_tokens(served: Served) ->
     assert served.states() == []
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_an_echo_without_an_answer_scores_a_prompt(served: Served, n: int) -> None:
+    asked = {"prompt": [IDS, IDS[:2]], "echo": True, "logprobs": 1, "n": n, "temperature": 0}
+    alone = served.post("/v1/completions", max_tokens=0, **asked).json()
+    answered = served.post("/v1/completions", max_tokens=1, **asked).json()
+    assert len(alone["choices"]) == 2 * n and alone["usage"]["completion_tokens"] == 0
+    for choice, other in zip(alone["choices"], answered["choices"], strict=True):
+        assert choice["finish_reason"] == "length" and other["text"].startswith(choice["text"]) and choice["text"]
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            assert choice["logprobs"][name] == other["logprobs"][name][:-1]
+    lines = served.post("/v1/completions", max_tokens=0, stream=True, **asked).text.split("\n\n")
+    assert lines[-2] == "data: [DONE]" and sum('"length"' in line for line in lines) == 2 * n
+    refused = served.post("/v1/completions", max_tokens=0, prompt=IDS)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "max_tokens")
+
+
 def test_what_an_echo_asks_of_the_daemon_is_not_counted(served: Served) -> None:
     def counted() -> list[float]:
         found = dict(line.rsplit(" ", 1) for line in served.http.get("/metrics").text.splitlines() if line[0] != "#")
