@@ -1,5 +1,6 @@
 """The `paceline` command: a parser and a function for each subcommand; what one needs is imported when it runs."""
 
+import errno
 import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -14,6 +15,7 @@ Run = Callable[[Namespace], int]
 UNREADABLE: Final = 66
 UNAVAILABLE: Final = 69
 UNWRITABLE: Final = 74
+OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 INTERRUPTED: Final = 130
 
 ABOUT: Final = """\
@@ -65,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as problem:
+        if problem.errno not in OUTPUT_ERRORS:
+            raise
         # what is left in the buffer must not be tried again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(problem, BrokenPipeError):  # whoever read our output has seen enough

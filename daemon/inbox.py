@@ -75,15 +75,16 @@ class Inbox:
         """Something has come that `poll` has not noted yet."""
         return not self._events.empty()
 
-    def poll(self, wait: bool, timeout: float | None = None) -> None:
-        """Notes all that has come; with `wait` sleeps until something does."""
+    def poll(self, wait: bool, timeout: float | None = None) -> bool:
+        """Notes all that has come; with `wait` sleeps until something does. False: nothing did in `timeout` seconds."""
         if wait:
             try:
                 self._note(self._events.get(timeout=timeout))
             except queue.Empty:
-                return
+                return False
         while not self._events.empty():
             self._note(self._events.get())
+        return True
 
     def next_line(self) -> AnyLine | None:
         if not self.lines:

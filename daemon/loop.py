@@ -37,8 +37,8 @@ LINES_PER_STEP = 1024
 
 CHECK_SECONDS = 1.0
 
-LAST_SECONDS, QUIET_SECONDS, QUIET_POLLS = 5.0, 0.02, 3
-"""After a fault: how long lines are still answered, and when there seem to be no more."""
+LAST_SECONDS, QUIET_SECONDS = 1.0, 0.05
+"""After a fault: how long lines that follow are still answered, and when there seem to be no more."""
 
 
 class Loop:
@@ -116,17 +116,15 @@ class Loop:
             self.put(self._session.refuse(line.number, self._tag(line), code, error), now)
 
     def _rest(self, until: float) -> Iterator[AnyLine]:
-        """The lines that wait, and those that come while there is room again, until none has come for a moment."""
-        inbox, quiet = self._inbox, 0
+        """The lines that wait, and those that follow them, as long as somebody may read the replies."""
+        inbox, more = self._inbox, True
         inbox.poll(wait=False)
-        while quiet < QUIET_POLLS:
+        while more:
             while (line := inbox.next_line()) is not None:
                 yield line
-                quiet = 0
-            if inbox.ended or self._clock() >= until:
+            if inbox.ended or inbox.gone or inbox.stop is not None or self._outbox.full or self._clock() >= until:
                 return
-            inbox.poll(wait=True, timeout=QUIET_SECONDS)
-            quiet += 1
+            more = inbox.poll(wait=True, timeout=QUIET_SECONDS)
 
     def put(self, items: list[Item], now: float) -> None:
         """Into the stream, and past whoever looks on."""

@@ -51,7 +51,8 @@ def run(config: Config) -> int:
     except Exception:
         stdio.log(f"paceline: the engine cannot be opened\n{traceback.format_exc().rstrip()}")
         return INTERNAL
-    tell = stdio.Teller(inbox.leaving)
+    patience = stdio.Patience(inbox.leaving)
+    tell = stdio.Teller(patience)
     stream = open_stream(config.stream or ("text" if os.isatty(descriptor) else "tagged"), tell, config.auto)
     outbox = Outbox(stream.encode, lambda: inbox.put(News.WAKE), stdio.write_now(descriptor))
     watch.starting = False
@@ -63,7 +64,7 @@ def run(config: Config) -> int:
         _tell_all(tell, requests.started(_version(), info.model, info.device, limits.slots))
     observers = Observers(tell, requests)
     code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox, stream, observers)
-    code = _flush(inbox, outbox, code)
+    code = _flush(inbox, outbox, patience, code)
     if requests is not None:
         _tell_all(tell, requests.stopped(code))
     return code
@@ -120,15 +121,11 @@ def _fail(loop: Loop, error: str, code: str) -> None:
         stdio.log(f"paceline: and the requests cannot be ended\n{traceback.format_exc().rstrip()}")
 
 
-def _flush(inbox: Inbox, outbox: Outbox, code: int) -> int:
+def _flush(inbox: Inbox, outbox: Outbox, patience: stdio.Patience, code: int) -> int:
     """Waits as long as the reader lives, but after a signal not long. Returns the exit code."""
     outbox.close()
-    deadline: float | None = None
     while outbox.size and inbox.gone is None:
-        if inbox.stop is not None and deadline is None:
-            deadline = time.monotonic() + stdio.FLUSH_SECONDS
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
+        if (left := patience.left()) == 0.0:
             stdio.log(f"paceline: the reader took nothing for {stdio.FLUSH_SECONDS:g} s: {outbox.size} bytes are lost")
             return OUTPUT
         inbox.poll(wait=True, timeout=left)

@@ -65,33 +65,45 @@ def log(text: str) -> None:
             rest = rest[os.write(2, rest[: select.PIPE_BUF]) :]
 
 
-class Teller:
-    """Writes a line that somebody asked for, and waits for room; but once the daemon is to end, not for longer than
-    `patience` seconds in all: then what finds no room is left out. Also where stderr was left in non-blocking mode."""
+class Patience:
+    """How long whoever reads us is still waited for, once the daemon is to end."""
 
-    def __init__(self, leaving: threading.Event, patience: float = FLUSH_SECONDS) -> None:
+    def __init__(self, leaving: threading.Event, seconds: float = FLUSH_SECONDS) -> None:
         self._leaving = leaving
-        self._patience = patience
+        self._seconds = seconds
         self._deadline: float | None = None
+
+    def left(self) -> float | None:
+        """Seconds, from the first time that this is asked; None while the daemon is not to end."""
+        if not self._leaving.is_set():
+            return None
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._seconds
+        return max(0.0, self._deadline - time.monotonic())
+
+
+class Teller:
+    """Writes a line that somebody asked for, and waits for room while there is patience: then what finds none is left
+    out. Also where stderr was left in non-blocking mode."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
         self._poll = select.poll()
         self._poll.register(2, select.POLLOUT)
 
     def __call__(self, text: str) -> None:
         rest = memoryview(_line(text))
-        with contextlib.suppress(OSError):
-            while rest:
-                late = self._late()
-                if self._poll.poll(0 if late else SLICE_MS):
+        while rest:
+            late = self._patience.left() == 0.0
+            if self._poll.poll(0 if late else SLICE_MS):
+                try:
                     rest = rest[os.write(2, rest[: select.PIPE_BUF]) :]
-                elif late:
+                except BlockingIOError:  # somebody else took the room
+                    continue
+                except OSError:
                     return
-
-    def _late(self) -> bool:
-        if not self._leaving.is_set():
-            return False
-        if self._deadline is None:
-            self._deadline = time.monotonic() + self._patience
-        return time.monotonic() >= self._deadline
+            elif late:
+                return
 
 
 def _line(text: str) -> bytes:

@@ -45,7 +45,8 @@ def find_nvcc() -> str:
 
 def find_sanitizer() -> str:
     """compute-sanitizer, empty where there is none."""
-    return _find_tool("compute-sanitizer", str(Path(find_nvcc()).with_name("compute-sanitizer")))
+    nvcc = _find_tool("nvcc", os.environ.get("NVCC"))
+    return _find_tool("compute-sanitizer", nvcc and str(Path(nvcc).with_name("compute-sanitizer")))
 
 
 def _find_tool(name: str, first: str | None) -> str:

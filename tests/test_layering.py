@@ -37,7 +37,7 @@ EXCEPTIONS = {
     "clients/frames.py": {"paceline.native.weights"},
     "clients/http/answering.py": {"starlette"},
     "clients/http/app.py": {"starlette"},
-    "clients/http/connection.py": {"uvicorn"},
+    "clients/http/connection.py": {"httptools", "uvicorn"},
     "clients/http/guard.py": {"starlette"},
     "clients/http/metrics.py": {"prometheus_client"},
     "clients/http/serve.py": {"paceline.native.weights", "uvicorn"},

@@ -98,7 +98,8 @@ class Answering:
 
     def _names(self) -> dict[str, str]:
         """What the daemon's log calls the answers."""
-        return {"x-paceline-req-id": ",".join(map(str, self._run.req_ids))}
+        names = ",".join(map(str, self._run.req_ids))
+        return {"x-paceline-req-id": names} if names else {}
 
     async def _collect(self) -> list[Answer]:
         texts: dict[tuple[int, bool], list[str]] = {}

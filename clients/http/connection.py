@@ -22,20 +22,26 @@ class Parser:
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
-        self._parser = HttpRequestParser(connection)
+        self._begin()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._parser, name)
 
     def feed_data(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade as offer:
-            head = self._connection.head_without_offer()
-            self._parser = HttpRequestParser(self._connection)
-            self._parser.feed_data(head)
-            if rest := data[offer.args[0] :]:
-                self.feed_data(rest)
+        while data:
+            try:
+                return self._parser.feed_data(data)
+            except HttpParserUpgrade as offer:
+                if self._parser.get_method() == b"CONNECT":  # no offer, and there is nothing to parse again
+                    raise
+                head, data = self._connection.head_without_offer(), data[offer.args[0] :]
+                self._begin()
+                self._parser.feed_data(head)
+        return None
+
+    def _begin(self) -> None:
+        self._parser = HttpRequestParser(self._connection)
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
 
 
 class Connection(HttpToolsProtocol):
@@ -66,7 +72,7 @@ class Connection(HttpToolsProtocol):
             super().on_message_complete()
 
     def _is_offered(self) -> bool:
-        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"  # which is no offer
+        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
 
     def head_without_offer(self) -> bytes:
         line = b" ".join((self.parser.get_method(), self.url, b"HTTP/" + self.parser.get_http_version().encode()))

@@ -34,6 +34,10 @@ class Gaps:
             self._counts[bisect_left(_SECONDS, now - last)] += 1
             self._seconds += now - last
 
+    def is_live(self, req_id: int) -> bool:
+        """It has had a token, and no end."""
+        return req_id in self._last
+
     def end(self, req_id: int) -> None:
         self._last.pop(req_id, None)
 
@@ -76,8 +80,9 @@ class Observed:
         self._left_out.discard(req_id)
 
     def stop(self, req_id: int) -> None:
-        """A live request whose answer is whole: the daemon, which knows no text, is told to cancel it."""
-        self._stopped.add(req_id)
+        """A request whose answer is whole: the daemon, which knows no text, is told to cancel it if it is live."""
+        if self._gaps.is_live(req_id):
+            self._stopped.add(req_id)
 
     def forget(self) -> None:
         """The daemon has died: the ids of the next one begin anew."""

@@ -127,11 +127,10 @@ class Run:
             raise _too_long(seconds) from None
         except (Refused, RequestFailed, DaemonGone) as problem:
             raise refused_by_engine(problem) from None
-        answers = len(prompts) * asked.n
         streams: list[AsyncStream] = []
         try:
             async with asyncio.timeout_at(until):  # the daemon may be busy with a step, or stuck
-                for number in range(answers if asked.most != 0 else 0):
+                for number in range(len(prompts) * asked.n if asked.most != 0 else 0):
                     ids = prompts[number // asked.n].ids
                     total = asked.most or min(default_tokens or room, room - len(ids))
                     streams.append(await engine.client.start(ids, total, **asked.start_options(number)))
@@ -219,7 +218,7 @@ class Run:
                     break
             self._wake.set()
         self._put(index, voice.finish())
-        if voice.stopped is not None and stream.live:
+        if voice.stopped is not None:
             self._observed.stop(stream.req_id)
         await stream.aclose()
         end = stream.end or {}

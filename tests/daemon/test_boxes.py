@@ -154,7 +154,7 @@ def test_a_line_that_somebody_asked_for_waits_until_the_daemon_is_to_end(monkeyp
     reading, writing = os.pipe()
     real = os.dup(2)
     inbox = Inbox()
-    tell = stdio.Teller(inbox.leaving, patience=0.3)
+    tell = stdio.Teller(stdio.Patience(inbox.leaving, 0.3))
     told = threading.Thread(target=lambda: [tell("x" * 3000) for _ in range(100)])
     try:
         os.dup2(writing, 2)

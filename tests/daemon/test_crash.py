@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from driver import Driver, events_of, limits, signals_of, terminal_of
 from paceline.daemon.crash import CommandLog, report
 from paceline.daemon.engine import DeviceLost
-from paceline.daemon.inbox import AnyLine, Inbox, News
+from paceline.daemon.inbox import AnyLine, Gone, Inbox, News
 from paceline.daemon.loop import Loop
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.outbox import Outbox
@@ -162,13 +164,46 @@ def test_lines_for_which_there_is_no_room_yet_are_answered_too(ends: bool) -> No
     assert [item.body["re"] for item in items if isinstance(item, Message)] == [*range(1, 200)]
 
 
-def test_input_without_an_end_is_not_answered_for_ever() -> None:
-    """The clock stands still but for one look: after that it is too late."""
-    items, loop = looping([Line(1, "PING")], OSError())
-    times = iter([0.0, 99.0])
-    loop._clock = lambda: next(times)
+class Endless(Inbox):
+    """Another line whenever it is polled, and at the tenth time perhaps something else too."""
+
+    def __init__(self, tenth: Callable[[Inbox], None] = lambda inbox: None) -> None:
+        super().__init__()
+        self.polls = 0
+        self._tenth = tenth
+
+    def poll(self, wait: bool, timeout: float | None = None) -> bool:
+        self.polls += 1
+        self.lines.append(Line(self.polls, "PING"))
+        if self.polls == 10:
+            self._tenth(self)
+        return True
+
+
+def stop(inbox: Inbox) -> None:
+    inbox.stop = 15
+
+
+def leave(inbox: Inbox) -> None:
+    inbox.gone = Gone(None)
+
+
+@pytest.mark.parametrize("tenth", [stop, leave, None])
+def test_input_without_an_end_is_not_answered_for_ever(tenth: Callable[[Inbox], None] | None) -> None:
+    inbox = Endless(tenth) if tenth else Endless()
+    items, loop = looping([], OSError(), inbox)
+    loop._clock = (tick * (0.01 if tenth else 0.08) for tick in itertools.count()).__next__
     loop.fail("it broke", "internal")
-    assert [item.body["re"] for item in items if isinstance(item, Message)] == [1]
+    replies = [item.body["re"] for item in items if isinstance(item, Message)]
+    assert replies == [*range(1, inbox.polls + 1)] and inbox.polls == (10 if tenth else pytest.approx(11, abs=3))
+
+
+def test_a_reader_that_takes_nothing_ends_the_answers_too() -> None:
+    inbox = Endless()
+    items, loop = looping([], OSError(), inbox)
+    loop._outbox = SimpleNamespace(put=items.extend, full=True)  # type: ignore[assignment]
+    loop.fail("it broke", "internal")
+    assert inbox.polls == 1
 
 
 def test_lines_behind_a_quit_stay_unread() -> None:

@@ -114,6 +114,39 @@ def test_an_offer_of_another_protocol_is_not_taken(cut: int, chunked: bool) -> N
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    "first", [b"GET / HTTP/1.1\r\nconnection: close\r\n\r\nmore", b"CONNECT / HTTP/1.1\r\nhost: x\r\n\r\n"]
+)
+def test_what_has_nothing_behind_it_is_answered_once(first: bytes) -> None:
+    async def run() -> None:
+        async with serving(hello) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(first)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(reader.readuntil(b"Hi"), 5)
+            with suppress(asyncio.TimeoutError, ConnectionError):
+                assert b"HTTP/1.1" not in await asyncio.wait_for(reader.read(999), 1.5)
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_many_offers_at_once_are_all_answered() -> None:
+    async def quick(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"Hi"})
+
+    async def run() -> None:
+        async with serving(quick) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n" * 1200)
+            for _ in range(1200):
+                assert (await asyncio.wait_for(reader.readuntil(b"Hi"), 5)).startswith(b"HTTP/1.1 200")
+            writer.close()
+
+    asyncio.run(run())
+
+
 def test_a_body_behind_an_answer_is_no_head() -> None:
     """It is as large as the client likes, and whoever sends it still reads what it was told."""
 
