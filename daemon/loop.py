@@ -37,7 +37,7 @@ LINES_PER_STEP = 1024
 
 CHECK_SECONDS = 1.0
 
-LAST_SECONDS, QUIET_SECONDS = 1.0, 0.05
+LAST_SECONDS, QUIET_SECONDS = 1.0, 0.1
 """After a fault: how long lines that follow are still answered, and when there seem to be no more."""
 
 

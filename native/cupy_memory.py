@@ -58,8 +58,12 @@ class CupyMemory:
         offset = self._arena.take(bytes)
         if self._pieces is None:
             return self._base + offset
-        with self._errors():
-            piece = self._cupy.cuda.Memory(max(1, -(-int(bytes) // ALIGNMENT)) * ALIGNMENT)
+        try:
+            with self._errors():
+                piece = self._cupy.cuda.Memory(max(1, -(-int(bytes) // ALIGNMENT)) * ALIGNMENT)
+        except BaseException:
+            self._arena.give_back(offset)
+            raise
         self._pieces[piece.ptr] = piece, offset
         return int(piece.ptr)
 

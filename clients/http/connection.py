@@ -30,14 +30,14 @@ class Parser:
     def feed_data(self, data: bytes) -> None:
         while data:
             try:
-                return self._parser.feed_data(data)
+                self._parser.feed_data(data)
+                return
             except HttpParserUpgrade as offer:
                 if self._parser.get_method() == b"CONNECT":  # no offer, and there is nothing to parse again
                     raise
                 head, data = self._connection.head_without_offer(), data[offer.args[0] :]
                 self._begin()
                 self._parser.feed_data(head)
-        return None
 
     def _begin(self) -> None:
         self._parser = HttpRequestParser(self._connection)

@@ -150,7 +150,7 @@ def test_what_is_sure_not_to_block_is_written_now(kind: str, tmp_path: Path) -> 
     assert write(b"x") == 0
 
 
-def test_a_line_that_somebody_asked_for_waits_until_the_daemon_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_somebody_asked_for_waits_until_the_daemon_is_to_end() -> None:
     reading, writing = os.pipe()
     real = os.dup(2)
     inbox = Inbox()
