@@ -60,7 +60,7 @@ class NullEngine:
             context=context,
             eos=(),
             page_bytes=8 * PAGE,
-            state_bytes=16 if recurrent else 0,
+            state_bytes=8 if recurrent else 0,
             fingerprint=f"null{' recurrent' * recurrent}",
         )
         self._slots = [Buffers() for _ in range(slots)]

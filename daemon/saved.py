@@ -5,7 +5,7 @@
     length     uint32, of the header
     header     MessagePack map: fingerprint, model, ids, first, pages, page_bytes, state_bytes
     pages      one after the other
-    state      if there is one
+    state      if there is one: its position, int64, and what Engine.read_state gives after that
     checksum   SHA-256 of all that comes before, 32 bytes
 
 A file of another model, of the same with another type of cache, or of a machine that rounds otherwise is refused by
@@ -31,6 +31,7 @@ MAGIC: Final = b"PACESNAP"
 VERSION: Final = 1
 _FRONT: Final = struct.Struct("<8sII")
 _CHECKSUM: Final = 32
+_POSITION: Final = 8  # bytes of a state's position, before it
 _PIECE: Final = 1 << 20  # bytes that are read at once where nobody keeps them
 _KINDS: Final = {
     "fingerprint": (str, "a text"),
@@ -109,7 +110,11 @@ def decode(file: BinaryIO, size: int, info: EngineInfo) -> Saved:
     pages = tuple([body.take(info.page_bytes) for _ in range(header["pages"])])
     state = body.take(header["state_bytes"]) or None
     body.check()
-    return Saved(tuple(header["ids"]), header["first"], pages, state)
+    ids = tuple(header["ids"])
+    position = len(ids) if state is None else int.from_bytes(state[:_POSITION], "little", signed=True)
+    if position != len(ids):
+        raise Damaged(f"its state is of position {position}: expected {len(ids)}, the number of its ids")
+    return Saved(ids, header["first"], pages, state)
 
 
 class _Body:
@@ -158,10 +163,13 @@ def _check_shape(header: dict[str, Any], left: int, info: EngineInfo) -> None:
     ids, first = header["ids"], header["first"]
     if not {type(token) for token in ids} <= {int} or (ids and not 0 <= min(ids) <= max(ids) < info.vocab):
         raise Damaged(f"its header is wrong: expected ids from 0 to {info.vocab - 1}")
+    if len(ids) > info.context:
+        raise Damaged(f"it ends at position {len(ids)}, past the context of {info.context}")
     last = 0 if info.state_bytes or not ids else len(ids) - 1
     if not 0 <= first <= last:
         raise Damaged(f"its header is wrong: first is {first}, expected 0 to {last}")
-    pages, state_bytes = pages_for(len(ids)) - first // PAGE, info.state_bytes if ids else 0
+    pages = pages_for(len(ids)) - first // PAGE
+    state_bytes = _POSITION + info.state_bytes if ids and info.state_bytes else 0
     for name, expected in (("pages", pages), ("state_bytes", state_bytes)):
         if header[name] != expected:
             raise Damaged(f"its header is wrong: {name} is {header[name]}, expected {expected} for {len(ids)} ids")

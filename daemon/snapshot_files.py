@@ -16,7 +16,7 @@ from .saved import Damaged, Saved, decode, encode
 from .sentences import reason_of, shorten
 from .snapshots import Snapshot
 
-_ROOM_FOR_IDS = 1 << 24
+_ROOM_FOR_THE_REST = 1 << 24
 
 
 def take_out(snapshot: Snapshot, engine: Engine) -> Saved:
@@ -32,30 +32,35 @@ def take_out(snapshot: Snapshot, engine: Engine) -> Saved:
 
 def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
     """Raises Refusal, and then what was there before is there still."""
-    partial = Path(path).parent / f".paceline-{secrets.token_hex(8)}"  # short: a name may be as long as names can be
-    shown = shorten(path)
+    partial, shown = None, shorten(path)
     try:
-        if os.path.lexists(path) and not stat.S_ISREG(Path(path).stat().st_mode):
+        target = Path(os.path.realpath(path))  # what a symbolic link names, whether it is there or not
+        partial = target.parent / f".paceline-{secrets.token_hex(8)}"  # short: a name may be as long as names can be
+        old = target.stat().st_mode if os.path.lexists(target) else None
+        if old is not None and not stat.S_ISREG(old):
             raise Refusal("bad_argument", f"path {shown}: it is no regular file; expected one, or a new name")
         with partial.open("xb") as file:
+            if old is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(old))
             for piece in encode(saved, info):
                 file.write(piece)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
+        partial.replace(target)
     except (OSError, ValueError) as error:
         raise Refusal(
             "bad_argument", f"path {shown}: {reason_of(error)}; expected a file that can be written"
         ) from None
     finally:  # nothing is left of it where it has not got its name
-        with contextlib.suppress(OSError, ValueError):
-            partial.unlink()
+        if partial is not None:
+            with contextlib.suppress(OSError):
+                partial.unlink()
 
 
 def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
     """Raises Refusal. Nothing larger than the whole cache is read."""
     _check_files(info)
-    most = limits.pages * info.page_bytes + info.state_bytes + _ROOM_FOR_IDS
+    most = limits.pages * info.page_bytes + info.state_bytes + _ROOM_FOR_THE_REST
     shown = shorten(path)
     try:
         with open(path, "rb", opener=_open_without_waiting) as file:
@@ -82,7 +87,7 @@ def read_snapshot(path: str, info: EngineInfo, limits: Limits) -> Saved:
 
 def _check_files(info: EngineInfo) -> None:
     if not info.fingerprint:
-        raise Refusal("unsupported", "this engine has no pages that a file could hold: the engine cpu has")
+        raise Refusal("unsupported", "this engine has no pages that a file could hold: those of --engine cpu have")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

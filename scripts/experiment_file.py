@@ -97,7 +97,7 @@ class Recording:
         if "re" in body:
             index, is_command = divmod(body["re"] - 2, 2)
             if not is_command:
-                self.sent[index].step = body["step"]
+                self.sent[index].step = body.get("step")  # none after a fault
                 return
             del self._open[body["re"]]
             if body["ok"] and isinstance(self.sent[index].command, Start | Restore):

@@ -31,7 +31,7 @@ def any_saved(draw: st.DrawFn, recurrent: bool) -> Saved:
     first = 0 if recurrent or not ids else draw(st.integers(0, len(ids) - 1))
     count, size = pages_for(len(ids)) - first // PAGE, INFOS[recurrent].page_bytes
     pages = draw(st.lists(st.binary(min_size=1, max_size=9), min_size=count, max_size=count))
-    state = draw(st.binary(min_size=16, max_size=16)) if recurrent and ids else None
+    state = len(ids).to_bytes(8, "little") + draw(st.binary(min_size=8, max_size=8)) if recurrent and ids else None
     return Saved(ids, first, tuple((page * size)[:size] for page in pages), state)
 
 
@@ -89,7 +89,7 @@ def test_a_file_that_shrinks_while_it_is_read() -> None:
 def sound(recurrent: bool) -> dict[str, Any]:
     info = INFOS[recurrent]
     header = {"fingerprint": info.fingerprint, "model": "null", "ids": list(range(100)), "first": 0, "pages": 2}
-    return header | {"page_bytes": info.page_bytes, "state_bytes": info.state_bytes}
+    return header | {"page_bytes": info.page_bytes, "state_bytes": 16 if recurrent else 0}
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,23 @@ def test_a_recurrent_state_is_whole(changed: dict[str, int]) -> None:
         read(sealed(header, bytes(1024 + header["state_bytes"])), True)
 
 
+@pytest.mark.parametrize("position", [99, 101, -100, 1 << 40])
+def test_a_state_of_another_position(position: int) -> None:
+    state = position.to_bytes(8, "little", signed=True) + bytes(8)
+    with pytest.raises(Damaged, match=rf"its state is of position {position}: expected 100,"):
+        read(sealed(sound(True), bytes(1024) + state), True)
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_a_text_past_the_context(recurrent: bool) -> None:
+    ids = list(range(100))
+    state = len(ids).to_bytes(8, "little") + bytes(8) if recurrent else b""
+    data, info = sealed(sound(recurrent), bytes(1024) + state), INFOS[recurrent]
+    assert decode(io.BytesIO(data), len(data), replace(info, context=100)).ids == tuple(ids)
+    with pytest.raises(Damaged, match=r"it ends at position 100, past the context of 99"):
+        decode(io.BytesIO(data), len(data), replace(info, context=99))
+
+
 @pytest.mark.parametrize(
     ("header", "sentence"),
     [
@@ -161,7 +178,7 @@ def test_a_header_longer_than_the_file() -> None:
 
 def test_a_file_is_kept_once() -> None:
     ids = tuple(range(8192))
-    info = replace(INFOS[False], page_bytes=1 << 14)
+    info = replace(INFOS[False], page_bytes=1 << 14, context=8192)
     data = b"".join(encode(Saved(ids, 0, (bytes(1 << 14),) * 128, None), info))
     file = io.BytesIO(data)
     tracemalloc.start()

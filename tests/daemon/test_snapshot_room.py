@@ -98,7 +98,7 @@ def test_what_no_retry_helps(tmp_path: Path) -> None:
     one.send("REQ 1 START ids:1,2,3 9 1")
     one.run()
     assert one.reply("SLOT 0 SNAPSHOT a")["error"] == (
-        "the cache lacks 16 bytes for a recurrent state: there is no place for any, expected --states of 1 at least"
+        "the cache lacks 8 bytes for a recurrent state: there is no place for any, expected --states of 1 at least"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,25 @@ def test_to_a_file_and_back(recurrent: bool, tmp_path: Path) -> None:
     other.run()
     assert tokens_of(other.items, 2) == alone(f"REQ 1 START ids:{prompt} 9")
     assert not any(isinstance(move, Seat) for plan in one.plans for move in plan.moves)
+
+
+def test_a_link_is_followed_and_a_mode_kept(tmp_path: Path) -> None:
+    one = driver()
+    one.send("REQ 1 START ids:1,2,3 9 1")
+    one.run()
+    one.send("SLOT 0 SNAPSHOT a")
+    link, target = tmp_path / "link", tmp_path / "folder" / "target"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    assert one.reply(f"SAVE a {link}")["ok"]
+    target.chmod(0o600)
+    old = target.read_bytes()
+    assert one.reply(f"SAVE a {link}")["ok"]
+    assert link.is_symlink() and target.read_bytes() == old
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    link.unlink()
+    link.symlink_to(link)
+    assert "Too many levels" in one.reply(f"SAVE a {link}")["error"]
 
 
 def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
