@@ -52,8 +52,7 @@ class Admission:
 
     def next(self, now: float) -> Request | None:
         """Admits whoever of those that wait is next, if there is a place."""
-        slot = self.slots.free()
-        if self._settled or slot is None:
+        if self._settled or (slot := self.slots.free()) is None:
             return None
         request = self._next_of_waiting()
         if request is None:

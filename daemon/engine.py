@@ -136,7 +136,7 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             kind=config.device if config.engine == "cpu" else config.engine,
             quantize=config.quantize,
             gpu_memory=config.gpu_memory,
-            step_tokens=max(config.most_step_tokens, config.prefill_tokens),
+            step_tokens=max(config.most_step_tokens, config.prefill_tokens, config.slots),  # one each, by hand
             progress=True,
         )
     except ModelUnreadable as error:
@@ -207,18 +207,19 @@ def _move(engine: Engine, move: Move) -> None:
 def _run(engine: Engine, rows: Sequence[Row], clock: Callable[[], float]) -> StepResult:
     begun = clock()
     outcomes: list[RowResult | RowFailure] = []
+    retried = None
     try:
         results, weight_bytes = engine.step(rows)
         outcomes += results
     except DeviceLost:
         raise
-    except Exception:
-        weight_bytes = 0
+    except Exception as error:
+        retried, weight_bytes = _describe(error), 0
         for row in rows:
             outcome, read = _run_alone(engine, row)
             outcomes.append(outcome)
             weight_bytes += read
-    return StepResult(outcomes, weight_bytes, clock() - begun)
+    return StepResult(outcomes, weight_bytes, clock() - begun, retried)
 
 
 def _run_alone(engine: Engine, row: Row) -> tuple[RowResult | RowFailure, int]:
@@ -228,4 +229,8 @@ def _run_alone(engine: Engine, row: Row) -> tuple[RowResult | RowFailure, int]:
     except DeviceLost:
         raise
     except Exception as error:
-        return RowFailure(f"{type(error).__name__}: {error}"), 0
+        return RowFailure(_describe(error)), 0
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -66,7 +66,8 @@ class Loop:
         self._parse = parse
         self._untold: tuple[list[Item], float] | None = None  # of the last step, and when it ended
         self._at_hand: AnyLine | None = None  # its reply is not made yet
-        self._elsewhere = engine.meanwhile(self._tell)
+        self._broken: Exception | None = None  # of what was told while a device computed
+        self._elsewhere = engine.meanwhile(self._tell_meanwhile)
 
     def run(self) -> None:
         """Until the session is done, a signal has come, or nobody reads the stream any more."""
@@ -96,7 +97,12 @@ class Loop:
                 continue
             results = execute(self._engine, plan, clock)
             ended = clock()
+            if self._broken is not None:
+                raise self._broken
             self._tell()  # if the step gave no occasion
+            for step, result in enumerate(results, session.counters.steps + 1):
+                if result.retried is not None:
+                    observers.retried(result.retried, step)
             if observers.on:
                 observers.stepped(plan, results, begun, ended)
             self._untold = session.finish(plan, results, ended), ended
@@ -141,6 +147,13 @@ class Loop:
         untold, self._untold = self._untold, None
         if untold is not None:
             self._put(*untold)
+
+    def _tell_meanwhile(self) -> None:
+        """Within an engine's step, whose errors are those of its rows."""
+        try:
+            self._tell()
+        except Exception as error:
+            self._broken = error
 
     def _check(self) -> None:
         """The invariants, and memory that is free, when there is nothing else to do, and not all the time."""

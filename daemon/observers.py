@@ -23,6 +23,7 @@ class Observers:
         self._requests = requests
         self._trace: tuple[Timeline, TraceFile] | None = None
         self._lost: str | None = None  # why the last trace ended too early
+        self._retried: str | None = None  # why the last step that failed did
         self.on = requests is not None
 
     def trace(self, command: Trace, session: Session, now: float) -> None:
@@ -37,6 +38,12 @@ class Observers:
         if self._trace is not None:
             timeline, file = self._trace
             self._guard(file, lambda: file.add(timeline.step(plan, results, begun, ended), ended))
+
+    def retried(self, cause: str, step: int) -> None:
+        """A step failed as a whole and was computed row by row. A cause that stays the same is told once."""
+        if cause != self._retried:
+            self._retried = cause
+            self._log(f"paceline: step {step} failed ({cause}), and its rows were computed one by one")
 
     def saw(self, items: list[Item], now: float) -> None:
         if self._requests is not None:

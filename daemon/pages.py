@@ -8,6 +8,7 @@ of a whole table does it from the tail, so that the beginning of a text, which m
 from __future__ import annotations
 
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 
@@ -22,7 +23,8 @@ class OutOfPages(Exception):
 class PagePool:
     def __init__(self, count: int) -> None:
         self.counts = array("i", bytes(4 * count))
-        self.idle: dict[int, None] = {}  # in the order of becoming idle
+        # In the order of becoming idle; a dict would look for its front past all that were deleted there.
+        self.idle: OrderedDict[int, None] = OrderedDict()
         self._known = bytearray(count)
         self._free = list(range(count - 1, -1, -1))
 

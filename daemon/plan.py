@@ -136,3 +136,4 @@ class StepResult(NamedTuple):
     rows: list[RowResult | RowFailure]
     weight_bytes: int
     seconds: float
+    retried: str | None = None  # why it had to be computed row by row

@@ -68,7 +68,7 @@ class Node:
 
 
 class Match(NamedTuple):
-    """What a text shares with the tree: whole pages, then `copied` positions of the page `tail`.
+    """What a text shares with the tree: whole pages, then some positions of the page `tail`, `length` in all.
 
     `length` positions in all. `state` is the one kept there, None if the model needs none. `seen` is how far the text
     is known, with or without a state.

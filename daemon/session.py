@@ -221,7 +221,7 @@ class Session:
 
     def _finish_step(self, rows: tuple[Row, ...], result: StepResult, now: float, items: list[Item]) -> None:
         lifecycle, live = self.lifecycle, self.live
-        self.counters.count_step(rows, result.weight_bytes, result.seconds)
+        self.counters.count_step(rows, result)
         for row, outcome in zip(rows, result.rows, strict=True):
             request = live.get(row.req_id)
             if request is None or request.slot != row.slot or request.epoch != row.epoch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from .plan import Row
+from .plan import Row, StepResult
 from .spread import Spread
 
 
@@ -25,16 +25,18 @@ class Counters:
         self.ttft = Spread()
         self.gap = Spread()  # between two tokens of one request
         self.stale_results = 0
+        self.retried_steps = 0  # that failed as a whole and were computed row by row
         self.prefix_hits = 0  # requests that found a known beginning
         self.prefix_tokens = 0  # and the tokens that they did not have to compute
         self.coalesced = 0  # requests that followed an equal one
 
-    def count_step(self, rows: tuple[Row, ...], weight_bytes: int, seconds: float) -> None:
+    def count_step(self, rows: tuple[Row, ...], result: StepResult) -> None:
         """A step's time is shared between prefill and decode as its tokens are."""
-        seconds = max(0.0, seconds)
+        seconds = max(0.0, result.seconds)
         self.steps += 1
+        self.retried_steps += result.retried is not None
         self.rows[len(rows)] += 1
-        self.weight_bytes += weight_bytes
+        self.weight_bytes += result.weight_bytes
         self.step_time.add(seconds)
         decoded = prefilled = 0
         for row in rows:
@@ -69,6 +71,7 @@ class Counters:
             "cancels": self.ends["cancelled"],
             "failures": self.ends["failed"],
             "stale_results": self.stale_results,
+            "retried_steps": self.retried_steps,
             "refusals": dict(sorted(self.refusals.items())),
         }
 

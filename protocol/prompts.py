@@ -41,6 +41,11 @@ def read_prompt(word: str) -> Prompt:
         raise Refusal("prompt_bad_token", refusal.error) from None
 
 
+def can_be_read(tokens: tuple[int, ...]) -> bool:
+    """Whether `read_prompt` gives these back."""
+    return set(map(type, tokens)) == {int} and min(tokens) >= 0 and max(tokens) <= LARGEST
+
+
 def write_prompt(prompt: Prompt) -> str:
     if isinstance(prompt, Ids):
         return _PREFIX + ",".join(map(str, prompt.tokens))

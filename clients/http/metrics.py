@@ -127,6 +127,7 @@ _GAUGES: Final = {
 }
 _COUNTERS: Final = {
     "steps": ("steps", "fused steps"),
+    "retried_steps": ("retried_steps", "those that failed and were computed row by row"),
     "weight_bytes": ("weight_bytes", "weights read"),
     "computed_prompt_tokens": ("tokens_in", "tokens of prompts that were computed"),
     "emitted_tokens": ("tokens_out", "tokens of answers, of live ones too"),

@@ -54,7 +54,7 @@ def test_commits_come_first_then_one_step() -> None:
     engine = Recorder()
     (result,) = execute(engine, PLAN, ticking)
     assert engine.calls == [("commit", 0, 0), ("commit", 2, 0), [0, 1, 2]]
-    assert (result.rows, result.weight_bytes) == (EXPECTED, 10)
+    assert (result.rows, result.weight_bytes, result.retried) == (EXPECTED, 10, None)
 
 
 def test_a_batch_that_throws_is_tried_row_by_row() -> None:
@@ -62,7 +62,7 @@ def test_a_batch_that_throws_is_tried_row_by_row() -> None:
     (result,) = execute(engine, PLAN, ticking)
     assert engine.calls[2:] == [[0, 1, 2], [0], [1], [2]]
     assert result.rows == [EXPECTED[0], RowFailure("RuntimeError: broken"), EXPECTED[2]]
-    assert result.weight_bytes == 20
+    assert (result.weight_bytes, result.retried) == (20, "RuntimeError: broken")
 
 
 def test_a_row_whose_logits_are_no_numbers_has_failed() -> None:

@@ -131,6 +131,17 @@ def test_an_error_at_the_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(logged) == 1 and not observers.on
 
 
+def test_why_a_step_was_tried_again_is_told_once() -> None:
+    logged: list[str] = []
+    observers = Observers(logged.append)
+    for step, cause in ((3, "MemoryError: a"), (4, "MemoryError: a"), (9, "MemoryError: b")):
+        observers.retried(cause, step)
+    assert logged == [
+        "paceline: step 3 failed (MemoryError: a), and its rows were computed one by one",
+        "paceline: step 9 failed (MemoryError: b), and its rows were computed one by one",
+    ]
+
+
 def test_the_commands_are_answered_with_ok_alone(tmp_path: Path) -> None:
     driver = Driver()
     assert driver.reply(f"TRACE on {tmp_path / 't'}") == {"re": 1, "ok": True}

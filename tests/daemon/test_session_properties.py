@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pytest
 from circles import no_circles
 from driver import terminal_of, tokens_of
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from paceline.daemon.crash import CommandLog
 from paceline.daemon.engine import DeviceLost
-from paceline.daemon.limits import Limits
+from paceline.daemon.limits import Limits, pages_for
 from paceline.daemon.loop import Loop
 from paceline.daemon.outbox import Outbox
 from paceline.daemon.plan import Row, RowResult
 from paceline.daemon.session import Session
 from paceline.protocol import TERMINALS, YIELD, Frame, Item, LineReader, Message, encode_tagged
-from scripted import CONTEXT, Checked, ScriptedInbox, SmallEngine, bounds, scripts, serve, solo
+from scripted import CONTEXT, Checked, Fairness, ScriptedInbox, SmallEngine, bounds, scripts, serve, solo
 
 FAILING = st.one_of(st.just(frozenset[int]()), st.frozensets(st.integers(1, 60), max_size=25))
 
@@ -47,6 +48,22 @@ def test_a_device_that_computes_elsewhere_changes_nothing_of_the_stream(
 ) -> None:
     here, there = (serve(limits, list(script[1]), failing, recurrent, elsewhere)[1] for elsewhere in (False, True))
     assert here == there
+
+
+def test_what_breaks_while_a_device_computes_is_no_row_s() -> None:
+    """The engine tries a step again that threw; what could not be told was lost with it."""
+
+    def encode(items: Iterable[Item]) -> bytes:
+        if any(isinstance(item, Frame) for item in items):
+            raise OverflowError("no frame of ours")
+        return b""
+
+    engine = SmallEngine(1, elsewhere=True)
+    session = Checked(engine.info, Limits(slots=1, context=CONTEXT, pages=pages_for(CONTEXT)), lambda: 1)
+    session.accepted, session.log, session.fairness = [], [], Fairness()
+    inbox = ScriptedInbox([(0, b"REQ 1 START ids:7,8 20\n")])
+    with pytest.raises(OverflowError, match="no frame of ours"):
+        Loop(session, engine, inbox, Outbox(encode, lambda: None), lambda: 0.0, CommandLog()).run()
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
@@ -154,7 +171,7 @@ def options_of(start: Any) -> str:
 
 def the_log_agrees(session: Checked, ended: int) -> None:
     """A line for each end, measured from where the session began. Each look at the clock finds it a second later."""
-    lines = [json.loads(line) for line in session.log]
+    lines = [json.loads(line) for line in session.log if not line.startswith("paceline: step ")]
     assert len(lines) == ended
     for line in lines:
         assert line["latency_ms"] >= (line["ttft_ms"] or line["queue_ms"]) >= line["queue_ms"] >= 0, line

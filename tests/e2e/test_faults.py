@@ -43,7 +43,8 @@ def failed(daemon: Process, code: str, *requests: int) -> list[dict[str, Any]]:
 
 def test_a_row_that_throws_fails_alone() -> None:
     daemon, code, log = served("row:1@6")
-    assert (code, log) == (0, "")
+    told = "InjectedFault: injected for slot 1 in step 6"
+    assert (code, log) == (0, f"paceline: step 6 failed ({told}), and its rows were computed one by one\n")
     (end,) = failed(daemon, "step_failed", 2)
     assert "injected for slot 1" in end["error"]
     assert end["tokens"] == 5
@@ -59,7 +60,8 @@ def test_two_rows_that_throw() -> None:
 
 def test_a_step_that_throws_once_harms_nobody() -> None:
     daemon, code, log = served("once@4")
-    assert (code, log) == (0, "")
+    told = "InjectedFault: injected in step 4"
+    assert (code, log) == (0, f"paceline: step 4 failed ({told}), and its rows were computed one by one\n")
     whole(daemon, 1, 2, 3)
 
 
@@ -68,6 +70,7 @@ def test_when_every_step_throws_everything_fails_and_the_daemon_goes_on() -> Non
         daemon.send(*STARTS, "WAIT", "REQ 1 START ids:1 5", "WAIT", "PING still", "STATS")
         assert daemon.reply(7)["pong"] == "still"
         assert daemon.reply(8)["failures"] == 4
+        assert daemon.reply(8)["retried_steps"] == daemon.reply(8)["steps"]
         assert daemon.reply(8)["slots"]["used"] == 0
         assert daemon.finish() == 0
         failed(daemon, "step_failed", 2, 3)

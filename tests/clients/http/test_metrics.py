@@ -89,7 +89,17 @@ def test_what_its_steps_did() -> None:
 
 
 def test_rows_of_a_step_are_counted_exactly() -> None:
-    numbers = ("cache_bytes", "queue", "snapshots", "steps", "weight_bytes", "tokens_in", "tokens_out", "accepted")
+    numbers = (
+        "cache_bytes",
+        "queue",
+        "snapshots",
+        "steps",
+        "retried_steps",
+        "weight_bytes",
+        "tokens_in",
+        "tokens_out",
+        "accepted",
+    )
     stats: dict[str, Any] = dict.fromkeys((*numbers, "coalesced", "prefix_hits", "prefix_tokens"), 0)
     stats |= {name: {} for name in ("requests", "refusals", "slots", "pages")}
     told = samples(exposition(Observed(), stats | {"rows_per_step": {"1": 5, "2": 3, "3": 1, "200": 1}}).decode())
