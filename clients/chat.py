@@ -82,6 +82,7 @@ class ChatTemplate:
         """The prompt text; `names` are what else the template may know (tools, enable_thinking …). Raises
         ChatRefused."""
         known = {"tools": None, "documents": None} | names
+        messages = [{key: value for key, value in message.items() if value is not None} for message in messages]
         try:
             return self._template.render(messages=messages, add_generation_prompt=add_generation_prompt, **known)
         except Exception as problem:  # a template is foreign code: anything may come out of it

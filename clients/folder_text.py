@@ -15,6 +15,7 @@ from .tokenizer import COMPOSES, Vocabulary, encoded
 
 TOKENIZER: Final = "tokenizer.json"
 SETTINGS: Final = "tokenizer_config.json"
+SPECIAL_TOKENS: Final = "special_tokens_map.json"
 TEMPLATE: Final = "chat_template.jinja"
 
 
@@ -29,7 +30,7 @@ class FolderTokenizer(Vocabulary):
             plain.encode_special_tokens = True
             marks = set(plain.get_added_tokens_decoder())
             self._pieces = _pieces(text, plain.get_vocab(with_added_tokens=True), marks)
-            settings = read_object(path / SETTINGS) if (path / SETTINGS).exists() else {}
+            settings = _read_settings(path)
         except ValueError as problem:
             raise ModelUnreadable(f"cannot turn text into tokens with {path}: {problem}") from None
         self.vocab = max(len(self._pieces), read_metadata(path).vocab)
@@ -44,7 +45,7 @@ def folder_chat_template(path: Path) -> ChatTemplate:
     """The template in a file of its own, or the one among the tokenizer's settings. Raises NoTemplate,
     BrokenTemplate."""
     try:
-        settings = read_object(path / SETTINGS) if (path / SETTINGS).exists() else {}
+        settings = _read_settings(path)
         source = _template(path, settings)
         return ChatTemplate(source, _spelling(settings, "bos_token"), _spelling(settings, "eos_token"))
     except OSError as problem:
@@ -52,6 +53,14 @@ def folder_chat_template(path: Path) -> ChatTemplate:
         raise BrokenTemplate(path, reason) from None
     except ValueError as problem:
         raise BrokenTemplate(path, str(problem)) from None
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    """Older folders have the special tokens in a file of their own. Raises ValueError."""
+    special, settings = (
+        read_object(path / name) if (path / name).exists() else {} for name in (SPECIAL_TOKENS, SETTINGS)
+    )
+    return special | settings
 
 
 def _template(path: Path, settings: dict[str, Any]) -> str:

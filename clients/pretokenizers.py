@@ -24,16 +24,18 @@ def _modern(digits: str, marks: str = "") -> str:
 _SPLITS: Final = {
     "llama-bpe": _modern(r"\p{N}{1,3}"),
     "qwen2": _modern(r"\p{N}"),
+    "deepseek-r1-qwen": _modern(r"\p{N}"),
     "qwen35": _modern(r"\p{N}", r"\p{M}"),
 }
 COMPOSED: Final = ("qwen2", "qwen35")
-SUPPORTED: Final = ("default", "gpt-2", *_SPLITS, "smollm")
+UNNAMED: Final = "default"  # what a converter writes that knows no name for it
+SUPPORTED: Final = ("gpt-2", *_SPLITS, "smollm")
 
 
 def pretokenizer(name: str) -> Any:
     """The pre-tokenizer called `name`; raises KeyError for one that is not in SUPPORTED."""
     match name:
-        case "default" | "gpt-2":
+        case "gpt-2":
             return ByteLevel(add_prefix_space=False)
         case "smollm":
             return Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])

@@ -11,7 +11,7 @@ from tokenizers.normalizers import NFC
 
 from ..native.weights import ModelUnreadable, read_metadata
 from .detokenizer import Detokenizer, byte_pieces, decode
-from .pretokenizers import COMPOSED, SUPPORTED, pretokenizer
+from .pretokenizers import COMPOSED, SUPPORTED, UNNAMED, pretokenizer
 from .sentence_pieces import Marks, SentencePieces, blank_pieces
 
 CONTROL: Final = 3
@@ -67,7 +67,7 @@ class Tokenizer(Vocabulary):
         begins = False
         match values.get("tokenizer.ggml.model", "none"):
             case "gpt2":
-                kind = values.get("tokenizer.ggml.pre", "default")
+                kind = values.get("tokenizer.ggml.pre", UNNAMED)
                 self._with_control, self._plain = byte_level(values, kind, control, defined)
                 self._pieces = byte_pieces(tokens, control.keys() | defined.keys())
                 begins = kind == LLAMA_3
@@ -98,6 +98,11 @@ class Tokenizer(Vocabulary):
 
 def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: Marked) -> tuple[Encode, Encode]:
     """What encodes a text with control tokens in it, and what takes it as plain text."""
+    if kind == UNNAMED:
+        raise ValueError(
+            "it does not name its pre-tokenizer (tokenizer.ggml.pre), and a wrong one would give wrong tokens: "
+            f"expected {', '.join(SUPPORTED)}"
+        )
     if kind not in SUPPORTED:
         raise ValueError(f"its pre-tokenizer is {kind!r}, supported are {', '.join(SUPPORTED)}")
     ids = {token: number for number, token in enumerate(_listed(values, "tokens", str))}

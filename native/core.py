@@ -20,11 +20,12 @@ from .arrange import arranged
 from .cuda_core import DeviceStepper
 from .fingerprint import Fingerprint, mapping_of
 from .machine import cache_pages, check_cache, read_memory, usable_cores
-from .model import ROPE_FREQUENCIES, ModelShape
+from .model import ModelShape
 from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
 from .reference import Reference
 from .rope import Table, local_rope_table, rope_table
+from .rope_scaling import ROPE_FREQUENCIES
 from .sizes import recurrent_bytes
 from .stepper import ReferenceStepper, Stepper
 from .terminal import on_terminal
@@ -34,6 +35,9 @@ PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
 ROUNDED_BY_GPU = ("BF16", "F16")  # their products on a GPU have bits of its own (cuda/product_float16.cu)
 EMPTY = np.empty(0, np.float32)
+# What the rotation tables are made of, and what C++ has under a name of its own; all else it has under the same.
+OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors"}
+OTHERWISE_NAMED = {"architecture", "rope_layout", "activation"}
 
 
 class Core:
@@ -121,6 +125,8 @@ def open_core(
     shape = ModelShape.from_metadata(metadata, tensors)
     if context is not None and context > shape.context:
         raise ValueError(f"a context of {context} is more than the model's {shape.context}")
+    if set(shape.kinds) == {"recurrent"}:
+        raise ModelUnreadable(f"cannot use the model {path}: none of its layers has attention, expected one at least")
     context = context or min(shape.context, DEFAULT_CONTEXT)
     native = native_shape(shape, context)
     if kind == "reference":
@@ -169,9 +175,8 @@ def open_core(
 
 def native_shape(shape: ModelShape, context: int) -> Shape:
     native = Shape()
-    for field in fields(shape):
-        if hasattr(native, field.name):  # the C++ shape has it under the same name
-            setattr(native, field.name, getattr(shape, field.name))
+    for name in {field.name for field in fields(shape)} - OF_THE_TABLES - OTHERWISE_NAMED:
+        setattr(native, name, getattr(shape, name))  # an AttributeError is a formula that the C++ cores lack
     native.context = context
     native.rope_pairs = shape.rope_layout == "pairs"
     native.gelu = shape.activation == "gelu"

@@ -28,6 +28,7 @@ class Family:
     interval: int = 0
     interval_key: str = ""
     layer_kind: LayerKind = "attention"
+    rope_base: float | None = 10000.0  # where the file is silent; None: it may not be
     local_rope_base: float = 0.0  # of sliding layers; 0: they turn as all others
     may_slide: bool = False  # a window, where the file has one, is every layer's
     gated_attention: bool = False  # the query product holds a gate for each value that attention gives
@@ -82,6 +83,7 @@ FAMILIES: Mapping[str, Family] = {
         interval=6,
         interval_key="attention.sliding_window_pattern",
         layer_kind="sliding",
+        rope_base=None,
         local_rope_base=10000.0,
         post_norms=True,
         activation="gelu",

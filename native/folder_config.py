@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .folder_families import ARCHITECTURES, DEFAULTS, EXPERTS, GEMMA_PERIOD, HYBRIDS, OWN, SOFTCAPS, UNUSED, WINDOWED
-from .folder_layers import recurrent_interval, sliding_pattern
+from .folder_layers import check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
 
 MOST = 1 << 24  # what has more rows or columns than this is damage, and would take for ever to lay out
@@ -41,8 +41,9 @@ class Config:
         kind = merged.get("model_type")
         if not isinstance(kind, str) or kind not in ARCHITECTURES:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
-        self.architecture = ARCHITECTURES[kind]
-        self._values = {**DEFAULTS.get(self.architecture, {}), **{k: v for k, v in merged.items() if v is not None}}
+        self._kind, self.architecture = kind, ARCHITECTURES[kind]
+        defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
+        self._values = {k: v for k, v in {**defaults, **merged}.items() if v is not None}
         self._rope = read_rope(self._values)
         self._check()
 
@@ -82,8 +83,8 @@ class Config:
     @property
     def tied(self) -> bool | None:
         """Whether the embedding is the head too; None where config.json leaves it to the tensors."""
-        value = self._values.get("tie_word_embeddings")
-        return value if isinstance(value, bool) else None
+        values = (each.get("tie_word_embeddings") for each in (self._outer, self._values))
+        return next((value for value in values if isinstance(value, bool)), None)
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -115,6 +116,8 @@ class Config:
         if sizes.key_heads:
             values |= self._recurrent_values(sizes)
         window = self._window()
+        if self.architecture != "gemma3" and not sizes.key_heads:
+            check_alike(self._values.get("layer_types"), sizes.layers, window is not None)
         if window:
             values["attention.sliding_window"] = window
         if self.architecture == "gemma3":
@@ -146,6 +149,11 @@ class Config:
             if key not in own and value is not None and value not in harmless:
                 expected = " or ".join(map(repr, harmless)) or "null"
                 raise ValueError(f"the key {key!r} of config.json is {value!r}, supported: {expected}")
+        if self._rope.partial != 1 and self.architecture not in HYBRIDS:
+            raise ValueError(f"the key 'partial_rotary_factor' of config.json is {self._rope.partial}, supported: 1.0")
+        quantization = self._values.get("quantization_config")
+        if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
+            raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
         expected = "gelu_pytorch_tanh" if self.architecture == "gemma3" else "silu"
         key = "hidden_activation" if "hidden_activation" in self._values else "hidden_act"
         activation = self._values.get(key, expected)
@@ -184,8 +192,10 @@ class Config:
         return self.size("full_attention_interval") if kinds is None else recurrent_interval(kinds, layers)
 
     def _window(self) -> int | None:
-        used = self._values.get("use_sliding_window", self.architecture in WINDOWED)
-        window = self.size("sliding_window") if used and "sliding_window" in self._values else None
+        if self._kind == "llama" or "sliding_window" not in self._values:
+            return None
+        used = self._kind in WINDOWED or self._values.get("use_sliding_window", False)
+        window = self.size("sliding_window") if used else None
         return window if window and (window < self.context or self.architecture == "gemma3") else None
 
     def _gemma_values(self, sizes: Sizes) -> dict[str, Any]:

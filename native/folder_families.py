@@ -19,13 +19,14 @@ ARCHITECTURES: Mapping[str, str] = {
 }
 EXPERTS = ("qwen3moe", "qwen3next", "qwen35moe")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
-WINDOWED = ("llama", "gemma3")  # a sliding_window counts without a use_sliding_window
+WINDOWED = ("mistral", "gemma3", "gemma3_text")  # model types that do not ask for use_sliding_window
 GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees everything, unless config.json says another
 
-# What transformers fills in where config.json is silent.
+# What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "qwen3": {"head_dim": 128},
     "qwen3moe": {"norm_topk_prob": False},
+    "mistral": {"sliding_window": 4096},
     **{family: {"partial_rotary_factor": 0.25} for family in HYBRIDS},
     "gemma3": {
         "num_attention_heads": 8,

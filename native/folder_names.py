@@ -35,7 +35,7 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
         elif short == "norm.weight":
             yield renamed(norm(tensor, sizes), "output_norm.weight")
         elif short == "lm_head.weight":
-            if not tied:
+            if not (tied and _is_embedding(tensor, found)):
                 yield renamed(tensor, "output.weight")
         elif layer is not None and layer < sizes.layers and part in parts:
             for target, change in parts[part]:
@@ -53,6 +53,13 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
                 f"the {kind} matrix of expert {min(wrong)} in layer {layer} {says}, expected 0 to {sizes.experts - 1}"
             )
         yield stacked(f"blk.{layer}.ffn_{kind}_exps.weight", [members[number] for number in range(sizes.experts)])
+
+
+def _is_embedding(head: Tensor, found: Mapping[str, Tensor]) -> bool:
+    """Whether a head that is stored though it is tied is the embedding; one that differs is the head, as it is for
+    transformers."""
+    embedding = next((tensor for name, tensor in found.items() if _short(name) == "embed_tokens.weight"), None)
+    return embedding is not None and embedding.type == head.type and np.array_equal(embedding.data, head.data)
 
 
 def is_ignored(name: str) -> bool:

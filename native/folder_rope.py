@@ -47,6 +47,10 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
     if local.get("rope_type", "default") != "default":
         raise ValueError(f"the RoPE scaling of its sliding windows is {local['rope_type']!r}, supported: 'default'")
     three = kind == "llama3"
+    trained = settings.get("original_max_position_embeddings")
+    asked = values.get("original_max_position_embeddings", trained)
+    if trained not in (None, asked):
+        raise ValueError(f"the key 'original_max_position_embeddings' of config.json is {asked!r} and {trained!r}")
     rope = Rope(
         base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),
         local_base=positive("rope_theta", local.get("rope_theta", LOCAL_BASE)),
@@ -57,9 +61,7 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
         factor=1.0 if kind == "default" else positive("factor", settings.get("factor")),
         low=positive("low_freq_factor", settings.get("low_freq_factor")) if three else 0.0,
         high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
-        trained=positive("original_max_position_embeddings", settings.get("original_max_position_embeddings"))
-        if three
-        else 0.0,
+        trained=positive("max_position_embeddings", asked or values.get("max_position_embeddings")) if three else 0.0,
     )
     if rope.partial > 1:
         raise ValueError(f"the key 'partial_rotary_factor' of config.json is {rope.partial!r}, expected at most 1")
@@ -70,15 +72,20 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
 
 def _settings(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Those of layers that see everything, and those of layers with a sliding window."""
-    found = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    if not isinstance(found, dict):
-        raise ValueError(f"the RoPE settings of config.json are {found!r}, expected an object")
+    new, old = values.get("rope_parameters") or {}, values.get("rope_scaling") or {}
+    for found in (new, old):
+        if not isinstance(found, dict):
+            raise ValueError(f"the RoPE settings of config.json are {found!r}, expected an object")
+    if new and old and new != old:  # as where somebody adds scaling to a folder that a later transformers wrote
+        raise ValueError("the keys 'rope_parameters' and 'rope_scaling' of config.json differ, expected one of them")
+    found = new or old
+    local_base = {"rope_theta": values.get("rope_local_base_freq", LOCAL_BASE)}
     if "full_attention" not in found:
-        return found, {"rope_theta": values.get("rope_local_base_freq", LOCAL_BASE)}
+        return found, local_base
     kinds = found["full_attention"], found.get("sliding_attention", {})
     if not all(isinstance(kind, dict) for kind in kinds):
         raise ValueError(f"the RoPE settings of config.json are {found!r}, expected an object for each kind")
-    return kinds
+    return kinds[0], {**local_base, **kinds[1]}
 
 
 def positive(key: str, value: Any) -> float:

@@ -16,6 +16,7 @@ from .drafting import DRAFTING
 from .families import FAMILIES, Activation, Family, LayerKind, RopeLayout
 from .metadata_keys import Keys
 from .model_file import MATRIX_TYPES
+from .rope_scaling import ROPE_FREQUENCIES, read_divisors
 from .sizes import check_sizes
 from .tensors import expected_tensors, is_vector
 from .weights import Metadata, ModelUnreadable, Tensor
@@ -42,7 +43,6 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "rope.scale_linear": 1.0,
     "rope.scaling.attn_factor": 1.0,
 }
-ROPE_FREQUENCIES = "rope_freqs.weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,8 @@ class ModelShape:
             shape = cls._read(metadata, tensors)
             check_sizes(shape)
             shape._check_tensors(arranged(shape, tensors))
-            shape = replace(shape, rope_divisors=shape._rope_divisors(metadata, tensors))
+            keys = Keys(shape.architecture, metadata.values)
+            shape = replace(shape, rope_divisors=read_divisors(keys, shape.rope_size, tensors))
         except ValueError as problem:
             raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
         return shape
@@ -142,7 +143,7 @@ class ModelShape:
             ffn=keys.size("expert_feed_forward_length" if family.experts else "feed_forward_length"),
             vocab=metadata.vocab,
             context=keys.size("context_length"),
-            rope_base=keys.positive("rope.freq_base", 10000.0),
+            rope_base=keys.positive("rope.freq_base", family.rope_base),
             rope_size=keys.size("rope.dimension_count", head_size),
             rope_layout=layout,
             norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
@@ -208,23 +209,6 @@ class ModelShape:
             "key_size": keys.size("ssm.state_size"),
             "value_size": inner // value_heads,
         }
-
-    def _rope_divisors(self, metadata: Metadata, tensors: Sequence[Tensor]) -> tuple[float, ...]:
-        """Linear scaling divides every frequency alike, rope_freqs.weight (Llama 3) each by a factor of its own."""
-        keys = Keys(self.architecture, metadata.values)
-        kind = metadata.values.get(f"{self.architecture}.rope.scaling.type", "linear")
-        if kind not in ("none", "linear"):
-            raise ValueError(
-                f"the key '{self.architecture}.rope.scaling.type' is {kind!r}, supported: 'none', 'linear'"
-            )
-        scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
-        factors = np.ones(self.rope_size // 2, np.float32)
-        for tensor in tensors:
-            if tensor.name == ROPE_FREQUENCIES:
-                factors = tensor.data.view(np.float32)[0]
-        if not (np.isfinite(factors).all() and (factors > 0).all()):
-            raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} holds a factor that is no number above 0")
-        return () if scale == 1.0 and (factors == 1).all() else tuple((factors.astype(np.float64) * scale).tolist())
 
     def _check_tensors(self, tensors: Sequence[Tensor]) -> None:
         found = {tensor.name: tensor for tensor in tensors}

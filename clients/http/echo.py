@@ -3,7 +3,8 @@
 The contract tells those of tokens that are chosen. So each token of the prompt is chosen once more: by a request for
 one token, which goes on from what stands before it, under a bias that nothing outweighs. What is told is by the model's
 own logits, before any bias, so it is what the same token would have had in an answer. All these prompts begin alike,
-and what they have in common is computed once: each costs a row of one step."""
+and what they have in common is computed once: each costs a row of one step, but for models with recurrent layers,
+which go on from kept states only."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence

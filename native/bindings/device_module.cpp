@@ -11,7 +11,7 @@ PYBIND11_MODULE(_emulator, m) {
 }
 #else
 PYBIND11_MODULE(_cuda, m) {
-  m.doc() = "The CUDA core of Paceline. See _cuda.pyi.";
+  m.doc() = "The CUDA core of Paceline. Its interface is that in _emulator.pyi.";
   register_device(m);
 }
 #endif

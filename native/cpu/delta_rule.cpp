@@ -41,11 +41,10 @@ float softplus(float x) {
 }
 
 constexpr int kWide = 2;  // lanes of values worked on together: S [256][32] is 32 KiB, and stays in the nearest cache
-constexpr int kMostKeys = 256;
 
 template <int wide>
 void delta_columns(const DeltaRule& rule, int first) {
-  alignas(64) float s[kMostKeys][wide * kLanes];
+  alignas(64) float s[kDeltaKeys][wide * kLanes];
   const auto valid = [&](int j) { return rule.value_size - first - kLanes * j; };
   for (int k = 0; k < rule.key_size; ++k)
     for (int j = 0; j < wide; ++j)
@@ -90,7 +89,7 @@ void delta_columns(const DeltaRule& rule, int first) {
 
 void delta_rule(const DeltaRule& rule, int part) {
   const int first = part * kDeltaPart;
-  static_assert(kDeltaPart == kWide * kLanes && kDeltaKeys == kMostKeys);
+  static_assert(kDeltaPart == kWide * kLanes);
   if (rule.value_stride - first >= kDeltaPart) return delta_columns<kWide>(rule, first);
   return delta_columns<1>(rule, first);
 }

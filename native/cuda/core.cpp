@@ -23,12 +23,6 @@ void check_columns_of_step(int columns) {
 
 int power_of_two(int n) { return n ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))) : 0; }
 
-// Heads that share a kv head take part in one item up to `queries_together`, and tokens fill it up (attention.h).
-int tokens_of_item(const Shape& shape) {
-  const int group = shape.heads / shape.kv_heads, together = shape.head_size <= 128 ? 16 : shape.head_size <= 256 ? 8 : 4;
-  return std::max(1, together / group);
-}
-
 }  // namespace
 
 // Tiles as the CPU has them, packed for the device and sent piece by piece.
@@ -125,7 +119,7 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   sizes.columns = power_of_two(counts.columns);
   sizes.outputs = power_of_two(counts.outputs);
   sizes.splits = power_of_two((longest + kSplit - 1) / kSplit);
-  sizes.tokens = most_tokens == 1 ? 1 : tokens_of_item(shape());
+  sizes.tokens = most_tokens == 1 ? 1 : tokens_together(shape().head_size, shape().heads / shape().kv_heads);
   sizes.sampled = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
     return row.outputs && (row.sampling.temperature >= kColdest || row.sampling.changes() || row.sampling.logprobs > 0);
   });

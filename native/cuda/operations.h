@@ -71,9 +71,6 @@ struct Attention {
 };
 // most_tokens: of an item, at most tokens_together()
 void attend(const Attention& attention, const StepInput& input, int most_tokens, int most_columns, Stream stream);
-// Queries that share a block's keys: heads of a group times tokens of a row.
-constexpr int queries_together(int head_size) { return head_size <= 128 ? 16 : head_size <= 256 ? 8 : 4; }
-constexpr int tokens_together(int head_size, int group) { return group >= queries_together(head_size) ? 1 : queries_together(head_size) / group; }
 constexpr int kMostHeadSize = 512;
 
 // gate.cu

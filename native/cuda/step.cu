@@ -114,7 +114,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.queries, columns * s.queries());
     take(work.gates, s.gated_attention ? columns * s.queries() : 0);
     take(work.attended, columns * work.attention);
-    take(work.partial, std::min<size_t>(columns, kApartColumns) * s.heads * room.splits * (cache_.value_stride() + 2));
+    take(work.partial, std::min<size_t>({columns, kApartColumns, static_cast<size_t>((kApartBelow - 1) / s.kv_heads)}) * s.heads * room.splits * (cache_.value_stride() + 2));
     take(work.logits, outputs * logits_stride());
     take(work.parts, outputs * kVocabularyParts);
     take(work.tokens, outputs);

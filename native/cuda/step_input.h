@@ -22,6 +22,9 @@ struct Item {    // tokens of one row that attend together
   int table;
   int position;  // of the first
 };
+// Queries of an item that share a block's keys: heads of a group times tokens of a row.
+constexpr int queries_together(int head_size) { return head_size <= 128 ? 16 : head_size <= 256 ? 8 : 4; }
+constexpr int tokens_together(int head_size, int group) { return group >= queries_together(head_size) ? 1 : queries_together(head_size) / group; }
 
 struct RowInput {  // for recurrent layers
   int slot, state;   // state: which of the slot's two is the committed one

@@ -136,7 +136,17 @@ def test_words_end_where_the_model_says() -> None:
     }
     assert modern["llama-bpe"] == ["123", "4", " ", "1", " a", "'S", "!\n"]
     assert modern["qwen2"] == ["1", "2", "3", "4", " ", "1", " a", "'S", "!\n"]
-    assert spelled(Tokenizer(values("default", merges)), "1234") == ["1234"]
+
+
+@pytest.mark.parametrize("pre", ["default", None])
+def test_who_does_not_say_how_text_is_cut_is_refused(pre: str | None) -> None:
+    found = values("gpt-2")
+    if pre is None:
+        del found["tokenizer.ggml.pre"]
+    else:
+        found["tokenizer.ggml.pre"] = pre
+    with pytest.raises(ValueError, match=r"does not name its pre-tokenizer .* expected gpt-2, llama-bpe"):
+        Tokenizer(found)
 
 
 def test_accents_join_their_letters_where_the_model_says() -> None:
@@ -185,7 +195,7 @@ def test_an_id_outside_the_vocabulary_is_named(wrong: int) -> None:
         (
             "pre",
             "tekken",
-            "its pre-tokenizer is 'tekken', supported are default, gpt-2, llama-bpe, qwen2, qwen35, smollm",
+            "its pre-tokenizer is 'tekken', supported are gpt-2, llama-bpe, qwen2, deepseek-r1-qwen, qwen35, smollm",
         ),
         ("merges", ["a nowhere"], "its vocabulary and merges do not fit together: "),
         ("merges", ["ab"], "its vocabulary and merges do not fit together: "),

@@ -1,5 +1,6 @@
 """What the C++ core refuses by itself: sizes that no model has, missing tensors, bytes that do not lie together."""
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,16 @@ def test_a_step_needs_every_tensor(model: tuple[ModelShape, Any]) -> None:
             half.step([row])
         half.load(left_out.name, left_out.type, left_out.rows, left_out.columns, left_out.data, left_out.scales)
         half.step([row])
+
+
+def test_what_the_cores_have_no_formula_for_is_no_shape_of_theirs(model: tuple[ModelShape, Any]) -> None:
+    @dataclass(frozen=True)
+    class Newer(ModelShape):
+        some_new_scale: float = 2.0
+
+    newer = Newer(**{field.name: getattr(model[0], field.name) for field in fields(model[0])})
+    with pytest.raises(AttributeError, match="some_new_scale"):
+        native_shape(newer, CONTEXT)
 
 
 def test_bytes_must_lie_together(tiny_model: TinyModel) -> None:

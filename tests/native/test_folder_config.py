@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paceline.native.folder_config import Config
+from paceline.native.folder_rope import read_rope
 from paceline.native.weights import ModelUnreadable, open_model, read_metadata
 
 from .folders import LLAMA, changed, llama_tensors, refusal, write_folder
@@ -73,6 +75,20 @@ SEVEN = {"num_hidden_layers": 7, "num_experts_per_tok": 1, "moe_intermediate_siz
             "attention.sliding_window_pattern",
             [False] * 3 + [True] * 4,
         ),
+        ({"model_type": "mistral", "max_position_embeddings": 8192}, "attention.sliding_window", 4096),
+        ({"model_type": "mistral", "sliding_window": 9, "use_sliding_window": False}, "attention.sliding_window", 9),
+        (
+            {"model_type": "mistral", "sliding_window": 9, "layer_types": ["sliding_attention"] * 7},
+            "attention.sliding_window",
+            9,
+        ),
+        (
+            GEMMA
+            | {"rope_local_base_freq": 2e4, "rope_theta": 3e5}
+            | {"rope_parameters": {"full_attention": {}, "sliding_attention": {"rope_type": "default"}}},
+            "rope.freq_base_swa",
+            2e4,
+        ),
         ({"model_type": "qwen3_moe"}, "expert_weights_norm", False),
         ({"model_type": "qwen3_moe", "norm_topk_prob": True}, "expert_weights_norm", True),
     ],
@@ -94,6 +110,25 @@ def test_what_a_family_may_vary_is_passed_on(folder: Path, changes: dict[str, An
             "the key 'layer_types' of config.json holds 'chunked_attention', supported: 'full_attention', 'sliding_at",
         ),
         (GEMMA | {"use_bidirectional_attention": True}, "the key 'use_bidirectional_attention' of config.json is True"),
+        (
+            {"model_type": "mistral", "sliding_window": 9, "layer_types": ["full_attention"] * 7},
+            "the key 'layer_types' of config.json has other layers than 'sliding_attention', expected none",
+        ),
+        (
+            {"model_type": "qwen3", "layer_types": ["sliding_attention"] * 7},
+            "the key 'layer_types' of config.json has other layers than 'full_attention', expected none",
+        ),
+        (
+            {"rope_parameters": {"rope_type": "default"}, "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
+            "the keys 'rope_parameters' and 'rope_scaling' of config.json differ, expected one of them",
+        ),
+        ({"partial_rotary_factor": 0.5}, "the key 'partial_rotary_factor' of config.json is 0.5, supported: 1.0"),
+        ({"quantization_config": {"quant_method": "bitnet"}}, "its quantization_config says 'bitnet', whose weights"),
+        (
+            {"original_max_position_embeddings": 64}
+            | {"rope_scaling": {"rope_type": "llama3", "original_max_position_embeddings": 32}},
+            "the key 'original_max_position_embeddings' of config.json is 64 and 32",
+        ),
         ({"model_type": "qwen3_moe", "norm_topk_prob": "yes"}, "the key 'norm_topk_prob' of config.json is 'yes', exp"),
         ({"model_type": "qwen3_moe", "mlp_only_layers": [0]}, "the key 'mlp_only_layers' of config.json is [0], supp"),
         (
@@ -109,6 +144,30 @@ def test_what_a_family_may_vary_is_passed_on(folder: Path, changes: dict[str, An
 )
 def test_what_a_family_may_not_vary_is_named(folder: Path, changes: dict[str, Any], reason: str) -> None:
     assert refusal(changed(folder, **SEVEN, **changes)).startswith(reason)
+
+
+@pytest.mark.parametrize(("kind", "window"), [("llama", 9), ("mistral", None), ("mistral", 5000), ("qwen3", 9)])
+def test_a_window_that_does_not_count(folder: Path, kind: str, window: int | None) -> None:
+    metadata = read_metadata(changed(folder, **SEVEN, model_type=kind, sliding_window=window))
+    assert f"{metadata.architecture}.attention.sliding_window" not in metadata.values
+
+
+@pytest.mark.parametrize("inner", [True, False])
+@pytest.mark.parametrize("outer", [True, False])
+def test_the_outer_word_on_the_head_counts(inner: bool, outer: bool) -> None:
+    text = LLAMA | {"tie_word_embeddings": inner}
+    assert Config({"model_type": "mistral3", "text_config": text, "tie_word_embeddings": outer}).tied is outer
+    assert Config({"model_type": "mistral3", "text_config": text}).tied is inner
+
+
+@pytest.mark.parametrize(("inside", "outside", "trained"), [(32, None, 32), (None, 64, 64), (None, None, 128)])
+def test_the_context_that_scaling_begins_with(inside: int | None, outside: int | None, trained: int) -> None:
+    three = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    given = {} if inside is None else {"original_max_position_embeddings": inside}
+    values = {"rope_scaling": three | given, "max_position_embeddings": 128}
+    if outside is not None:
+        values["original_max_position_embeddings"] = outside
+    assert read_rope(values).trained == trained
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from paceline.native import core as core_module
 from paceline.native.core import native_shape, open_core
 from paceline.native.machine import GIB, Memory, cache_pages, check_cache, processor_words, read_memory, usable_cores
 from paceline.native.model import ModelShape
-from paceline.native.weights import open_model
+from paceline.native.weights import ModelUnreadable, open_model
 
 MIB = 2**20
 PAGE_BYTES = 2 * MIB
@@ -129,6 +129,12 @@ def test_what_recurrent_layers_hold_is_no_room_for_pages(tiny_model: Any, monkey
     assert open_core(path, slots=2, context=64, keep_free=0, states=3).pages == 2
     with pytest.raises(MemoryError, match="2 pages of cache"):
         open_core(path, slots=2, context=64, keep_free=1, states=3)
+
+
+def test_a_model_without_a_cache_is_refused(tiny_model: Any) -> None:
+    path = tiny_model(architecture="qwen35", layers=2, interval=4)
+    with pytest.raises(ModelUnreadable, match="none of its layers has attention, expected one at least"):
+        open_core(path, slots=1)
 
 
 @pytest.fixture

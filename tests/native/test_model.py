@@ -121,6 +121,7 @@ def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> N
         ({"rope__scaling__factor": -4.0}, "'llama.rope.scaling.factor' is -4.0, expected a number above 0"),
         ({"expert_count": 8}, "'llama.expert_count' is 8, supported: 0"),
         ({"attention__sliding_window": -1}, "'llama.attention.sliding_window' is -1, expected a whole number above 0"),
+        ({"rope__global__freq_base": 1e6}, "'llama.rope.global.freq_base' is not known: its RoPE may be another"),
         ({"rope__scaling__attn_factor": 2.0}, "'llama.rope.scaling.attn_factor' is 2.0, supported: 1.0"),
     ],
 )

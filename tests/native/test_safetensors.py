@@ -99,10 +99,12 @@ def test_half_floats_stay_half_but_for_vectors(tmp_path: Path) -> None:
 
 def test_a_head_of_its_own(tmp_path: Path) -> None:
     tensors = {**llama_tensors(), "lm_head.weight": np.ones((131, 64), np.float32)}
-    for tied in (True, False, None):
-        folder = write_folder(tmp_path / str(tied), tensors, {**LLAMA, "tie_word_embeddings": tied})
+    same = tensors["model.embed_tokens.weight"]
+    for tied, head, count in ((True, None, 1), (True, same, 0), (False, same, 1), (False, None, 1), (None, None, 1)):
+        stored = tensors if head is None else {**tensors, "lm_head.weight": head}
+        folder = write_folder(tmp_path / f"{tied}{count}", stored, {**LLAMA, "tie_word_embeddings": tied})
         found = [tensor for tensor in open_model(folder)[1] if tensor.name == "output.weight"]
-        assert len(found) == (0 if tied else 1)
+        assert len(found) == count
     folder = write_folder(tmp_path / "lost", llama_tensors(), {**LLAMA, "tie_word_embeddings": False})
     assert refusal(folder) == "the tensor 'lm_head.weight' is missing, and tie_word_embeddings is false"
 
