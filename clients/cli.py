@@ -24,7 +24,7 @@ many requests at once in fair turns."""
 
 EXAMPLES: Final = """\
 examples:
-  paceline run 'Name three rivers.'
+  paceline run -n 64 'Name three rivers.'
   paceline serve                                    OpenAI's and Anthropic's APIs on http://127.0.0.1:8080
 
   printf 'REQ 1 START ids:%s 32\\n' "$(paceline encode 'Once upon a time')" | paceline daemon | paceline frames --text
@@ -101,16 +101,16 @@ def make_parser(meant: str | None = None, everything: bool = False) -> ArgumentP
 def _describe(name: str, parser: ArgumentParser) -> Run:
     """What runs the command."""
     if name == "daemon":
-        from ..daemon.config import add_daemon_arguments
+        from ..daemon.flags import add_daemon_arguments
 
         add_daemon_arguments(parser)
         return _daemon
     if name == "serve":
-        from ..daemon.config import add_daemon_arguments
+        from ..daemon.flags import add_daemon_arguments
         from .http.flags import SERVE, SERVE_EXAMPLES, add_serve_arguments
 
         add_serve_arguments(parser)
-        add_daemon_arguments(parser)
+        add_daemon_arguments(parser, served=True)
         parser.description, parser.epilog = SERVE, SERVE_EXAMPLES
         return _serve
     module = import_module(f".{name}", __package__)
@@ -120,14 +120,16 @@ def _describe(name: str, parser: ArgumentParser) -> Run:
 
 
 def _daemon(arguments: Namespace) -> int:
-    from ..daemon.config import read_config
+    from ..daemon.flags import read_config
     from ..daemon.main import run
 
     return run(read_config(arguments))
 
 
 def _serve(arguments: Namespace) -> int:
-    if arguments.stream or arguments.stream_fd != 1:
+    from ..daemon.flags import read_config
+
+    if vars(arguments).keys() & {"stream", "stream_fd"}:
         print("paceline serve: --stream and --stream-fd are not for serve: it reads the daemon itself", file=sys.stderr)
         return 2
     try:
@@ -135,6 +137,8 @@ def _serve(arguments: Namespace) -> int:
     except ModuleNotFoundError as missing:
         print(f"paceline serve: {missing.name} is not installed: pip install 'paceline[http]'", file=sys.stderr)
         return UNAVAILABLE
+    asked = read_config(arguments)
+    arguments.queue, arguments.queue_tokens = asked.queue, asked.queue_tokens  # the proxy's bounds, too
     return serve(arguments, arguments.words[1:])
 
 

@@ -114,6 +114,10 @@ class NativeEngine:
 
 def open_engine(config: Config) -> tuple[Engine, Limits]:
     """The engine, and the limits that follow from it and the flags."""
+    if config.engine != "cpu" and config.device != "cpu":
+        raise CannotOpen(
+            2, f"--device {config.device} is for --engine cpu: the engine {config.engine} computes without it"
+        )
     if config.engine == "null":
         return _open_null(config)
 

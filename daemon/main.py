@@ -11,10 +11,11 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 
 from . import replies, stdio
-from .config import Config, add_daemon_arguments, read_config
+from .config import Config
 from .crash import CommandLog, report
 from .engine import CannotOpen, DeviceLost, Engine, open_engine
 from .faulty import Faulty
+from .flags import add_daemon_arguments, read_config
 from .heap import find_give_back
 from .inbox import Inbox, News
 from .limits import Limits

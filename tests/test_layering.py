@@ -24,6 +24,7 @@ EXCEPTIONS = {
     "daemon/engine.py": {"paceline.native"},
     "daemon/saved.py": {"msgpack"},
     "clients/cli.py": {"paceline.daemon", "paceline.native.weights"},
+    "clients/__init__.py": {"paceline.native.weights"},
     "clients/tokenizer.py": {"paceline.native.weights"},
     "clients/chat.py": {"paceline.native.weights"},
     "clients/folder_text.py": {"paceline.native.weights"},

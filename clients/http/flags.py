@@ -17,10 +17,12 @@ examples:
   PACELINE_API_KEY=secret paceline serve --host 0.0.0.0 --port 80
 
   curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\
-    -d '{"messages": [{"role": "user", "content": "Name three rivers."}], "stream": true}'
+    -d '{"messages": [{"role": "user", "content": "Name three rivers."}],
+         "max_tokens": 64, "stream": true}'
 
 exit codes:
-  0 done   2 usage   3 the port is taken   70 the model could not be loaded"""
+  0 done   2 usage   3 the port is taken   66 model unreadable   69 demo model cannot be fetched, or an extra is missing
+  70 the model could not be loaded"""
 LONGEST: Final = 1e6  # seconds
 LONGEST_LINE: Final = str(64 << 20)  # bytes: a prompt is one line, and its ids are longer than its text
 

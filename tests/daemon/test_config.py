@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 import pytest
-from paceline.daemon.config import Config, add_daemon_arguments, read_config
+from paceline.daemon.config import Config
 from paceline.daemon.faults import Faults
+from paceline.daemon.flags import add_daemon_arguments, read_config
 
 
 def parse(*words: str) -> Config:

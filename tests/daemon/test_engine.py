@@ -216,8 +216,9 @@ def test_a_device_is_the_cpu_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     native = FakeNative(monkeypatch)
     open_engine(Config(device="cuda:1", gpu_memory=0.5))
     assert (native.asked["kind"], native.asked["gpu_memory"]) == ("cuda:1", 0.5)
-    open_engine(Config(engine="reference", device="cuda:1"))
-    assert native.asked["kind"] == "reference"
+    for engine in ("reference", "null"):
+        with pytest.raises(CannotOpen, match=f"cuda:1 is for --engine cpu: the engine {engine} computes without it"):
+            open_engine(Config(engine=engine, device="cuda:1"))
 
 
 @pytest.mark.parametrize(("error", "code"), [("unreadable", 66), ("unavailable", 69), ("value", 2), ("memory", 70)])
