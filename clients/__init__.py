@@ -1,6 +1,6 @@
 """For programs that drive a daemon, or read text with a model's tokenizer.
 
-    from paceline.clients import AsyncClient, Client, DaemonGone, Refused, RequestFailed
+    from paceline.clients import AsyncClient, Client, ChatRefused, DaemonGone, ModelUnreadable, Refused, RequestFailed
 
 client.py        Client: blocking; an AsyncClient whose event loop has a thread of its own (loop_thread.py)
 async_client.py  AsyncClient: a task that reads (desk.py says who gets what), a daemon process (process.py)
@@ -15,14 +15,22 @@ from typing import TYPE_CHECKING, Any
 from .errors import DaemonGone, Refused, RequestFailed
 
 if TYPE_CHECKING:
+    from ..native.weights import ModelUnreadable
     from .async_client import AsyncClient
+    from .chat import ChatRefused
     from .client import Client
 
-__all__ = ["AsyncClient", "Client", "DaemonGone", "Refused", "RequestFailed"]
+__all__ = ["AsyncClient", "ChatRefused", "Client", "DaemonGone", "ModelUnreadable", "Refused", "RequestFailed"]
+_FOUND_IN = {
+    "AsyncClient": ".async_client",
+    "ChatRefused": ".chat",
+    "Client": ".client",
+    "ModelUnreadable": "..native.weights",
+}
 
 
 def __getattr__(name: str) -> Any:
     # on demand, because the command line imports this package too, and seldom needs an event loop
-    if name in ("AsyncClient", "Client"):
-        return getattr(import_module(".async_client" if name == "AsyncClient" else ".client", __name__), name)
+    if name in _FOUND_IN:
+        return getattr(import_module(_FOUND_IN[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

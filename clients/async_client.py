@@ -21,7 +21,7 @@ from .decoded import decoded
 from .desk import Body, Deliver, Desk, Watch, one_command, started_by
 from .errors import DaemonGone
 from .process import PIECE, DaemonProcess, Log
-from .start_line import GenerateOptions, StartOptions, start_line
+from .start_line import GenerateOptions, StartOptions, restore_line, start_line
 from .stream import AsyncStream
 
 if TYPE_CHECKING:
@@ -89,11 +89,21 @@ class AsyncClient:
         self, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
     ) -> AsyncStream:
         """Starts a request; `options` are those of START (temp, seed, stop, hash …), `slot` and `req_id`. Without one
-        the id is one that is free. Cancelling this call cancels the request."""
+        the id is one that is free. With a quantum it pauses after so many tokens (AsyncStream.proceed), but in auto
+        mode. Cancelling this call cancels the request. Raises Refused, DaemonGone, TypeError and ValueError."""
+        return await self._start(lambda number: start_line(number, ids, total, quantum, options), options)
+
+    async def restore(
+        self, name: str, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
+    ) -> AsyncStream:
+        """As `start`, from the snapshot `name`, with whose ids `ids` begin."""
+        return await self._start(lambda number: restore_line(name, number, ids, total, quantum, options), options)
+
+    async def _start(self, line_of: Callable[[int], str], options: StartOptions) -> AsyncStream:
         await self._revive()
         desk = self._desk
         number = options.get("req_id") or desk.free_id()
-        line = start_line(number, ids, total, quantum, options)
+        line = line_of(number)
         stream = AsyncStream(number, partial(self._post, desk))
         reply = self._post(desk, line, number, stream.deliver)
         try:
@@ -116,6 +126,7 @@ class AsyncClient:
 
         `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). Raises what
         `start` does, ModelUnreadable and ChatRefused. Without a tokenizer, which ids do not need, the texts are empty.
+        A `quantum` is for a daemon in auto mode: here nobody goes on after a turn.
         """
         await self._revive()
         ready = await self.ready

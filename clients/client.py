@@ -4,7 +4,7 @@
         for token in client.start([1, 2, 3], total=16):
             print(token)
 
-Any thread may use it; what arrives is kept until somebody asks for it.
+Any thread may use it, but no process forked from this one; what arrives is kept until somebody asks for it.
 """
 
 import asyncio
@@ -58,8 +58,15 @@ class Client:
         self, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
     ) -> Stream:
         """Starts a request; `options` are those of START (temp, seed, stop, hash …), `slot` and `req_id`. Without one
-        the id is one that is free."""
+        the id is one that is free. With a quantum it pauses after so many tokens (Stream.proceed), but in auto mode.
+        Raises Refused, DaemonGone, TypeError and ValueError."""
         return Stream(self._thread.call(self._client.start(ids, total, quantum, **options)), self._thread)
+
+    def restore(
+        self, name: str, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
+    ) -> Stream:
+        """As `start`, from the snapshot `name`, with whose ids `ids` begin."""
+        return Stream(self._thread.call(self._client.restore(name, ids, total, quantum, **options)), self._thread)
 
     def generate(
         self, prompt: Prompt, max_tokens: int | None = None, *, stop: Stops = (), **options: Unpack[GenerateOptions]
@@ -73,6 +80,7 @@ class Client:
 
         `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). Raises what
         `start` does, ModelUnreadable and ChatRefused. Without a tokenizer, which ids do not need, the texts are empty.
+        A `quantum` is for a daemon in auto mode: here nobody goes on after a turn.
         """
         answer = self._thread.call(self._client.generate(prompt, max_tokens, stop=stop, **options))
         return Generation(Stream(answer.stream, self._thread), answer.decoder, answer.strings)

@@ -1,7 +1,9 @@
 """An event loop in a thread of its own, for callers that have none."""
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -13,18 +15,22 @@ LATE_SECONDS = 5.0
 class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._process = os.getpid()
         self._open = True
         self._asking = Lock()  # whoever asked before the end gets an answer
         self._thread = Thread(target=self._run, name="paceline client", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Its result, or TimeoutError; work that nobody waits for any more is cancelled. After `close` it runs in the
-        caller's thread: there is nothing left that could take its time."""
+        """Its result, or TimeoutError; work that nobody waits for any more is cancelled. After `close` there is nothing
+        left that could take its time, so it runs at once."""
+        if os.getpid() != self._process:  # a fork has no thread of its parent's, and would wait for ever
+            work.close()
+            raise RuntimeError("this client belongs to the process that made it: expected one made after the fork")
         with self._asking:
             asked = asyncio.run_coroutine_threadsafe(work, self._loop) if self._open else None
         if asked is None:
-            return asyncio.run(work)
+            return _run_apart(work)
         try:
             return asked.result(timeout)
         finally:
@@ -48,3 +54,17 @@ class LoopThread:
             for task in late:
                 task.cancel()
         self._loop.close()
+
+
+def _run_apart(work: Coroutine[Any, Any, T]) -> T:
+    """In a thread of its own, since the caller's may have a running loop, as a notebook's has."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(asyncio.run(work))
+        except BaseException as problem:
+            done.set_exception(problem)
+
+    Thread(target=run, daemon=True).start()
+    return done.result()

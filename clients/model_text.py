@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import index
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -43,6 +44,8 @@ class ModelText:
     def ids(self, prompt: Prompt) -> list[int]:
         """A text as it is, control tokens included; messages through the chat template; ids unchanged. Raises
         ValueError for none, and for a text that is no Unicode."""
+        if isinstance(prompt, bytes | bytearray | Mapping):
+            raise TypeError(f"prompt: a {type(prompt).__name__}, expected a text, a list of messages or token ids")
         text = prompt if isinstance(prompt, str) else None
         if len(prompt) and isinstance(prompt[0], Mapping):  # of an array, `prompt` itself is no truth
             text = self.chat_template.render(cast(Sequence[Message], prompt))
@@ -57,14 +60,17 @@ class ModelText:
 
     def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops) -> Order:
         """Without `max_tokens`, an answer may take what there is room for. Raises ValueError for an empty
-        prompt or stop string and for less than one token, ModelUnreadable, ChatRefused."""
+        prompt or stop string and for less than one token, TypeError, ModelUnreadable, ChatRefused."""
         words = [stop] if isinstance(stop, str) else stop
         strings = [word for word in words if isinstance(word, str)]
+        try:
+            tokens = tuple(index(word) for word in words if not isinstance(word, str))
+        except TypeError:
+            raise TypeError(f"stop: {stop!r}, expected texts and token ids") from None
         ids = self.ids(prompt)
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens: {max_tokens}, expected at least 1")
         total = max(1, self._most_positions - len(ids)) if max_tokens is None else max_tokens
-        tokens = tuple(word for word in words if isinstance(word, int))
         return Order(ids, total, tokens, StopStrings(strings), self._decoder(needed=bool(strings)))
 
     def _decoder(self, needed: bool) -> Detokenizer | None:

@@ -11,6 +11,7 @@ from typing import Self
 KEPT_LINES = 20
 PIECE = 1 << 16
 PATIENCE = 5.0
+OUR_STREAM = ("--stream", "tagged", "--stream-fd", "1")
 Log = Callable[[str], object] | None
 
 
@@ -34,10 +35,11 @@ class DaemonProcess:
     async def spawn(cls, args: Sequence[str], log: Log = None, stderr: int | None = PIPE) -> Self:
         """Without a pipe, None, its stderr is this process's own: for its progress bars.
 
-        A terminal's Ctrl-C is for whoever started it, and ours to pass on: so it has a session of its own. It ends with
-        its input, also if we are killed."""
+        Its frames are read here: tagged and on its stdout, whatever `args` say. A terminal's Ctrl-C is for whoever
+        started it, and ours to pass on: so it has a session of its own. It ends with its input, also if we
+        are killed."""
         process = await asyncio.create_subprocess_exec(
-            *daemon_command(args), stdin=PIPE, stdout=PIPE, stderr=stderr, start_new_session=True
+            *daemon_command([*args, *OUR_STREAM]), stdin=PIPE, stdout=PIPE, stderr=stderr, start_new_session=True
         )
         return cls(process, log)
 
@@ -47,7 +49,7 @@ class DaemonProcess:
             await asyncio.wait_for(self._process.wait(), PATIENCE)
         await asyncio.wait([self._listening], timeout=PATIENCE)
         code = self._process.returncode
-        how = "closed its frame stream but has not ended" if code is None else f"ended with exit code {code}"
+        how = "has not ended" if code is None else f"ended with exit code {code}"
         return "\n".join([f"the daemon {how}", *self._lines])
 
     async def stop(self, timeout: float) -> int:

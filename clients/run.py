@@ -6,6 +6,7 @@ import stat
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .encode import read_text
@@ -19,7 +20,7 @@ Answers PROMPT and prints the answer as it comes. PROMPT goes into the model's c
 comes through a pipe on standard input goes behind it, or is the prompt if there is no PROMPT. Ctrl-C cancels."""
 EXAMPLES: Final = """\
 examples:
-  paceline run 'Name three rivers.'
+  paceline run -n 64 'Name three rivers.'
   paceline run --model M.gguf --temp 0.8 --seed 7 -n 200 'Write a poem about rivers.'
   paceline run 'Sum this up in a sentence:' < letter.txt
   paceline run --raw -n 32 'Once upon a time'              the text goes on, without a chat template
@@ -53,8 +54,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     sampling.add_argument("--min-p", type=float, metavar="P", help="among those with P times the likeliest's chance")
     sampling.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same answer")
     engine = parser.add_argument_group("engine")
-    engine.add_argument("--max-ctx", metavar="N", help="most tokens, prompt and answer (default: at most 4096)")
-    engine.add_argument("--threads", metavar="N", help="threads of the engine (default: the cores it may use)")
+    engine.add_argument(
+        "--max-ctx", type=int, metavar="N", help="most tokens, prompt and answer (default: at most 4096)"
+    )
+    engine.add_argument(
+        "--threads", type=int, metavar="N", help="threads of the engine (default: the cores it may use)"
+    )
 
 
 def run(arguments: Namespace) -> int:
@@ -63,6 +68,9 @@ def run(arguments: Namespace) -> int:
         text = _prompt(arguments.prompt)
     except UnicodeDecodeError as problem:
         print(f"paceline run: the prompt is not UTF-8: {problem}", file=sys.stderr)
+        return 2
+    if arguments.prompt and arguments.prompt[0].endswith(".gguf") and Path(arguments.prompt[0]).is_file():
+        print(f"paceline run: {arguments.prompt[0]} is a file: expected --model before it", file=sys.stderr)
         return 2
     if not text:
         print("paceline run: no prompt, expected PROMPT or a text on standard input", file=sys.stderr)
@@ -79,7 +87,7 @@ def run(arguments: Namespace) -> int:
     words = ["--slots", "1", str(find_model(arguments.model))]
     for name in ("max_ctx", "threads"):
         if (value := getattr(arguments, name)) is not None:
-            words += [f"--{name.replace('_', '-')}", value]
+            words += [f"--{name.replace('_', '-')}", str(value)]
     return with_daemon("run", words, lambda client: _answer(client, arguments, text))
 
 

@@ -51,7 +51,7 @@ def format_command(command: Command) -> str:
     try:
         same = parse(line if short is command else _line(short)) == short
     except Refusal as refusal:
-        raise ValueError(refusal.error) from None
+        raise ValueError(refusal.error.partition("; expected: ")[0]) from None  # the usage is a line's
     if not same:
         raise ValueError(f"{type(command).__name__} cannot be written: {line[:80]!r} would be read as something else")
     return line

@@ -1,10 +1,13 @@
 """The client with a real daemon process, on the null engine."""
 
+import asyncio
+import os
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 
 import pytest
-from paceline.clients import Client, Refused, RequestFailed
+from paceline.clients import Client, DaemonGone, Refused, RequestFailed
 from paceline.clients.stream import Stream
 
 NULL = ["--engine", "null"]
@@ -35,6 +38,52 @@ def test_a_request_from_start_to_end() -> None:
         again.proceed(99)
         assert list(again) == tokens[6:]
         assert client.close() == 0
+
+
+def test_a_request_goes_on_from_a_snapshot() -> None:
+    with Client.spawn(NULL) as client:
+        first = client.start([1, 2, 3], total=9, quantum=4)
+        tokens = first.turn()
+        client.command(f"SLOT {first.reply['slot']} SNAPSHOT a")
+        prompt = [1, 2, 3, *tokens, 5]
+        again = client.restore("a", prompt, total=6, hash=True)
+        assert list(again) == list(client.start(prompt, total=6))
+        assert again.end is not None and again.end["cached_tokens"] == 6
+        with pytest.raises(Refused, match="there is no snapshot 'b'"):
+            client.restore("b", prompt, 6)
+        with pytest.raises(TypeError, match="slot: no option of RESTORE"):
+            client.restore("a", prompt, 6, slot=1)
+
+
+def test_its_frames_are_tagged_whatever_was_asked_for() -> None:
+    with Client.spawn([*NULL, "--stream", "text"]) as client:
+        assert len(list(client.start([1], total=3))) == 3
+
+
+def test_a_client_stays_in_its_process() -> None:
+    with Client.spawn(NULL) as client:
+        with warnings.catch_warnings(action="ignore"):  # of later Pythons, about threads
+            child = os.fork()
+        if not child:
+            try:
+                client.command("PING")
+            except RuntimeError as problem:
+                os._exit(7 if "the process that made it" in str(problem) else 8)
+            finally:
+                os._exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert client.command("PING here")["pong"] == "here"
+
+
+def test_after_the_end_a_running_loop_is_told_so_too() -> None:
+    client = Client.spawn(NULL)
+    client.close()
+
+    async def notebook() -> None:
+        with pytest.raises(DaemonGone, match="the client was closed"):
+            client.start([1], 1)
+
+    asyncio.run(notebook())
 
 
 def test_a_thread_for_each_stream_and_a_drain() -> None:

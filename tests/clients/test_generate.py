@@ -65,6 +65,14 @@ def test_what_is_wrong_is_named(client: Client) -> None:
     ):
         with pytest.raises(ValueError, match=problem):
             client.generate(prompt, **named)
+    for prompt in (b"x", {"role": "user", "content": "x"}):
+        with pytest.raises(
+            TypeError, match=r"prompt: a (bytes|dict), expected a text, a list of messages or token ids"
+        ):
+            client.generate(prompt)  # type: ignore[arg-type]
+    for stop in ([None], [b"x"], [0.5]):
+        with pytest.raises(TypeError, match=r"stop: .*, expected texts and token ids"):
+            client.generate("x", stop=stop)  # type: ignore[arg-type]
     for bias in ({28: 5.0}, [28, 5.0], [(28,)], 5):
         with pytest.raises(TypeError, match=r"logit_bias: .* is no list of pairs"):
             client.generate("x", logit_bias=bias)  # type: ignore[arg-type]
@@ -141,6 +149,8 @@ def test_ids_may_be_an_array() -> None:
         expected = [piece.token for piece in client.generate([1, 2, 3], 4)]
         array: Any = np.array([1, 2, 3])
         assert [piece.token for piece in client.generate(array, 4)] == expected
+        ended = client.generate(array, 4, stop=np.array(expected[1:2]))
+        assert [piece.token for piece in ended] == expected[:1] and ended.finish_reason == "stop"
         with pytest.raises(ValueError, match="it is empty"):
             client.generate(array[:0], 4)
         with pytest.raises(ValueError, match="no whole number"):

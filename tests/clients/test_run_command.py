@@ -169,6 +169,12 @@ def test_what_is_wrong_is_one_sentence(words: list[str], code: int, error: str) 
     found, out, err = run(*words)
     assert (found, out) == (code, "")
     assert err.startswith("paceline run: ") and error in err and err.count("\n") == 1
+    assert "REQ <id>" not in err
+
+
+def test_a_model_s_path_is_no_prompt(demo_model: Path) -> None:
+    code, out, err = run(str(demo_model), "hello")
+    assert (code, out, err) == (2, "", f"paceline run: {demo_model} is a file: expected --model before it\n")
 
 
 def test_a_daemon_that_cannot_start_says_so_itself() -> None:
