@@ -2,7 +2,8 @@
 
 weights.py       find, fetch and open model files (plain Python; the clients' tokenizer uses it too)
 gguf_file.py     the gguf package's reader, bounded and quick
-model.py         ModelShape: what a supported model is, and the check that a file holds one
+shape.py         ModelShape: the sizes and constants of one model
+model.py         what a supported model is, and the check that a file holds one
 rope.py          the rotation tables, made once at load
 machine.py       what a result was measured on
 reference.py     the NumPy reference of the ragged step: the definition of the model maths

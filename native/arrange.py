@@ -7,16 +7,13 @@ on, memory-mapped; so nothing changes when this is done twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from .rearrange import renamed, take_rows
+from .shape import ModelShape
 from .weights import Tensor
-
-if TYPE_CHECKING:
-    from .model import ModelShape
 
 Indexes = npt.NDArray[np.int64]
 

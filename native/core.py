@@ -20,12 +20,13 @@ from .arrange import arranged
 from .cuda_core import DeviceStepper
 from .fingerprint import Fingerprint, mapping_of
 from .machine import cache_pages, check_cache, read_memory, usable_cores
-from .model import ModelShape
+from .model import read_shape
 from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
 from .reference import Reference
 from .rope import Table, local_rope_table, rope_table
 from .rope_scaling import ROPE_FREQUENCIES
+from .shape import ModelShape
 from .sizes import recurrent_bytes
 from .stepper import ReferenceStepper, Stepper
 from .terminal import on_terminal
@@ -122,7 +123,7 @@ def open_core(
     metadata, tensors = open_model(path)
     if quantize is not None:
         tensors = quantized(tensors, quantize)
-    shape = ModelShape.from_metadata(metadata, tensors)
+    shape = read_shape(metadata, tensors)
     if context is not None and context > shape.context:
         raise ValueError(f"a context of {context} is more than the model's {shape.context}")
     if set(shape.kinds) == {"recurrent"}:

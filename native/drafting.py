@@ -15,7 +15,7 @@ LAYER = re.compile(r"blk\.(\d{1,9})\.")
 
 def without_drafting(values: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors of a file with the keys `values`, but for those of such layers. Numbers that cannot be are left for
-    ModelShape to refuse."""
+    read_shape to refuse."""
     architecture = values.get("general.architecture")
     layers, drafting = (values.get(f"{architecture}.{key}") for key in ("block_count", DRAFTING))
     if type(layers) is not int or type(drafting) is not int or not 0 < drafting < layers:

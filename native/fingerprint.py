@@ -7,8 +7,8 @@ from zlib import crc32
 
 import numpy as np
 
-from .model import ModelShape
 from .model_file import Bytes, Tensor
+from .shape import ModelShape
 
 LAYOUT = "pages and states, layout 2"  # counted up when cores lay them out or round in another way, or this changes
 BLOCK = 1 << 18  # bytes, a checksum each

@@ -5,18 +5,19 @@ because a model run with a bias left out or an unscaled rotation still produces 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from .arrange import arranged
 from .drafting import DRAFTING
-from .families import FAMILIES, Activation, Family, LayerKind, RopeLayout
+from .families import FAMILIES, Family
 from .metadata_keys import Keys
 from .model_file import MATRIX_TYPES
 from .rope_scaling import ROPE_FREQUENCIES, read_divisors
+from .shape import ModelShape
 from .sizes import check_sizes
 from .tensors import expected_tensors, is_vector
 from .weights import Metadata, ModelUnreadable, Tensor
@@ -45,184 +46,128 @@ UNUSED_KEYS: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ModelShape:
-    """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout.
+def read_shape(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
+    """Reads the shape and checks the tensors against it; raises ModelUnreadable naming what is wrong."""
+    try:
+        shape = _read(metadata, tensors)
+        check_sizes(shape)
+        _check_tensors(shape, arranged(shape, tensors))
+        keys = Keys(shape.architecture, metadata.values)
+        shape = replace(shape, rope_divisors=read_divisors(keys, shape.rope_size, tensors))
+    except ValueError as problem:
+        raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
+    return shape
 
-    Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
-    included, and turns by `local_rope_base` without divisors unless that is 0. A "recurrent" layer holds, for each
-    value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs of its convolution. Value head h
-    reads key head h // (value_heads / key_heads) if `grouped_heads`, else h mod key_heads.
-    """
 
-    architecture: str
-    layers: int
-    width: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    ffn: int
-    vocab: int
-    context: int
-    rope_base: float
-    rope_size: int
-    rope_layout: RopeLayout
-    norm_epsilon: float
-    tied: bool
-    qkv_bias: bool
-    qk_norm: bool
-    kinds: tuple[LayerKind, ...]  # [layers]
-    query_scale: float
-    rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
-    window: int = 0
-    local_rope_base: float = 0.0  # 0: sliding layers turn as all others do
-    gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
-    post_norms: bool = False  # post_attention_norm and post_ffw_norm, of what a branch gives, before it is added
-    activation: Activation = "silu"  # "gelu" is its tanh form
-    embedding_scale: float = 1.0
-    attention_softcap: float = 0.0  # 0: none
-    final_softcap: float = 0.0  # 0: none
-    experts: int = 0
-    experts_used: int = 0
-    expert_ffn: int = 0
-    shared_ffn: int = 0  # 0: no shared expert
-    normalize_experts: bool = False  # the weights of the chosen experts are divided by their sum
-    conv_kernel: int = 0
-    key_heads: int = 0
-    value_heads: int = 0
-    key_size: int = 0
-    value_size: int = 0
-    grouped_heads: bool = False
-
-    @property
-    def ffn_norm(self) -> str:
-        """The name of the norm before the feed-forward part; the hybrid families have another."""
-        return "post_attention_norm" if self.gated_attention else "ffn_norm"
-
-    @classmethod
-    def from_metadata(cls, metadata: Metadata, tensors: Sequence[Tensor]) -> Self:
-        """Reads the shape and checks the tensors against it; raises ModelUnreadable naming what is wrong."""
-        try:
-            shape = cls._read(metadata, tensors)
-            check_sizes(shape)
-            shape._check_tensors(arranged(shape, tensors))
-            keys = Keys(shape.architecture, metadata.values)
-            shape = replace(shape, rope_divisors=read_divisors(keys, shape.rope_size, tensors))
-        except ValueError as problem:
-            raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
-        return shape
-
-    @classmethod
-    def _read(cls, metadata: Metadata, tensors: Sequence[Tensor]) -> Self:
-        architecture = metadata.architecture
-        family = FAMILIES.get(architecture)
-        if family is None:
-            raise ValueError(f"its architecture is {architecture!r}, supported: {', '.join(FAMILIES)}")
-        keys = Keys(architecture, metadata.values)
-        for name, harmless in UNUSED_KEYS.items():
-            value = metadata.values.get(f"{architecture}.{name}", harmless)
-            if name not in family.own_keys and value != harmless:
-                raise ValueError(f"the key '{architecture}.{name}' is {value!r}, supported: {harmless!r}")
-        layout = metadata.values.get("paceline.rope_layout", family.rope_layout)
-        if layout not in ("pairs", "halves"):
-            raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")
-        width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
-        head_size = keys.size("attention.key_length", width // heads)
-        if (value_size := keys.size("attention.value_length", head_size)) != head_size:
-            raise ValueError(
-                f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
-            )
-        layers = cls._read_layers(keys)
-        return cls(
-            architecture=architecture,
-            layers=layers,
-            width=width,
-            heads=heads,
-            kv_heads=keys.size("attention.head_count_kv", heads),
-            head_size=head_size,
-            ffn=keys.size("expert_feed_forward_length" if family.experts else "feed_forward_length"),
-            vocab=metadata.vocab,
-            context=keys.size("context_length"),
-            rope_base=keys.positive("rope.freq_base", family.rope_base),
-            rope_size=keys.size("rope.dimension_count", head_size),
-            rope_layout=layout,
-            norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
-            tied=all(tensor.name != "output.weight" for tensor in tensors),
-            qkv_bias=family.qkv_bias,
-            qk_norm=family.qk_norm,
-            kinds=family.kinds(keys, min(layers, len(tensors))),  # each layer has tensors: a damaged count may be huge
-            gated_attention=family.gated_attention,
-            post_norms=family.post_norms,
-            activation=family.activation,
-            embedding_scale=float(np.sqrt(np.float32(width))) if family.scaled_embedding else 1.0,
-            attention_softcap=keys.optional("attn_logit_softcapping"),
-            final_softcap=keys.optional("final_logit_softcapping"),
-            query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
-            grouped_heads=family.grouped_heads,
-            **cls._read_sliding(keys, family),
-            **cls._read_experts(keys, family),
-            **cls._read_recurrent(keys, family),
+def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
+    architecture = metadata.architecture
+    family = FAMILIES.get(architecture)
+    if family is None:
+        raise ValueError(f"its architecture is {architecture!r}, supported: {', '.join(FAMILIES)}")
+    keys = Keys(architecture, metadata.values)
+    for name, harmless in UNUSED_KEYS.items():
+        value = metadata.values.get(f"{architecture}.{name}", harmless)
+        if name not in family.own_keys and value != harmless:
+            raise ValueError(f"the key '{architecture}.{name}' is {value!r}, supported: {harmless!r}")
+    layout = metadata.values.get("paceline.rope_layout", family.rope_layout)
+    if layout not in ("pairs", "halves"):
+        raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")
+    width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
+    head_size = keys.size("attention.key_length", width // heads)
+    if (value_size := keys.size("attention.value_length", head_size)) != head_size:
+        raise ValueError(
+            f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
         )
+    layers = _read_layers(keys)
+    return ModelShape(
+        architecture=architecture,
+        layers=layers,
+        width=width,
+        heads=heads,
+        kv_heads=keys.size("attention.head_count_kv", heads),
+        head_size=head_size,
+        ffn=keys.size("expert_feed_forward_length" if family.experts else "feed_forward_length"),
+        vocab=metadata.vocab,
+        context=keys.size("context_length"),
+        rope_base=keys.positive("rope.freq_base", family.rope_base),
+        rope_size=keys.size("rope.dimension_count", head_size),
+        rope_layout=layout,
+        norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
+        tied=all(tensor.name != "output.weight" for tensor in tensors),
+        qkv_bias=family.qkv_bias,
+        qk_norm=family.qk_norm,
+        kinds=family.kinds(keys, min(layers, len(tensors))),  # each layer has tensors: a damaged count may be huge
+        gated_attention=family.gated_attention,
+        post_norms=family.post_norms,
+        activation=family.activation,
+        embedding_scale=float(np.sqrt(np.float32(width))) if family.scaled_embedding else 1.0,
+        attention_softcap=keys.optional("attn_logit_softcapping"),
+        final_softcap=keys.optional("final_logit_softcapping"),
+        query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
+        grouped_heads=family.grouped_heads,
+        **_read_sliding(keys, family),
+        **_read_experts(keys, family),
+        **_read_recurrent(keys, family),
+    )
 
-    @staticmethod
-    def _read_layers(keys: Keys) -> int:
-        """Without those that draft, which open_model leaves out."""
-        layers, drafting = keys.size("block_count"), keys.optional_size(DRAFTING)
-        if drafting >= layers:
-            raise ValueError(
-                f"the key '{keys.architecture}.{DRAFTING}' is {drafting}, expected less than its {layers} layers"
-            )
-        return layers - drafting
 
-    @staticmethod
-    def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
-        window = family.window(keys)
-        if family.layer_kind != "sliding":
-            return {"window": window}
-        return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
+def _read_layers(keys: Keys) -> int:
+    """Without those that draft, which open_model leaves out."""
+    layers, drafting = keys.size("block_count"), keys.optional_size(DRAFTING)
+    if drafting >= layers:
+        raise ValueError(
+            f"the key '{keys.architecture}.{DRAFTING}' is {drafting}, expected less than its {layers} layers"
+        )
+    return layers - drafting
 
-    @staticmethod
-    def _read_experts(keys: Keys, family: Family) -> dict[str, Any]:
-        if not family.experts:
-            return {}
-        return {
-            "experts": keys.size("expert_count"),
-            "experts_used": keys.size("expert_used_count"),
-            "expert_ffn": keys.size("expert_feed_forward_length"),
-            "shared_ffn": keys.size("expert_shared_feed_forward_length") if family.shared_expert else 0,
-            "normalize_experts": keys.flag("expert_weights_norm", True),
-        }
 
-    @staticmethod
-    def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
-        if family.layer_kind != "recurrent":
-            return {}
-        value_heads, inner = keys.size("ssm.time_step_rank"), keys.size("ssm.inner_size")
-        if inner % value_heads:
-            raise ValueError(
-                f"the key '{keys.architecture}.ssm.inner_size' is {inner}, no multiple of its {value_heads} value heads"
-            )
-        return {
-            "conv_kernel": keys.size("ssm.conv_kernel"),
-            "key_heads": keys.size("ssm.group_count"),
-            "value_heads": value_heads,
-            "key_size": keys.size("ssm.state_size"),
-            "value_size": inner // value_heads,
-        }
+def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
+    window = family.window(keys)
+    if family.layer_kind != "sliding":
+        return {"window": window}
+    return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
 
-    def _check_tensors(self, tensors: Sequence[Tensor]) -> None:
-        found = {tensor.name: tensor for tensor in tensors}
-        optional = [(ROPE_FREQUENCIES, 1, self.rope_size // 2)] if ROPE_FREQUENCIES in found else []
-        for name, rows, columns in chain(expected_tensors(self), optional):  # lazily: a damaged count may be huge
-            tensor = found.pop(name, None)
-            if tensor is None:
-                raise ValueError(f"the tensor {name!r} [{rows}, {columns}] is missing")
-            if (tensor.rows, tensor.columns) != (rows, columns):
-                raise ValueError(
-                    f"the tensor {name!r} is [{tensor.rows}, {tensor.columns}], expected [{rows}, {columns}]"
-                )
-            supported = VECTOR_TYPES if is_vector(name) else MATRIX_TYPES
-            if tensor.type not in supported:
-                raise ValueError(f"the tensor {name!r} is {tensor.type}, supported: {', '.join(supported)}")
-        if found:
-            raise ValueError(f"the tensor {min(found)!r} is not part of a supported {self.architecture} model")
+
+def _read_experts(keys: Keys, family: Family) -> dict[str, Any]:
+    if not family.experts:
+        return {}
+    return {
+        "experts": keys.size("expert_count"),
+        "experts_used": keys.size("expert_used_count"),
+        "expert_ffn": keys.size("expert_feed_forward_length"),
+        "shared_ffn": keys.size("expert_shared_feed_forward_length") if family.shared_expert else 0,
+        "normalize_experts": keys.flag("expert_weights_norm", True),
+    }
+
+
+def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
+    if family.layer_kind != "recurrent":
+        return {}
+    value_heads, inner = keys.size("ssm.time_step_rank"), keys.size("ssm.inner_size")
+    if inner % value_heads:
+        raise ValueError(
+            f"the key '{keys.architecture}.ssm.inner_size' is {inner}, no multiple of its {value_heads} value heads"
+        )
+    return {
+        "conv_kernel": keys.size("ssm.conv_kernel"),
+        "key_heads": keys.size("ssm.group_count"),
+        "value_heads": value_heads,
+        "key_size": keys.size("ssm.state_size"),
+        "value_size": inner // value_heads,
+    }
+
+
+def _check_tensors(shape: ModelShape, tensors: Sequence[Tensor]) -> None:
+    found = {tensor.name: tensor for tensor in tensors}
+    optional = [(ROPE_FREQUENCIES, 1, shape.rope_size // 2)] if ROPE_FREQUENCIES in found else []
+    for name, rows, columns in chain(expected_tensors(shape), optional):  # lazily: a damaged count may be huge
+        tensor = found.pop(name, None)
+        if tensor is None:
+            raise ValueError(f"the tensor {name!r} [{rows}, {columns}] is missing")
+        if (tensor.rows, tensor.columns) != (rows, columns):
+            raise ValueError(f"the tensor {name!r} is [{tensor.rows}, {tensor.columns}], expected [{rows}, {columns}]")
+        supported = VECTOR_TYPES if is_vector(name) else MATRIX_TYPES
+        if tensor.type not in supported:
+            raise ValueError(f"the tensor {name!r} is {tensor.type}, supported: {', '.join(supported)}")
+    if found:
+        raise ValueError(f"the tensor {min(found)!r} is not part of a supported {shape.architecture} model")

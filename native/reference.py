@@ -20,11 +20,12 @@ from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize
 
 from .arrange import arranged
-from .model import ModelShape
+from .model import read_shape
 from .reference_experts import feed_forward
 from .reference_math import Floats, Integers, attend, likeliest, root_mean_square_norm, rotate, sigmoid, silu, softcap
 from .reference_recurrent import Inputs, LayerState, advance, empty_state, gated, read_inputs
 from .rope import local_rope_table, rope_table
+from .shape import ModelShape
 from .weights import Tensor, open_model
 
 __all__ = ["Floats", "Reference", "Row", "RowLogits", "attend", "open_reference", "rotate", "silu"]
@@ -224,7 +225,7 @@ class Reference:
 
 def open_reference(path: Path) -> Reference:
     metadata, tensors = open_model(path)
-    return Reference(ModelShape.from_metadata(metadata, tensors), tensors)
+    return Reference(read_shape(metadata, tensors), tensors)
 
 
 def to_float32(tensor: Tensor) -> Floats:

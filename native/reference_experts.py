@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from .model import ModelShape
 from .reference_math import Floats, gelu, sigmoid, silu
+from .shape import ModelShape
 
 Weights = Mapping[str, Floats]
 

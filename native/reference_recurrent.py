@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .model import ModelShape
 from .reference_experts import Weights
 from .reference_math import Floats, root_mean_square_norm, sigmoid, silu
+from .shape import ModelShape
 
 L2_EPSILON = 1e-6
 

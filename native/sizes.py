@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from .shape import ModelShape
+
 if TYPE_CHECKING:
     from ._cpu import Shape
-    from .model import ModelShape
 
 MOST = 2**31 - 1  # sizes and their products are 32 bits wide in the C++ core
 MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h

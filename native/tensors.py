@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .model import ModelShape
+from .shape import ModelShape
 
 Expected = tuple[str, int, int]  # name, rows, columns
 

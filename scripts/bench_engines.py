@@ -61,14 +61,14 @@ class Facts:
 class Paceline:
     def __init__(self, model: str, threads: int, capacity: int):
         from paceline.native.core import PAGE, open_core
-        from paceline.native.model import ModelShape
+        from paceline.native.model import read_shape
         from paceline.native.tensors import expected_tensors, is_vector
         from paceline.native.weights import open_model
 
         self.core = open_core(Path(model), slots=MOST, context=capacity, threads=threads)
         pages = -(-capacity // PAGE)
         self.tables = [array("i", range(slot * pages, (slot + 1) * pages)) for slot in range(MOST)]
-        shape = ModelShape.from_metadata(*open_model(Path(model)))
+        shape = read_shape(*open_model(Path(model)))
         if shape.experts or "recurrent" in shape.kinds:
             raise SystemExit(f"{model}: only dense attention models are measured")
         sizes = {name: rows * columns for name, rows, columns in expected_tensors(shape) if not is_vector(name)}

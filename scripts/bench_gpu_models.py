@@ -10,7 +10,7 @@ import numpy as np
 from make_shaped_model import SHAPES, dense, pool, tensor_bytes, tensors
 from paceline.native.core import native_shape, rotations
 from paceline.native.cuda_core import DeviceStepper
-from paceline.native.model import ModelShape
+from paceline.native.shape import ModelShape
 
 # Of random blocks; the core packs the first 16 MiB of a matrix, and the device copies them for the rest.
 POOL_BYTES = 24 << 20

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from paceline.native._cpu import Core, Shape
 from paceline.native.core import native_shape, open_core, rotations
-from paceline.native.model import ModelShape
+from paceline.native.model import read_shape
+from paceline.native.shape import ModelShape
 from paceline.native.weights import open_model
 
 from ..conftest import TinyModel
@@ -20,7 +21,7 @@ CONTEXT = 64
 @pytest.fixture(params=["llama", "gemma3", "qwen35", "qwen35moe"])
 def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:
     metadata, tensors = open_model(tiny_model(architecture=request.param))
-    return ModelShape.from_metadata(metadata, tensors), tensors
+    return read_shape(metadata, tensors), tensors
 
 
 def core(shape: ModelShape, native: Shape | None = None) -> Core:
@@ -90,7 +91,7 @@ def test_what_the_cores_have_no_formula_for_is_no_shape_of_theirs(model: tuple[M
 
 def test_bytes_must_lie_together(tiny_model: TinyModel) -> None:
     metadata, tensors = open_model(tiny_model())
-    shape = ModelShape.from_metadata(metadata, tensors)
+    shape = read_shape(metadata, tensors)
     wide = np.zeros((shape.vocab, 8 * shape.width), np.uint8)
     with pytest.raises(ValueError, match="one after the other"):
         core(shape).load("token_embd.weight", "F32", shape.vocab, shape.width, wide[:, ::2])
@@ -99,7 +100,7 @@ def test_bytes_must_lie_together(tiny_model: TinyModel) -> None:
 def test_weights_that_are_no_numbers_give_no_token(tiny_model: TinyModel) -> None:
     """Those of a damaged file may be anything."""
     metadata, tensors = open_model(tiny_model())
-    shape = ModelShape.from_metadata(metadata, tensors)
+    shape = read_shape(metadata, tensors)
     for isa in ("plain", open_core(tiny_model(), slots=1).stepper.isa):  # type: ignore[attr-defined]
         broken = Core(native_shape(shape, CONTEXT), *rotations(shape, CONTEXT), **(OPTIONS | {"isa": isa}))
         for tensor in tensors:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from paceline.native.core import open_core
 from paceline.native.device_memory import EmulatedMemory
 from paceline.native.fingerprint import BLOCK, Fingerprint, mapping_of
-from paceline.native.model import ModelShape
 from paceline.native.model_file import Bytes, Tensor
+from paceline.native.shape import ModelShape
 from paceline.native.weights import open_model
 
 MODEL = {"type": "F16", "width": 64, "heads": 4, "kv_heads": 2, "head_size": 32, "ffn": 96}

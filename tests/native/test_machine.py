@@ -8,7 +8,7 @@ import pytest
 from paceline.native import core as core_module
 from paceline.native.core import native_shape, open_core
 from paceline.native.machine import GIB, Memory, cache_pages, check_cache, processor_words, read_memory, usable_cores
-from paceline.native.model import ModelShape
+from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable, open_model
 
 MIB = 2**20
@@ -120,7 +120,7 @@ def test_a_cache_that_could_never_be_in_memory_is_refused() -> None:
 def test_what_recurrent_layers_hold_is_no_room_for_pages(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kept states and the updates of slots count, too."""
     path = tiny_model(architecture="qwen35", type="F16")
-    shape = native_shape(ModelShape.from_metadata(*open_model(path)), 64)
+    shape = native_shape(read_shape(*open_model(path)), 64)
     held = 4 * shape.state_bytes + 2 * shape.update_bytes
     weights = sum(tensor.nbytes for tensor in open_model(path)[1])
     page = open_core(path, slots=2, context=64).page_bytes

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paceline.native.model import ModelShape
+from paceline.native.model import read_shape
 from paceline.native.model_file import MATRIX_TYPES
+from paceline.native.shape import ModelShape
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
 
 Opened = tuple[Metadata, list[Tensor]]
@@ -33,13 +34,13 @@ def changed(tiny: Opened, **changes: Any) -> Opened:
 def refusal(tiny: Opened, tensors: list[Tensor] | None = None, **changes: Any) -> str:
     metadata, found = changed(tiny, **changes)
     with pytest.raises(ModelUnreadable) as caught:
-        ModelShape.from_metadata(metadata, found if tensors is None else tensors)
+        read_shape(metadata, found if tensors is None else tensors)
     assert str(caught.value).startswith(f"cannot use the model {metadata.path}: ")
     return str(caught.value)
 
 
 def test_the_shape_of_the_demo_model(demo_model: Path) -> None:
-    shape = ModelShape.from_metadata(*opened(demo_model))
+    shape = read_shape(*opened(demo_model))
     assert shape == ModelShape(
         architecture="llama",
         layers=30,
@@ -66,32 +67,32 @@ def test_the_options_of_a_tiny_model_arrive(tiny_model) -> None:
     path = tiny_model(
         seed=2, width=72, heads=6, kv_heads=3, head_size=24, ffn=100, vocab=131, context=99, rope_size=8, rope_base=5e5
     )
-    shape = ModelShape.from_metadata(*opened(path))
+    shape = read_shape(*opened(path))
     sizes = (shape.width, shape.heads, shape.kv_heads, shape.head_size, shape.ffn, shape.vocab, shape.context)
     assert sizes == (72, 6, 3, 24, 100, 131, 99)
     assert (shape.rope_size, shape.rope_base, shape.tied) == (8, 5e5, False)
 
 
 def test_a_file_can_ask_for_the_other_rope_layout(tiny_model, tiny: Opened) -> None:
-    assert ModelShape.from_metadata(*opened(tiny_model(rope_layout="halves"))).rope_layout == "halves"
+    assert read_shape(*opened(tiny_model(rope_layout="halves"))).rope_layout == "halves"
     metadata, tensors = tiny
     wrong = replace(metadata, values={**metadata.values, "paceline.rope_layout": "thirds"})
     with pytest.raises(ModelUnreadable, match="'thirds', expected 'pairs' or 'halves'"):
-        ModelShape.from_metadata(wrong, tensors)
+        read_shape(wrong, tensors)
 
 
 def test_optional_keys_have_their_defaults(tiny: Opened) -> None:
     metadata, tensors = tiny
     dropped = {"llama.rope.freq_base", "llama.rope.dimension_count", "llama.attention.key_length"}
     values = {key: value for key, value in metadata.values.items() if key not in dropped}
-    shape = ModelShape.from_metadata(replace(metadata, values=values), tensors)
+    shape = read_shape(replace(metadata, values=values), tensors)
     assert (shape.rope_base, shape.rope_size, shape.head_size) == (10000.0, 16, 16)
 
 
 def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> None:
     metadata, tensors = tiny
     with pytest.raises(ModelUnreadable, match="its architecture is 'mamba', supported: llama"):
-        ModelShape.from_metadata(replace(metadata, architecture="mamba"), tensors)
+        read_shape(replace(metadata, architecture="mamba"), tensors)
 
 
 @pytest.mark.parametrize(
@@ -130,28 +131,28 @@ def test_a_wrong_key_is_named(tiny: Opened, change: dict[str, Any], reason: str)
 
 
 def test_a_window_of_a_llama_is_every_layers(tiny: Opened) -> None:
-    shape = ModelShape.from_metadata(*changed(tiny, attention__sliding_window=9))
+    shape = read_shape(*changed(tiny, attention__sliding_window=9))
     assert (set(shape.kinds), shape.window, shape.local_rope_base) == ({"sliding"}, 9, 0.0)
-    assert set(ModelShape.from_metadata(*changed(tiny, attention__sliding_window=0)).kinds) == {"attention"}
+    assert set(read_shape(*changed(tiny, attention__sliding_window=0)).kinds) == {"attention"}
 
 
 def test_whole_numbers_are_numbers_and_a_factor_of_0_is_none(tiny: Opened) -> None:
-    shape = ModelShape.from_metadata(*changed(tiny, rope__freq_base=20000, rope__scaling__factor=0.0))
+    shape = read_shape(*changed(tiny, rope__freq_base=20000, rope__scaling__factor=0.0))
     assert (shape.rope_base, shape.rope_divisors) == (20000.0, ())
 
 
 def test_a_model_without_vocabulary_is_refused(tiny: Opened) -> None:
     with pytest.raises(ModelUnreadable, match="no vocabulary"):
-        ModelShape.from_metadata(replace(tiny[0], vocab=0), tiny[1])
+        read_shape(replace(tiny[0], vocab=0), tiny[1])
 
 
 def test_every_tensor_is_expected_by_name(tiny: Opened) -> None:
     tensors = tiny[1]
-    assert ModelShape.from_metadata(*tiny).tied is False
+    assert read_shape(*tiny).tied is False
     for left_out in tensors:
         rest = [tensor for tensor in tensors if tensor is not left_out]
         if left_out.name == "output.weight":
-            assert ModelShape.from_metadata(tiny[0], rest).tied is True
+            assert read_shape(tiny[0], rest).tied is True
         else:
             assert f"the tensor {left_out.name!r} [" in refusal(tiny, rest)
 
@@ -172,7 +173,7 @@ def test_scaled_rope_divides_the_frequencies(tiny: Opened) -> None:
             extra = [
                 replace(tiny[1][1], name="rope_freqs.weight", type="F32", rows=1, columns=len(factors), source=data)
             ]
-        return ModelShape.from_metadata(metadata, [*tiny[1], *extra]).rope_divisors
+        return read_shape(metadata, [*tiny[1], *extra]).rope_divisors
 
     assert divisors(None) == divisors([1.0] * 8) == divisors(None, rope__scaling__type="none") == ()
     assert divisors(None, rope__scaling__factor=4.0) == (4.0,) * 8

@@ -10,7 +10,7 @@ import pytest
 from paceline.native.arrange import arranged
 from paceline.native.core import open_core
 from paceline.native.families import FAMILIES
-from paceline.native.model import ModelShape
+from paceline.native.model import read_shape
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
 
 Opened = tuple[Metadata, list[Tensor]]
@@ -63,24 +63,24 @@ def test_a_wrong_key_of_a_newer_family_is_named(
     tiny_model, architecture: str, change: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(ModelUnreadable) as caught:
-        ModelShape.from_metadata(*changed(opened(tiny_model(architecture=architecture)), **change))
+        read_shape(*changed(opened(tiny_model(architecture=architecture)), **change))
     assert reason in str(caught.value)
 
 
 def test_what_a_gemma_file_does_not_say_is_the_default_of_its_family(tiny_model) -> None:
     model = opened(tiny_model(architecture="gemma3", layers=12, interval=6))
-    shape = ModelShape.from_metadata(*changed(model, attention__sliding_window_pattern=None))
+    shape = read_shape(*changed(model, attention__sliding_window_pattern=None))
     assert shape.kinds == (*("sliding",) * 5, "attention") * 2
     assert (shape.window, shape.rope_base, shape.local_rope_base) == (24, 1e6, 1e4)
     assert (shape.embedding_scale, shape.query_scale, shape.activation, shape.post_norms) == (8.0, 0.25, "gelu", True)
     said = changed(model, attention__scale=0.5, rope__freq_base_swa=5e3, final_logit_softcapping=30.0)
-    shape = ModelShape.from_metadata(*said)
+    shape = read_shape(*said)
     assert (shape.query_scale, shape.local_rope_base, shape.final_softcap) == (0.5, 5e3, 30.0)
 
 
 def test_a_gemma_file_may_say_of_each_layer_whether_it_slides(tiny_model) -> None:
     model = opened(tiny_model(architecture="gemma3", layers=3))
-    shape = ModelShape.from_metadata(*changed(model, attention__sliding_window_pattern=[False, True, True]))
+    shape = read_shape(*changed(model, attention__sliding_window_pattern=[False, True, True]))
     assert shape.kinds == ("attention", "sliding", "sliding")
 
 
@@ -110,7 +110,7 @@ def test_the_sizes_of_a_hybrid_arrive(tiny_model) -> None:
     path = tiny_model(
         architecture="qwen35moe", layers=5, interval=3, experts=5, experts_used=2, shared_ffn=7, **options
     )
-    shape = ModelShape.from_metadata(*opened(path))
+    shape = read_shape(*opened(path))
     assert {name: getattr(shape, name) for name in options} == options
     assert shape.kinds == ("recurrent", "recurrent", "attention", "recurrent", "recurrent")
     assert (shape.experts, shape.experts_used, shape.expert_ffn, shape.shared_ffn) == (5, 2, 32, 7)
@@ -123,7 +123,7 @@ def test_every_tensor_of_a_newer_family_is_expected_by_name(tiny_model, architec
     for left_out in tensors:
         if left_out.name != "output.weight":
             with pytest.raises(ModelUnreadable, match=r"the tensor 'blk|the tensor 'token|the tensor 'output_norm"):
-                ModelShape.from_metadata(metadata, [tensor for tensor in tensors if tensor is not left_out])
+                read_shape(metadata, [tensor for tensor in tensors if tensor is not left_out])
 
 
 @pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
@@ -133,7 +133,7 @@ def test_layers_that_draft_are_left_out(tiny_model, tmp_path: Path, architecture
     draft = {f"{architecture}.nextn_predict_layers": 2}
     full = written(path, tmp_path / "full.gguf", draft, ["blk.3.nextn.eh_proj.weight", "blk.4.nextn.enorm.weight"])
     plain = written(path, tmp_path / "plain.gguf", {f"{architecture}.block_count": 3}, [], ("blk.3.", "blk.4."))
-    shape = ModelShape.from_metadata(*opened(full))
+    shape = read_shape(*opened(full))
     assert shape.kinds == ("recurrent", "attention", "recurrent")
     one, other = (open_core(each, slots=1, context=64, threads=1) for each in (full, plain))
     assert one.fingerprint == other.fingerprint
@@ -164,7 +164,7 @@ def written(path: Path, to: Path, keys: dict[str, int], more: list[str], less: t
 
 def test_fused_rows_are_taken_apart_whatever_their_type(tiny_model) -> None:
     metadata, tensors = opened(tiny_model(architecture="qwen3next", type="Q4_0"))
-    shape = ModelShape.from_metadata(metadata, tensors)
+    shape = read_shape(metadata, tensors)
     [fused] = [tensor for tensor in tensors if tensor.name == "blk.0.ssm_ba.weight"]
     parts = {tensor.name: tensor for tensor in arranged(shape, tensors)}
     assert fused.name not in parts

@@ -8,7 +8,7 @@ import pytest
 from paceline.native import _cpu
 from paceline.native.core import PAGE, load, native_shape, rotations
 from paceline.native.fingerprint import Fingerprint
-from paceline.native.model import ModelShape
+from paceline.native.model import read_shape
 from paceline.native.model_file import Tensor
 from paceline.native.reference import Reference
 from paceline.native.weights import open_model
@@ -30,7 +30,7 @@ def logits(model: Path, factors: dict[str, tuple[float, ...]]) -> tuple[np.ndarr
     """Of the core and of the reference, [tokens, vocab] each, with the named tensors in NVFP4."""
     metadata, tensors = open_model(model)
     tensors = [small_floats(tensor, factors[tensor.name]) if tensor.name in factors else tensor for tensor in tensors]
-    shape = replace(ModelShape.from_metadata(metadata, tensors), context=CONTEXT)
+    shape = replace(read_shape(metadata, tensors), context=CONTEXT)
     core = _cpu.Core(
         native_shape(shape, CONTEXT), *rotations(shape, CONTEXT), slots=1, pages=CONTEXT // PAGE, threads=2, isa="auto"
     )

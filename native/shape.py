@@ -1,0 +1,60 @@
+"""The sizes and constants of one model, as its cores and the reference read them."""
+
+from dataclasses import dataclass
+
+from .families import Activation, LayerKind, RopeLayout
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout.
+
+    Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
+    included, and turns by `local_rope_base` without divisors unless that is 0. A "recurrent" layer holds, for each
+    value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs of its convolution. Value head h
+    reads key head h // (value_heads / key_heads) if `grouped_heads`, else h mod key_heads.
+    """
+
+    architecture: str
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    ffn: int
+    vocab: int
+    context: int
+    rope_base: float
+    rope_size: int
+    rope_layout: RopeLayout
+    norm_epsilon: float
+    tied: bool
+    qkv_bias: bool
+    qk_norm: bool
+    kinds: tuple[LayerKind, ...]  # [layers]
+    query_scale: float
+    rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
+    window: int = 0
+    local_rope_base: float = 0.0  # 0: sliding layers turn as all others do
+    gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
+    post_norms: bool = False  # post_attention_norm and post_ffw_norm, of what a branch gives, before it is added
+    activation: Activation = "silu"  # "gelu" is its tanh form
+    embedding_scale: float = 1.0
+    attention_softcap: float = 0.0  # 0: none
+    final_softcap: float = 0.0  # 0: none
+    experts: int = 0
+    experts_used: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0  # 0: no shared expert
+    normalize_experts: bool = False  # the weights of the chosen experts are divided by their sum
+    conv_kernel: int = 0
+    key_heads: int = 0
+    value_heads: int = 0
+    key_size: int = 0
+    value_size: int = 0
+    grouped_heads: bool = False
+
+    @property
+    def ffn_norm(self) -> str:
+        """The name of the norm before the feed-forward part; the hybrid families have another."""
+        return "post_attention_norm" if self.gated_attention else "ffn_norm"
