@@ -219,11 +219,12 @@ class Soak:
         return self.process.reply(self.line)
 
 
-def soak(count: int, seed: int, *flags: str, engine: str = "null") -> Soak:
+def soak(count: int, seed: int, *flags: str, engine: str = "null", checkpoints: int = CHECKPOINTS) -> Soak:
+    """checkpoints: how often the memory is looked at, which takes a second and a half each time."""
     with TemporaryDirectory() as folder, Process(*flags, *FLAGS, engine=engine) as process:
         one = Soak(process, seed, Path(folder) / "snapshot")
-        for share in range(1, CHECKPOINTS + 1):
-            while one.count < count * share // CHECKPOINTS:
+        for share in range(1, checkpoints + 1):
+            while one.count < count * share // checkpoints:
                 one.round(stalls=one.line == 0 or one.random.random() < 0.02)
             one.rest()
         one.finish()

@@ -17,8 +17,8 @@ def flat(memory: list[int]) -> float:
     return max(settled) / min(settled) - 1
 
 
-def test_a_thousand_requests() -> None:
-    soak(1000, 1, "--coalesce")
+def test_two_thousand_requests() -> None:
+    soak(2000, 1, "--coalesce", checkpoints=2)
 
 
 @pytest.mark.slow
