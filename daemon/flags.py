@@ -23,10 +23,10 @@ faults (--fault, separated by commas; any engine; for tests and for people who w
   {FORMS.replace(chr(10), chr(10) + "  ")}
 """
 
-
 MOST_THREADS = 1024
 MOST_SLOTS = 4096
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
+DEFAULT = Config()
 
 
 def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) -> None:
@@ -50,7 +50,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
         dest="slots",
         type=at_least(1, MOST_SLOTS),
         metavar="N",
-        help="requests that hold their place in the cache at once (default 4)",
+        help=f"requests that hold their place in the cache at once (default {DEFAULT.slots})",
     )
     room.add_argument(
         "--max-ctx",
@@ -58,12 +58,14 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
         metavar="N",
         help="most tokens of one request, prompt and output (default: the model's, at most 4096)",
     )
-    room.add_argument("--queue", type=at_least(0), metavar="N", help="requests that may wait for a slot (default 64)")
+    room.add_argument(
+        "--queue", type=at_least(0), metavar="N", help=f"requests that may wait for a slot (default {DEFAULT.queue})"
+    )
     room.add_argument(
         "--queue-tokens",
         type=at_least(0),
         metavar="N",
-        help="tokens of prompt that may wait for a slot, in all (default 1048576)",
+        help=f"tokens of prompt that may wait for a slot, in all (default {DEFAULT.queue_tokens})",
     )
     room.add_argument(
         "--cache-bytes",
@@ -82,7 +84,8 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
         "--states",
         type=at_least(0, MOST_SLOTS),
         metavar="N",
-        help="kept states of models with recurrent layers, for snapshots and known beginnings (default 16)",
+        help="kept states of models with recurrent layers, for snapshots and known beginnings "
+        f"(default {DEFAULT.states})",
     )
     room.add_argument(
         "--no-reuse",
@@ -95,13 +98,14 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
             short,
             long,
             choices=CACHE_TYPES,
-            help=f"how the cache holds {what} (default f16; the reference engine always holds float32)",
+            help=f"how the cache holds {what} (default {DEFAULT.cache_type_k}; "
+            "the reference engine always holds float32)",
         )
     room.add_argument(
         "--max-line",
         type=at_least(1),
         metavar="BYTES",
-        help=f"longest line on stdin (default {64 if served else 1} MiB)",
+        help=f"longest line on stdin (default {64 if served else DEFAULT.max_line >> 20} MiB)",
     )
 
     turns = parser.add_argument_group("turns")
@@ -118,7 +122,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
         "--prefill-tokens",
         type=at_least(1),
         metavar="N",
-        help="most tokens of a step in which nobody does (default 512)",
+        help=f"most tokens of a step in which nobody does (default {DEFAULT.prefill_tokens})",
     )
     turns.add_argument(
         "--coalesce",
