@@ -82,8 +82,12 @@ class ChatTemplate:
         """The prompt text; `names` are what else the template may know (tools, enable_thinking …). Raises
         ChatRefused."""
         known = {"tools": None, "documents": None} | names
-        messages = [{key: value for key, value in message.items() if value is not None} for message in messages]
         try:
+            # As Hugging Face does; of a message that calls tools, a template may look at a content that is None.
+            messages = [
+                {key: value for key, value in message.items() if value is not None or key == "content"}
+                for message in messages
+            ]
             return self._template.render(messages=messages, add_generation_prompt=add_generation_prompt, **known)
         except Exception as problem:  # a template is foreign code: anything may come out of it
             raise ChatRefused(f"the chat template does not accept these messages: {problem}") from None

@@ -19,6 +19,12 @@ def daemon_command(args: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "paceline.daemon.main", *args]
 
 
+def _with_stream(args: Sequence[str]) -> list[str]:
+    """Flags end at a "--"."""
+    end = args.index("--") if "--" in args else len(args)
+    return [*args[:end], *OUR_STREAM, *args[end:]]
+
+
 class DaemonProcess:
     """A stderr that is piped is read all the time, so that it never fills."""
 
@@ -39,7 +45,7 @@ class DaemonProcess:
         started it, and ours to pass on: so it has a session of its own. It ends with its input, also if we
         are killed."""
         process = await asyncio.create_subprocess_exec(
-            *daemon_command([*args, *OUR_STREAM]), stdin=PIPE, stdout=PIPE, stderr=stderr, start_new_session=True
+            *daemon_command(_with_stream(args)), stdin=PIPE, stdout=PIPE, stderr=stderr, start_new_session=True
         )
         return cls(process, log)
 

@@ -27,6 +27,7 @@ from .engine import Engine, execute
 from .inbox import AnyLine, Inbox
 from .observers import Observers
 from .outbox import Outbox
+from .plan import PlanKind
 from .prompts import read_prompt
 from .saved import Loaded
 from .session import Session
@@ -100,9 +101,10 @@ class Loop:
             if self._broken is not None:
                 raise self._broken
             self._tell()  # if the step gave no occasion
-            for step, result in enumerate(results, session.counters.steps + 1):
-                if result.retried is not None:
-                    observers.retried(result.retried, step)
+            if plan.kind is not PlanKind.PROBE:  # which is no step, and tells its errors itself
+                for step, result in enumerate(results, session.counters.steps + 1):
+                    if result.retried is not None:
+                        observers.retried(result.retried, step)
             if observers.on:
                 observers.stepped(plan, results, begun, ended)
             self._untold = session.finish(plan, results, ended), ended

@@ -34,9 +34,10 @@ def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
     """Raises Refusal, and then what was there before is there still."""
     partial, shown = None, shorten(path)
     try:
-        target = Path(os.path.realpath(path))  # what a symbolic link names, whether it is there or not
-        partial = target.parent / f".paceline-{secrets.token_hex(8)}"  # short: a name may be as long as names can be
-        old = target.stat().st_mode if os.path.lexists(target) else None
+        # Of a link, what it names, whether that is there or not. As it was written: a Path would take "f/" for "f".
+        target = os.path.realpath(path) if Path(path).is_symlink() else path
+        partial = Path(target).parent / f".paceline-{secrets.token_hex(8)}"  # short: a name may be as long as can be
+        old = Path(target).stat().st_mode if os.path.lexists(target) else None
         if old is not None and not stat.S_ISREG(old):
             raise Refusal("bad_argument", f"path {shown}: it is no regular file; expected one, or a new name")
         with partial.open("xb") as file:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .folder_families import ARCHITECTURES, DEFAULTS, EXPERTS, GEMMA_PERIOD, HYBRIDS, OWN, SOFTCAPS, UNUSED, WINDOWED
-from .folder_layers import check_alike, recurrent_interval, sliding_pattern
+from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
 
 MOST = 1 << 24  # what has more rows or columns than this is damage, and would take for ever to lay out
@@ -43,7 +43,8 @@ class Config:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
-        self._values = {k: v for k, v in {**defaults, **merged}.items() if v is not None}
+        given = {k: v for k, v in merged.items() if v is not None or k == "sliding_window"}  # null: there is none
+        self._values = {k: v for k, v in {**defaults, **given}.items() if v is not None}
         self._rope = read_rope(self._values)
         self._check()
 
@@ -117,7 +118,7 @@ class Config:
             values |= self._recurrent_values(sizes)
         window = self._window()
         if self.architecture != "gemma3" and not sizes.key_heads:
-            check_alike(self._values.get("layer_types"), sizes.layers, window is not None)
+            check_alike(self._values.get("layer_types"), sizes.layers, self._kind_of_layer(window))
         if window:
             values["attention.sliding_window"] = window
         if self.architecture == "gemma3":
@@ -197,6 +198,12 @@ class Config:
         used = self._kind in WINDOWED or self._values.get("use_sliding_window", False)
         window = self.size("sliding_window") if used else None
         return window if window and (window < self.context or self.architecture == "gemma3") else None
+
+    def _kind_of_layer(self, window: int | None) -> str | None:
+        """Where all layers are alike; None: either kind, as the window hides nothing."""
+        if window is None and "sliding_window" in self._values and self.size("sliding_window") >= self.context:
+            return None
+        return FULL if window is None else SLIDING
 
     def _gemma_values(self, sizes: Sizes) -> dict[str, Any]:
         kinds = self._values.get("layer_types")

@@ -26,10 +26,10 @@ def sliding_pattern(kinds: Any, layers: int) -> int | list[bool]:
     return interval if sliding == [(layer + 1) % interval != 0 for layer in range(layers)] else sliding
 
 
-def check_alike(kinds: Any, layers: int, sliding: bool) -> None:
-    """Of layer_types, [layers] or None: whether each layer is what all are, one with a window or one without."""
-    expected = SLIDING if sliding else FULL
-    if kinds is not None and any(kind != expected for kind in _checked(kinds, layers, SLIDING)):
+def check_alike(kinds: Any, layers: int, expected: str | None) -> None:
+    """Of layer_types, [layers] or None: whether each layer is what all are; None: where a window hides nothing, and one
+    kind does as the other."""
+    if kinds is not None and any(kind != (expected or kind) for kind in _checked(kinds, layers, SLIDING)):
         raise ValueError(f"the key 'layer_types' of config.json has other layers than {expected!r}, expected none")
 
 

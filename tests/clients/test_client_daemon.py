@@ -56,8 +56,9 @@ def test_a_request_goes_on_from_a_snapshot() -> None:
 
 
 def test_its_frames_are_tagged_whatever_was_asked_for() -> None:
-    with Client.spawn([*NULL, "--stream", "text"]) as client:
-        assert len(list(client.start([1], total=3))) == 3
+    for words in (["--stream", "text"], ["--"]):
+        with Client.spawn([*NULL, *words]) as client:
+            assert len(list(client.start([1], total=3))) == 3
 
 
 def test_a_client_stays_in_its_process() -> None:

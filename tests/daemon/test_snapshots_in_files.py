@@ -49,6 +49,9 @@ def test_a_link_is_followed_and_a_mode_kept(tmp_path: Path) -> None:
     assert one.reply(f"SAVE a {link}")["ok"]
     assert link.is_symlink() and target.read_bytes() == old
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    for path in (f"{target}/", f"{target}/.", f"{tmp_path}/new/", f"{tmp_path}/none/../new"):
+        assert "expected a file that can be written" in one.reply(f"SAVE a {path}")["error"]
+    assert target.read_bytes() == old and not (tmp_path / "new").exists()
     link.unlink()
     link.symlink_to(link)
     assert "Too many levels" in one.reply(f"SAVE a {link}")["error"]

@@ -51,6 +51,15 @@ def test_a_row_that_throws_fails_alone() -> None:
     whole(daemon, 1, 3)
 
 
+def test_a_probe_is_no_step_that_failed() -> None:
+    with Process("--fault", "row:1@3") as daemon:
+        daemon.send(*(f"REQ {n} SLOT {n - 1} START ids:{n} 9 2" for n in (1, 2)), "WAIT", "SCHED_BATCH_PROBE", "STATS")
+        assert "injected for slot 1" in daemon.reply(4)["rows"][1]["error"]
+        assert daemon.reply(5)["retried_steps"] == 0
+        assert daemon.finish() == 0
+        assert daemon.log() == ""
+
+
 def test_two_rows_that_throw() -> None:
     daemon, code, _ = served("row:0@1,row:2@9")
     assert code == 0

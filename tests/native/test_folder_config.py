@@ -89,7 +89,9 @@ SEVEN = {"num_hidden_layers": 7, "num_experts_per_tok": 1, "moe_intermediate_siz
             "rope.freq_base_swa",
             2e4,
         ),
+        (GEMMA | {"rope_theta": None}, "rope.freq_base", 1e6),
         ({"model_type": "qwen3_moe"}, "expert_weights_norm", False),
+        ({"model_type": "qwen3_moe", "norm_topk_prob": None}, "expert_weights_norm", False),
         ({"model_type": "qwen3_moe", "norm_topk_prob": True}, "expert_weights_norm", True),
     ],
 )
@@ -150,6 +152,13 @@ def test_what_a_family_may_not_vary_is_named(folder: Path, changes: dict[str, An
 def test_a_window_that_does_not_count(folder: Path, kind: str, window: int | None) -> None:
     metadata = read_metadata(changed(folder, **SEVEN, model_type=kind, sliding_window=window))
     assert f"{metadata.architecture}.attention.sliding_window" not in metadata.values
+
+
+def test_a_window_that_hides_nothing_makes_layers_alike(folder: Path) -> None:
+    kinds = ["full_attention", *["sliding_attention"] * 6]
+    for more in ({"model_type": "mistral"}, {"model_type": "qwen2", "use_sliding_window": True}):
+        metadata = read_metadata(changed(folder, **SEVEN, **more, sliding_window=512, layer_types=kinds))
+        assert f"{metadata.architecture}.attention.sliding_window" not in metadata.values
 
 
 @pytest.mark.parametrize("inner", [True, False])
