@@ -124,8 +124,9 @@ class DeviceStepper:
         return position.to_bytes(POSITION_BYTES, "little") + self._memory.download(place, self.state_bytes).tobytes()
 
     def write_state(self, state: int, data: bytes) -> None:
-        place, size = self._core.kept_place(state), POSITION_BYTES + self.state_bytes
+        self._core.check_state(state)
+        size = POSITION_BYTES + self.state_bytes
         if len(data) != size:
             raise ValueError(f"{len(data)} bytes are no state of this model and its position, expected {size}")
-        self._core.fill_state(state, int.from_bytes(data[:POSITION_BYTES], "little", signed=True))
+        place = self._core.fill_state(state, int.from_bytes(data[:POSITION_BYTES], "little", signed=True))
         self._memory.upload(place, data[POSITION_BYTES:])

@@ -28,10 +28,8 @@ Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotati
     layout.slots = options.slots;
     layout.kept = options.states;
     states_ = std::make_unique<RecurrentStates>(layout);
-    kept_.assign(options.states, kNothing);
   }
-  slots_.resize(options.slots);
-  for (Slot& slot : slots_) slot.ids.resize(shape.context);
+  slots_ = SlotTable(shape, options.slots, options.states);
   work_ = std::make_unique<Work>();
 }
 
@@ -50,7 +48,7 @@ RecurrentLayout Core::recurrent_layout(const Shape& shape) {
           .value_heads = shape.value_heads,
           .key_size = shape.key_size,
           .value_stride = (shape.value_size + 15) / 16 * 16,
-          .replay = kReplay};
+          .replay = SlotTable::kReplay};
 }
 
 void Core::load(const Source& source) {
@@ -65,17 +63,8 @@ uint64_t Core::weight_bytes() const {
 }
 
 void Core::commit(int slot, int position) {
-  check_commit(slots_, slot, position);
-  Slot& state = slots_[slot];
-  if (states_ && position > state.position) {
-    const int count = position - state.position;
-    if (position < state.reached && state.reached - state.position > kReplay)
-      throw std::invalid_argument("slot " + std::to_string(slot) + ": a row of more than " + std::to_string(kReplay) + " tokens is committed whole where layers are recurrent");
-    if (position < state.reached) replay(slot, count);
-    state.state ^= 1;
-  }
-  state.position = position;
-  state.reached = position;
+  if (const int updates = slots_.check_commit(slot, position)) replay(slot, updates);
+  slots_.commit(slot, position);
 }
 
 }  // namespace paceline

@@ -53,9 +53,8 @@ class Core {
   StepResult step(const std::vector<Row>& rows, bool keep_logits);
 
   // Moves the slot to `position`: where it stands, anywhere its last step reached, or 0. Absolute, so it can be repeated.
-  // A model with recurrent layers keeps the updates of rows of at most kReplay tokens: longer rows are committed whole.
+  // A row of more than SlotTable::kReplay tokens is committed whole where layers are recurrent.
   void commit(int slot, int position);
-  static constexpr int kReplay = 64;
 
   // seats.cpp: all throw std::invalid_argument, and then nothing has changed.
   // Puts the slot where it would stand had it been fed exactly `ids`. Their keys and values are wherever the tables of its
@@ -84,10 +83,6 @@ class Core {
   struct Work;
   class Step;
 
-  static constexpr int kNothing = -1;
-
-  void check_state(int state) const;   // that there is such a one
-  void check_filled(int state) const;  // and that it holds something
   uint8_t* page(int index) const;
   void replay(int slot, int count);
   void list_columns(const std::vector<Row>& rows, Work& work);
@@ -103,8 +98,7 @@ class Core {
   Rotation rotation_, local_;
   Mapping pool_;
   std::unique_ptr<RecurrentStates> states_;
-  std::vector<int> kept_;  // [options.states] positions of the kept states, or kNothing
-  std::vector<Slot> slots_;
+  SlotTable slots_;
   std::unique_ptr<Work> work_;
 
  public:

@@ -1,7 +1,8 @@
-// Slots and rows: where each request stands, and the checks that a step, a commit and a seat begin with. Any core's.
+// Slots and rows: where each request stands, and the checks that all moves begin with. Any core's.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,45 @@ struct Slot {
   std::vector<int32_t> ids;  // [context]: ids fed, by position
 };
 
-// All throw std::invalid_argument, saying what is wrong.
-void check_slot(const std::vector<Slot>& slots, int slot);
-void check_rows(const Shape& shape, int pages, const std::vector<Slot>& slots, const std::vector<Row>& rows);
-void check_commit(const std::vector<Slot>& slots, int slot, int position);
-void check_ids(const Shape& shape, const std::vector<int32_t>& ids);  // of a seat
-void check_page(int page, int pages);
+void check_page(int page, int pages);  // throws std::invalid_argument
+
+// Where each slot stands, and what position each kept recurrent state is of. A core asks whether a move may be made, copies or computes what it means,
+// and then tells it. What is asked throws std::invalid_argument, saying what is wrong; what is told was asked before.
+class SlotTable {
+ public:
+  static constexpr int kReplay = 64;  // a model with recurrent layers keeps the updates of rows of so many tokens: longer ones are committed whole
+
+  SlotTable() = default;
+  SlotTable(const Shape& shape, int slots, int states);
+
+  const Slot& operator[](int slot) const { return slots_[slot]; }
+
+  void check_rows(const std::vector<Row>& rows, int pages) const;
+  void feed(const Row& row);                       // its ids, into the slot's
+  void reach(const std::vector<Row>& rows);        // the step has been made
+
+  int check_commit(int slot, int position) const;  // how many updates are to be made again for it, mostly 0
+  void commit(int slot, int position);
+
+  void check_seat(int slot, const std::vector<int32_t>& ids, std::optional<int> state) const;
+  void seat(int slot, const std::vector<int32_t>& ids);
+
+  void check_keep(int slot, int state) const;
+  void keep(int slot, int state) { kept_[state] = slots_[slot].position; }
+  void check_state(int state) const;               // that there is such a one
+  int check_filled(int state) const;               // the position that it is of
+  int check_fill(int state, int64_t position) const;
+  void fill(int state, int position) { kept_[state] = position; }
+
+ private:
+  static constexpr int kNothing = -1;
+
+  void check_slot(int slot) const;
+
+  int context_ = 0, vocab_ = 0;
+  bool recurrent_ = false;
+  std::vector<Slot> slots_;
+  std::vector<int> kept_;  // of each kept state its position, or kNothing
+};
 
 }  // namespace paceline

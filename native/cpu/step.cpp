@@ -33,8 +33,7 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
       work.output_column.push_back(first + i);
       work.output_row.push_back(r);
     }
-    Slot& slot = slots_[row.slot];
-    std::copy(row.tokens.begin(), row.tokens.end(), slot.ids.begin() + row.position);
+    slots_.feed(row);
   }
   work.columns = static_cast<int>(work.row_of.size());
   list_items(rows, work);
@@ -234,7 +233,7 @@ void Core::Step::predict(Member& me, Private& own) {
 
 StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
   weights_.check_loaded();
-  check_rows(shape_, options_.pages, slots_, rows);
+  slots_.check_rows(rows, options_.pages);
   Work& work = *work_;
   list_columns(rows, work);
   reserve(rows, work);
@@ -246,7 +245,7 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
   result.logits = work.logits.data();
   result.likeliest = work.likeliest.data();
   for (const Private& own : work.own) result.weight_bytes += own.scratch.weight_bytes;
-  for (const Row& row : rows) slots_[row.slot].reached = row.position + static_cast<int>(row.tokens.size());
+  slots_.reach(rows);
   return result;
 }
 

@@ -100,7 +100,7 @@ void DeviceCore::make_room(int columns, int outputs) {
 
 Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   weights_.check_loaded();
-  check_rows(shape(), options_.pages, slots_, rows);
+  slots_.check_rows(rows, options_.pages);
   Counts counts{};
   Sizes sizes;
   size_t pages = 0;
@@ -141,12 +141,11 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
     std::copy(row.table, row.table + own_pages, page + table);
     table += own_pages;
     first_column += count;
-    std::copy(row.tokens.begin(), row.tokens.end(), slots_[row.slot].ids.begin() + row.position);
+    slots_.feed(row);
   }
   std::memcpy(input_.data(), &counts, sizeof counts);
   if (sizes.sampled) list_samples(rows, sizes);
   reserve(sizes);
-  for (const Row& row : rows) slots_[row.slot].reached = row.position + static_cast<int>(row.tokens.size());
   return sizes;
 }
 

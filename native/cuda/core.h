@@ -101,10 +101,10 @@ class DeviceCore {
   int commit(int slot, int position);
   Copy seat(int slot, const std::vector<int32_t>& ids, std::optional<int> state);  // to: null where nothing is to be copied
   Copy keep(int slot, int state);
+  void check_state(int state) const { slots_.check_state(state); }
   uint8_t* filled_state(int state) const;
-  uint8_t* kept_place(int state) const;
-  int kept_position(int state) const;
-  void fill_state(int state, int64_t position);
+  int kept_position(int state) const { return slots_.check_filled(state); }
+  uint8_t* fill_state(int state, int64_t position);  // where it is to be written
   size_t state_bytes() const { return states_ ? recurrent_.state_bytes() : 0; }
 
   const ReplayInput& replay_input() const { return replay_input_; }
@@ -138,8 +138,7 @@ class DeviceCore {
   Recurrent recurrent_of(const Layer& layer) const;
   RecurrentState state_of(const Layer& layer) const;
 
-  static constexpr int kNothing = -1;
-  void check_state(int state) const;
+  uint8_t* kept_place(int state) const;
   uint8_t* committed_place(int slot) const;
   float* upload_table(const std::vector<float>& table);
   uint8_t* allocate(size_t bytes);
@@ -153,12 +152,11 @@ class DeviceCore {
   float *cosine_ = nullptr, *sine_ = nullptr, *local_cosine_ = nullptr, *local_sine_ = nullptr;
   uint8_t *pool_ = nullptr, *input_place_ = nullptr;
   std::vector<uint8_t> input_;
-  std::vector<Slot> slots_;
+  SlotTable slots_;
   RecurrentLayout recurrent_;
   float *states_ = nullptr, *updates_ = nullptr, *replayed_ = nullptr;  // of recurrent layers; replayed: [replay][channel_stride]
   uint8_t* replay_place_ = nullptr;
   ReplayInput replay_input_{};
-  std::vector<int> kept_;  // [options.states] positions of the kept states, or kNothing
   std::unique_ptr<Work> work_;
   int generation_ = 0;
   std::vector<int32_t> tokens_;

@@ -70,6 +70,7 @@ size_t DeviceCore::told_bytes(const std::vector<Row>& rows) const {
 }
 
 StepResult DeviceCore::finish(const std::vector<Row>& rows, const int32_t* tokens, const uint8_t* told, const float* logits) {
+  slots_.reach(rows);
   size_t outputs = 0, o = 0;
   for (const Row& row : rows) outputs += row.outputs;
   tokens_.assign(tokens, tokens + outputs);

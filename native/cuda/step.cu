@@ -37,8 +37,7 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
   local_sine_ = upload_table(local.sine);
   if (options.pages) pool_ = allocate(cache_.page_bytes() * options.pages);
   make_states();
-  slots_.resize(options.slots);
-  for (Slot& slot : slots_) slot.ids.resize(shape.context);
+  slots_ = SlotTable(shape, options.slots, options.states);
 }
 
 DeviceCore::~DeviceCore() {

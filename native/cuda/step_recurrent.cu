@@ -63,7 +63,6 @@ void DeviceCore::make_states() {
   updates_ = reinterpret_cast<float*>(allocate(recurrent_.update_bytes() * options_.slots));
   replay_place_ = allocate(sizeof(ReplayInput));
   replayed_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.replay * recurrent_.channel_stride));
-  kept_.assign(options_.states, kNothing);
 }
 
 // The slot's other state again, from its committed one and the first updates of its last step.
