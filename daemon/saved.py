@@ -5,7 +5,7 @@
     length     uint32, of the header
     header     MessagePack map: fingerprint, model, ids, first, pages, page_bytes, state_bytes
     pages      one after the other
-    state      if there is one: its position, int64, and what Engine.read_state gives after that
+    state      if there is one, as Engine.read_state gives it: its position, int64, then the state itself
     checksum   SHA-256 of all that comes before, 32 bytes
 
 A file of another model, of the same with another type of cache, or of a machine that rounds otherwise is refused by

@@ -61,13 +61,19 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
         factor=1.0 if kind == "default" else positive("factor", settings.get("factor")),
         low=positive("low_freq_factor", settings.get("low_freq_factor")) if three else 0.0,
         high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
-        trained=positive("max_position_embeddings", asked or values.get("max_position_embeddings")) if three else 0.0,
+        trained=_trained(asked, values) if three else 0.0,
     )
     if rope.partial > 1:
         raise ValueError(f"the key 'partial_rotary_factor' of config.json is {rope.partial!r}, expected at most 1")
     if three and rope.high <= rope.low:
         raise ValueError(f"its high_freq_factor {rope.high!r} is not above its low_freq_factor {rope.low!r}")
     return rope
+
+
+def _trained(asked: Any, values: Mapping[str, Any]) -> float:
+    if asked is None:
+        return positive("max_position_embeddings", values.get("max_position_embeddings"))
+    return positive("original_max_position_embeddings", asked)
 
 
 def _settings(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -46,7 +46,7 @@ def format_command(command: Command) -> str:
     what is sent must arrive as it was meant."""
     line = _line(command)
     short = command
-    if isinstance(command, Start) and isinstance(command.prompt, Ids) and can_be_read(command.prompt.tokens):
+    if isinstance(command, Start | Restore) and isinstance(command.prompt, Ids) and can_be_read(command.prompt.tokens):
         short = replace(command, prompt=Ids((0,)))  # reading 100,000 ids again takes as long as writing them
     try:
         same = parse(line if short is command else _line(short)) == short

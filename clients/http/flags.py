@@ -21,8 +21,7 @@ examples:
          "max_tokens": 64, "stream": true}'
 
 exit codes:
-  0 done   2 usage   3 the port is taken   66 model unreadable   69 demo model cannot be fetched, or an extra is missing
-  70 the model could not be loaded"""
+  0 done   2 usage   3 the port is taken   69 the extra http is not installed   70 the model could not be loaded"""
 LONGEST: Final = 1e6  # seconds
 LONGEST_LINE: Final = str(64 << 20)  # bytes: a prompt is one line, and its ids are longer than its text
 

@@ -92,7 +92,7 @@ int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* log
   } else if (cut) {
     std::sort(order_.begin(), end);
   }
-  if (sampling.min_p > 0.0f) end = std::stable_partition(order_.begin(), end, [&](int32_t id) { return weights_[id] >= sampling.min_p; });
+  if (sampling.min_p > 0.0f) end = std::remove_if(order_.begin(), end, [&](int32_t id) { return !(weights_[id] >= sampling.min_p); });
   uint64_t total = 0;
   for (auto it = order_.begin(); it != end; ++it) total += whole(weights_[*it]);
   uint64_t left = share_of(draw(sampling.seed, static_cast<uint64_t>(length)), total);

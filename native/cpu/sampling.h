@@ -46,7 +46,7 @@ struct Likeliest {
 // Room for one thread's sampling over a vocabulary of `size`.
 class Sampler {
  public:
-  // Makes the room once for all tokens.
+  // Makes the room; what follows allocates nothing.
   void reserve(int size);
 
   // logits [size, padded to 16] are changed where bias and penalties apply. history [length]: all ids before the new token, of which

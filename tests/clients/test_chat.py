@@ -74,3 +74,12 @@ def test_a_broken_template_is_named(source: str) -> None:
 def test_a_model_without_a_template_is_named(bare_model: Path) -> None:
     with pytest.raises(NoTemplate, match=r"bare\.gguf has no chat template, expected the key"):
         ChatTemplate.from_gguf(bare_model)
+
+
+def test_what_a_message_does_not_say_is_not_there() -> None:
+    source = "{% for m in messages %}{{ m.name is defined }} {{ m.content is none }} {% endfor %}"
+    messages: Any = [{"role": "user", "name": None, "content": None}, {"role": "user", "name": "x", "content": "y"}]
+    assert ChatTemplate(source).render(messages) == "False True True False "
+    broken: Any = ["no mapping"]
+    with pytest.raises(ChatRefused, match="does not accept these messages"):
+        ChatTemplate(source).render(broken)

@@ -85,6 +85,9 @@ def test_the_template_in_its_file_or_among_the_settings(tmp_path: Path) -> None:
             (path / "chat_template.jinja").write_text(TEMPLATE)
         assert open_chat_template(path).render([{"role": "user", "content": "x"}]) == "<s>user: x</s>"
         assert (open_tokenizer(path).bos, open_tokenizer(path).eos) == ("", "</s>")
+    path = folder(tmp_path / "old", byte_level(), {"chat_template": TEMPLATE})
+    (path / "special_tokens_map.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": {"content": "</s>"}}))
+    assert (open_tokenizer(path).bos, open_tokenizer(path).eos) == ("<s>", "</s>")
 
 
 def test_the_command_line_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

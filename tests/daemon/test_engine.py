@@ -216,6 +216,8 @@ def test_a_device_is_the_cpu_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     native = FakeNative(monkeypatch)
     open_engine(Config(device="cuda:1", gpu_memory=0.5))
     assert (native.asked["kind"], native.asked["gpu_memory"]) == ("cuda:1", 0.5)
+    open_engine(Config(slots=1024, max_batch=8, step_tokens=64))
+    assert native.asked["step_tokens"] == 1024  # a target step has a row for each slot
     for engine in ("reference", "null"):
         with pytest.raises(CannotOpen, match=f"cuda:1 is for --engine cpu: the engine {engine} computes without it"):
             open_engine(Config(engine=engine, device="cuda:1"))

@@ -70,6 +70,15 @@ def test_a_recording_replays_frame_for_frame(tmp_path: Path) -> None:
     assert [body["step"] for body in replies[::2]] == steps
 
 
+def test_a_device_that_is_lost_ends_a_recording_where_it_was(tmp_path: Path) -> None:
+    script, recording = tmp_path / "script", tmp_path / "recording"
+    pings = "\n".join(f"@{60 + 20 * n}ms PING {n}" for n in range(20))
+    script.write_text(f"REQ 1 START ids:1,2,3 200\n{pings}\n")
+    played = play(script, "--engine", "null", "--fault", "slow:10,lost@5", "--record", str(recording))
+    assert "Traceback" not in played.stderr
+    assert "REQ 1 START ids:1,2,3 200" in recording.read_text()
+
+
 @pytest.mark.timeout(120)
 def test_lines_of_all_kinds(tmp_path: Path) -> None:
     """Refused ones, long ones, steps by hand, a wait of their own, an id again, a trace."""
