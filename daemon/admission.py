@@ -74,7 +74,7 @@ class Admission:
         self.slots.release(request.slot, request.epoch)
 
     def freed(self) -> None:
-        """Pages may have become free: those that wait are to be asked again."""
+        """Pages may have become free, or known to hold what somebody wants: those that wait are to be asked again."""
         self._settled = False
 
     def check_slot(self, slot: int | None) -> None:

@@ -99,11 +99,14 @@ class Cache:
         self.commits.pop(_slot(request), None)
         self.moves.append(Seat(_slot(request), request.ids(request.position), None))
 
-    def advance(self, request: Request) -> None:
-        """Its position has moved: the pages that are full now can be found by others; a prompt's last one too."""
+    def advance(self, request: Request) -> bool:
+        """Its position has moved: the pages that are full now can be found by others; a prompt's last one too. Whether
+        there are such."""
         self.commits[_slot(request)] = request.position
-        if self._reuse and (request.position >= request.filed + PAGE or request.position == len(request.prompt)):
+        found = self._reuse and (request.position >= request.filed + PAGE or request.position == len(request.prompt))
+        if found:
             self._file(request)
+        return found
 
     def keep_state(self, request: Request) -> None:
         """Keeps the recurrent state where it stands, for others with the same beginning, if there is a place."""

@@ -129,12 +129,14 @@ class Lifecycle:
     def _advance(self, request: Request, position: int, items: list[Item]) -> None:
         """A step has fed it up to `position`."""
         request.position = position
-        self.cache.advance(request)
+        if self.cache.advance(request):
+            self.admission.freed()
         if request.snap is not None and request.snap[0] == position:
             self._snap(request, items)
         if request.stops and request.stops[-1] == position:
             request.stops.pop()
             self.cache.keep_state(request)
+            self.admission.freed()
 
     def _emit(self, request: Request, token: int, now: float, items: list[Item]) -> None:
         """A prediction for `request`: its next token, or its end."""

@@ -36,6 +36,9 @@ from .snapshot_files import read_snapshot, take_out, write_snapshot
 LINES_PER_STEP = 1024
 """So that a flood of lines cannot keep the requests from their steps."""
 
+MOST_MOVES = 64
+"""That wait for the next step: each may hold the ids of a whole context."""
+
 CHECK_SECONDS = 1.0
 
 LAST_SECONDS, QUIET_SECONDS = 1.0, 0.1
@@ -68,6 +71,7 @@ class Loop:
         self._untold: tuple[list[Item], float] | None = None  # of the last step, and when it ended
         self._at_hand: AnyLine | None = None  # its reply is not made yet
         self._broken: Exception | None = None  # of what was told while a device computed
+        self._left = LINES_PER_STEP  # that may be applied before the next step
         self._elsewhere = engine.meanwhile(self._tell_meanwhile)
 
     def run(self) -> None:
@@ -93,6 +97,8 @@ class Loop:
             idle = not self._apply_lines()
             begun = clock()
             plan = None if outbox.stalled else session.next_step(begun)
+            if plan is None or plan.kind is PlanKind.STEP:  # not those that a line has asked for
+                self._left = LINES_PER_STEP
             if plan is None:
                 self._tell()
                 continue
@@ -167,13 +173,16 @@ class Loop:
     def _apply_lines(self) -> bool:
         """What may be applied now. True if there is more of it."""
         session, inbox = self._session, self._inbox
-        left = LINES_PER_STEP
-        while left:
-            left = LINES_PER_STEP if session.idle else left - 1  # nobody is kept from a step
+        while not inbox.leaving.is_set():
+            if session.idle:  # nobody is kept from a step
+                self._left = LINES_PER_STEP
             if session.holding or session.input_ended or self._outbox.full:
                 return False
+            if not self._left:
+                return True
             line = inbox.next_line()
             if line is not None:
+                self._left -= 1
                 self.put(*self.answer(line))
             elif inbox.ended:
                 now = self._clock()
@@ -204,8 +213,8 @@ class Loop:
             return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error), self._clock()
         now = self._clock()
         items = session.apply(read, line.number, now)
-        if isinstance(read, Loaded):
-            self._move()  # at once: many files read between two steps would fill the memory
+        if isinstance(read, Loaded) or len(session.lifecycle.cache.moves) > MOST_MOVES:
+            self._move()  # at once: many files read between two steps would fill the memory, as would many starts
         return items, now
 
     def _tag(self, line: AnyLine) -> int:

@@ -76,9 +76,10 @@ class Scheduler:
 
     def step(self, seats: int) -> list[Share]:
         """Each request of the next step with the number of tokens that it is fed."""
-        for request in [request for request in self.seated if request.turn <= 0]:
-            self.seated.remove(request)
-            self.enter(request)
+        for place in (self.seated, self.paused):  # steps by hand use up turns of the paused, too
+            for request in [request for request in place if request.turn <= 0]:
+                place.remove(request)
+                self.enter(request)
         if seats == 1:
             return self._divide(self._share_one_seat())
         if len(self.seated) != seats or self.paused or self.waiting:

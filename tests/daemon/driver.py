@@ -95,6 +95,12 @@ class Driver:
         return items
 
 
+def nobody_waits_in_vain(session: Session) -> bool:
+    """Whoever waits has no slot, too few pages, or somebody before it."""
+    admission, cache = session.lifecycle.admission, session.lifecycle.cache
+    return admission.slots.free() is None or admission.waiting.next(cache.fits, cache.will_fit) is None
+
+
 def tokens_of(items: Iterable[Item], req_id: int) -> list[int]:
     return [item.value for item in items if isinstance(item, Frame) and item.req_id == req_id and item.value >= 0]
 

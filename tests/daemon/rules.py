@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from driver import limits
+from driver import limits, nobody_waits_in_vain
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 from modelled import Modelled
@@ -73,3 +73,4 @@ class Rules(RuleBasedStateMachine):
     def check_invariants(self, *told: Any, **named: Any) -> None:
         if hasattr(self, "one"):
             self.one.driver.session.check()
+            assert nobody_waits_in_vain(self.one.driver.session)

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from driver import Driver, events_of, tokens_of
+from driver import Driver, events_of, nobody_waits_in_vain, tokens_of
 from dump import state_of
 from fairness import Fairness
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from paceline.daemon.loop import Loop
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.observers import Observers
 from paceline.daemon.outbox import Outbox
-from paceline.daemon.plan import Plan, PlanKind, Row, RowResult
+from paceline.daemon.plan import Plan, PlanKind, Row, RowResult, StepResult
 from paceline.daemon.request_log import RequestLog
 from paceline.daemon.session import Session
 from paceline.protocol import FrameReader, Item, LineReader, Message, encode_tagged
@@ -182,7 +182,8 @@ def bounds(draw: st.DrawFn) -> Limits:
 
 
 class Checked(Session):
-    """A session that looks at itself: whatever was refused has changed nothing, and the turns are fair."""
+    """A session that looks at itself: whatever was refused has changed nothing, the turns are fair, and nobody waits
+    for what is there."""
 
     accepted: list[Any]
     log: list[str]
@@ -215,6 +216,12 @@ class Checked(Session):
         ):
             assert state_of(self) == before
         self.check()
+        assert nobody_waits_in_vain(self)
+        return items
+
+    def finish(self, plan: Plan, results: list[StepResult], now: float) -> list[Item]:
+        items = super().finish(plan, results, now)
+        assert nobody_waits_in_vain(self)
         return items
 
 

@@ -162,3 +162,15 @@ def test_what_is_refused_does_not_make_a_kept_state_younger() -> None:
     before = state_of(one.session)
     assert one.reply(f"REQ 4 SLOT 1 START ids:1{',7' * 69},8 400")["code"] == "kv_budget"
     assert state_of(one.session) == before
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_what_another_computes_makes_room(recurrent: bool) -> None:
+    """Who waits for four pages of three needs two when the other's prompt is known, though that one goes on."""
+    one = Driver(limits(2, 2, 512, pages=6, states=4 * recurrent), NullEngine(2, 512, recurrent))
+    prompt = ",".join(map(str, range(7, 7 + 129)))
+    assert one.reply(f"REQ 1 START ids:{prompt} 64 8")["slot"] == 0
+    assert one.reply(f"REQ 2 START ids:{prompt} 127 8")["state"] == "queued"
+    one.run()
+    assert states(one) == {1: "parked", 2: "parked"}
+    assert one.session.lifecycle.admission.slots.epochs == [1, 1]

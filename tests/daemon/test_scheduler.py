@@ -236,3 +236,17 @@ def test_the_first_lends_its_half_for_many_pages() -> None:
     table.add(first, ahead, *strangers)
     shares = table.step()
     assert shares[1] == 1 and shares[2] == 1 + (512 - 5 + 1) // 2
+
+
+def test_a_turn_that_is_used_up_without_a_seat_is_over() -> None:
+    """As by steps by hand: whoever is paused goes to the tail, too."""
+    table = Table(seats=2)
+    first, second, third = request(1, quantum=9), request(2, quantum=9), prefill(3, 10, quantum=9)
+    table.add(first, second)
+    assert table.steps(1) == [[1, 2]]
+    table.add(third, request(4))
+    assert table.steps(1) == [[1, 3]]
+    assert table.scheduler.paused == [second]
+    second.turn = 0
+    table.scheduler.leave(first)
+    assert table.steps(1) == [[3, 4]], "4 was before it in the line"

@@ -1,0 +1,79 @@
+"""Floods of lines: they keep nobody from a step, the daemon from no signal, and the memory from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from driver import limits
+from paceline.daemon.crash import CommandLog
+from paceline.daemon.inbox import Gone, Inbox, News, Stop
+from paceline.daemon.limits import Limits
+from paceline.daemon.loop import LINES_PER_STEP, MOST_MOVES, Loop
+from paceline.daemon.null_engine import NullEngine
+from paceline.daemon.outbox import Outbox
+from paceline.daemon.session import Session
+from paceline.protocol import Command, Frame, Item, Line, Message, parse
+
+
+def played(
+    lines: Iterable[str], bounds: Limits, before: Callable[[int, Session, Inbox], None] = lambda number, *_: None
+) -> list[Item]:
+    """What a loop makes of lines that are all there; `before` is called before each is applied."""
+    engine, inbox, items = NullEngine(bounds.slots, bounds.context), Inbox(room=1 << 40), list[Item]()
+    session = Session(engine.info, bounds, lambda: 1)
+
+    def parsed(line: Line) -> Command:
+        before(line.number, session, inbox)
+        return parse(line.text)
+
+    def note(put: Iterable[Item]) -> bytes:
+        items.extend(put)
+        return b""
+
+    inbox.put_lines([Line(number, text) for number, text in enumerate(lines, 1)])
+    inbox.put(News.END_OF_INPUT)
+    Loop(session, engine, inbox, Outbox(note, lambda: None), lambda: 0.0, CommandLog(), parse=parsed).run()
+    return items
+
+
+def replies(items: Iterable[Item]) -> int:
+    return sum(isinstance(item, Message) and "re" in item.body for item in items)
+
+
+def test_starts_that_are_cancelled_before_a_step_leave_no_moves_behind() -> None:
+    prompt = "ids:" + ",".join(map(str, range(1, 100)))
+    waiting = []
+    played(
+        [f"REQ 1 START {prompt} 1", "WAIT", *[f"REQ 2 START {prompt} 1", "CANCEL 2"] * 300],
+        limits(),
+        lambda _, session, inbox: waiting.append(len(session.lifecycle.cache.moves)),
+    )
+    assert len(waiting) == 602
+    assert 1 < max(waiting) <= MOST_MOVES + 2
+
+
+def test_a_signal_is_noticed_between_two_lines() -> None:
+    for news in (Stop(15), Gone(None)):
+
+        def leave(number: int, _: Session, inbox: Inbox, news: Stop | Gone = news) -> None:
+            if number == 20:
+                inbox.put(news)
+
+        items = played(["PING"] * 100, limits(), leave)
+        assert replies(items) == 20
+
+
+def test_steps_by_hand_keep_nobody_from_the_others() -> None:
+    """Request 1 has a grant of a hundred; 2 is parked, and its probes are asked for all at once."""
+    many = 2 * LINES_PER_STEP + 100
+    starts = ["REQ 1 START ids:1,2,3 100", "REQ 2 START ids:4,5 100 1", "WAIT step=3"]
+    items = played([*starts, *["SCHED_BATCH_PROBE"] * many], limits())
+    in_a_row, most = 0, 0
+    for item in items:
+        if isinstance(item, Frame) and item.req_id == 1:
+            in_a_row = 0
+        elif isinstance(item, Message) and "mismatches" in item.body:
+            in_a_row += 1
+        most = max(most, in_a_row)
+    assert replies(items) == many + 3
+    assert LINES_PER_STEP - 3 <= most <= LINES_PER_STEP
