@@ -56,7 +56,7 @@ class Shape:
 
     @property
     def update_bytes(self) -> int:
-        """Bytes of the updates that a slot keeps for a commit to a part of a row, all layers."""
+        """Bytes that a slot keeps of each token of a row that may be committed in part, all layers."""
 
 class Core:
     def __init__(
@@ -71,14 +71,15 @@ class Core:
         pages: int,
         threads: int,
         states: int = 0,
+        replay: int = 0,
         isa: str,
         cache_type_k: str = "f16",
         cache_type_v: str = "f16",
     ) -> None:
         """cosine, sine: [context, rope_size / 2]; local: of sliding layers, or empty.
 
-        states: how many can be kept, resident where touched. isa: auto, or one of instruction_sets(). Cache types:
-        f32, f16, bf16, q8_0, q4_0.
+        states: how many can be kept, resident where touched. replay: where layers are recurrent, a row of more tokens
+        is committed whole. isa: auto, or one of instruction_sets(). Cache types: f32, f16, bf16, q8_0, q4_0.
         """
 
     def load(

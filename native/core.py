@@ -27,7 +27,7 @@ from .reference import Reference
 from .rope import Table, local_rope_table, rope_table
 from .rope_scaling import ROPE_FREQUENCIES
 from .shape import ModelShape
-from .sizes import recurrent_bytes
+from .sizes import held_bytes
 from .stepper import ReferenceStepper, Stepper
 from .terminal import on_terminal
 from .weights import Metadata, ModelUnreadable, Tensor, open_model
@@ -99,6 +99,7 @@ def open_core(
     cache_bytes: int | None = None,
     keep_free: int | None = None,
     states: int = 0,
+    replay: int = 0,
     threads: int | None = None,
     isa: str = "auto",
     cache_type_k: str = "f16",
@@ -113,12 +114,14 @@ def open_core(
 
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
     by default what all slots need at full context, if there is memory for it beside the model and `keep_free` bytes
-    (machine.cache_pages). states: how many recurrent states can be kept, resident where touched. threads: by default
+    (machine.cache_pages). states: how many recurrent states can be kept, resident where touched. replay: where layers
+    are recurrent, a row of more tokens is committed whole; the reference has no such limit. threads: by default
     machine.usable_cores(). quantize: what float matrices become, "q8_0" or "q4_0".
     gpu_memory: of a GPU, a share of what is free (up to 1) or bytes, for everything (open_device.py). step_tokens: of
     the largest usual step; a GPU has room for it from the start.
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
-    Raises ModelUnreadable for the file, MemoryError, ValueError for the other arguments.
+    Raises ModelUnreadable for the file, MemoryError, ValueError for the other arguments. In a process that was forked
+    from this one the core has no threads: open another there.
     """
     metadata, tensors = open_model(path)
     if quantize is not None:
@@ -134,7 +137,7 @@ def open_core(
         cache_type_k = cache_type_v = "f16"
     page_bytes = native.page_bytes(cache_type_k, cache_type_v)
     full = slots * -(-context // PAGE)
-    taken = sum(tensor.nbytes for tensor in tensors) + recurrent_bytes(native, slots, states)
+    taken = sum(tensor.nbytes for tensor in tensors) + held_bytes(native, slots, states, replay)
     if cache_bytes is not None:
         if kind == "cpu":
             check_cache(cache_bytes, read_memory(), taken)
@@ -150,7 +153,7 @@ def open_core(
         stepper: Stepper = ReferenceStepper(Reference(shape, tensors), slots, context)
         return Core(metadata, context, pages, page_bytes, "numpy", stepper, fingerprint)
     if is_device(kind):
-        wanted = Wanted(slots, step_tokens, pages, sum(tensor.nbytes for tensor in tensors), gpu_memory, states)
+        wanted = Wanted(slots, step_tokens, pages, sum(tensor.nbytes for tensor in tensors), gpu_memory, states, replay)
         device, memory = open_device(kind, native, rotations(shape, context), wanted, (cache_type_k, cache_type_v))
         load(device, arranged(shape, tensors), fingerprint, progress)
         if any(tensor.type in ROUNDED_BY_GPU and tensor.rows > 1 for tensor in tensors):
@@ -165,6 +168,7 @@ def open_core(
         slots=slots,
         pages=pages,
         states=states,
+        replay=replay,
         threads=threads,
         isa=isa,
         cache_type_k=cache_type_k,

@@ -32,6 +32,7 @@ class DeviceStepper:
         slots: int,
         pages: int,
         states: int = 0,
+        replay: int = 0,
         cache_type_k: str = "f16",
         cache_type_v: str = "f16",
     ):
@@ -43,6 +44,7 @@ class DeviceStepper:
             slots=slots,
             pages=pages,
             states=states,
+            replay=replay,
             cache_type_k=cache_type_k,
             cache_type_v=cache_type_v,
         )

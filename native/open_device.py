@@ -15,11 +15,11 @@ from .cuda_core import DeviceStepper
 from .cupy_memory import CupyMemory
 from .device_memory import DeviceMemory, EmulatedMemory
 from .lost import DeviceLost
-from .sizes import recurrent_bytes
+from .sizes import held_bytes
 
 SHARE = 0.9  # of the free memory
 OWN_PART = 64  # of a share, one part in so many is CUDA's own, for kernels and graphs
-SPARE = 1 << 30  # beside weights, states and pages: tables, the room of a step
+SPARE = 1 << 30  # beside weights, what the core holds, and pages: the room of a step
 SPARE_COLUMN = 1 << 18  # for each of its columns
 GET_CUPY = "pip install 'paceline[cuda]'"
 GET_MODULE = "with CUDA's nvcc on the PATH: pip install -C cmake.define.PACELINE_CUDA=ON '.[cuda]'"
@@ -37,6 +37,7 @@ class Wanted:
     weight_bytes: int  # about
     gpu_memory: float | None = None  # a share of what is free up to 1, else bytes
     states: int = 0  # kept copies of recurrent states
+    replay: int = 0  # tokens of the longest row that may be committed in part where layers are recurrent
 
 
 def is_device(kind: str) -> bool:
@@ -53,8 +54,8 @@ def open_device(
         memory: DeviceMemory = EmulatedMemory()
         pages = wanted.pages
     else:
-        states = recurrent_bytes(shape, wanted.slots, wanted.states)
-        held = replace(wanted, weight_bytes=wanted.weight_bytes + states)
+        beside = held_bytes(shape, wanted.slots, wanted.states, wanted.replay)
+        held = replace(wanted, weight_bytes=wanted.weight_bytes + beside)
         native, memory = open_gpu(kind, lambda free: arena_bytes(free, held, shape.page_bytes(*cache_types)))
         pages = 0
     stepper = DeviceStepper(
@@ -65,6 +66,7 @@ def open_device(
         slots=wanted.slots,
         pages=pages,
         states=wanted.states,
+        replay=wanted.replay,
         cache_type_k=cache_types[0],
         cache_type_v=cache_types[1],
     )

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 MOST = 2**31 - 1  # sizes and their products are 32 bits wide in the C++ core
 MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h
 MOST_TAPS = 16
+ID_BYTES = FLOAT_BYTES = 4
 
 
-def recurrent_bytes(shape: Shape, slots: int, states: int) -> int:
-    """What recurrent layers hold: two states and the updates of a row for each slot, and the kept states."""
-    return (2 * slots + states) * shape.state_bytes + slots * shape.update_bytes
+def held_bytes(shape: Shape, slots: int, states: int, replay: int) -> int:
+    """What a core holds beside weights and pages: the tables of rotation; for each slot its ids, two recurrent states
+    and the updates of `replay` tokens; the kept states."""
+    tables = (1 + ("sliding" in shape.kinds)) * shape.context * shape.rope_size * FLOAT_BYTES
+    recurrent = (2 * slots + states) * shape.state_bytes + slots * replay * shape.update_bytes
+    return tables + slots * shape.context * ID_BYTES + recurrent
 
 
 def check_sizes(shape: ModelShape) -> None:

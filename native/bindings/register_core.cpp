@@ -93,14 +93,14 @@ void register_core(py::module_& m) {
 
   py::class_<Core>(m, "Core")
       .def(py::init([](const Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, int slots, int pages,
-                       int threads, int states, const std::string& isa, const std::string& cache_type_k, const std::string& cache_type_v) {
+                       int threads, int states, int replay, const std::string& isa, const std::string& cache_type_k, const std::string& cache_type_v) {
              const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
-             const paceline::Options options = {slots, pages, threads, states, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)};
+             const paceline::Options options = {slots, pages, threads, states, replay, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)};
              return std::make_unique<Core>(shape, options, rotation(cosine, sine, size),
                                            local_cosine.size() ? rotation(local_cosine, local_sine, size) : paceline::Rotation{});
            }),
            py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::kw_only(), py::arg("slots"), py::arg("pages"),
-           py::arg("threads"), py::arg("states") = 0, py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
+           py::arg("threads"), py::arg("states") = 0, py::arg("replay") = 0, py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
       .def("load",
            [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales, bool mapped) {
              const py::buffer_info info = data.request();

@@ -57,10 +57,10 @@ struct Prepared {
 class DeviceCore {
  public:
   DeviceCore(const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, py::object memory,
-             int slots, int pages, int states, const std::string& cache_type_k, const std::string& cache_type_v)
+             int slots, int pages, int states, int replay, const std::string& cache_type_k, const std::string& cache_type_v)
       : memory_(std::move(memory)) {
     const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
-    core_ = std::make_unique<cuda::DeviceCore>(shape, cuda::DeviceOptions{slots, pages, states, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
+    core_ = std::make_unique<cuda::DeviceCore>(shape, cuda::DeviceOptions{slots, pages, states, replay, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
                                                paceline_bindings::rotation(cosine, sine, size),
                                                local_cosine.size() ? paceline_bindings::rotation(local_cosine, local_sine, size) : paceline::Rotation{}, memory_);
   }
@@ -115,9 +115,9 @@ void register_device(py::module_& m) {
       .def_readonly("outputs", &Prepared::outputs);
 
   py::class_<DeviceCore>(m, "Core", py::module_local())
-      .def(py::init<const paceline::Shape&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, py::object, int, int, int, const std::string&, const std::string&>(),
+      .def(py::init<const paceline::Shape&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, py::object, int, int, int, int, const std::string&, const std::string&>(),
            py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::arg("memory"), py::kw_only(), py::arg("slots"), py::arg("pages"),
-           py::arg("states") = 0, py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
+           py::arg("states") = 0, py::arg("replay") = 0, py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
       .def("load",
            [](DeviceCore& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales, bool mapped) {
              const py::buffer_info info = data.request();

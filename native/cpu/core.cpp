@@ -17,7 +17,7 @@ Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotati
     : shape_((shape.check(), shape)), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape, options.key_type, options.value_type)), weights_(shape),
       rotation_(std::move(rotation)), local_(std::move(local)) {
   if (options.slots < 1 || options.pages < 1 || options.threads < 1) throw std::invalid_argument("slots, pages and threads must be at least 1");
-  if (options.states < 0) throw std::invalid_argument("states must be at least 0");
+  if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
   const size_t angles = static_cast<size_t>(shape.context) * (shape.rope_size / 2);
   for (const Rotation* table : {&rotation_, &local_})
     if (table->cosine.size() != table->sine.size() || (table->cosine.size() != angles && (table == &rotation_ || !table->cosine.empty())))
@@ -27,9 +27,10 @@ Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotati
     RecurrentLayout layout = recurrent_layout(shape);
     layout.slots = options.slots;
     layout.kept = options.states;
+    layout.replay = options.replay;
     states_ = std::make_unique<RecurrentStates>(layout);
   }
-  slots_ = SlotTable(shape, options.slots, options.states);
+  slots_ = SlotTable(shape, options.slots, options.states, options.replay);
   work_ = std::make_unique<Work>();
 }
 
@@ -47,8 +48,7 @@ RecurrentLayout Core::recurrent_layout(const Shape& shape) {
           .channel_stride = (shape.channels() + 15) / 16 * 16,
           .value_heads = shape.value_heads,
           .key_size = shape.key_size,
-          .value_stride = (shape.value_size + 15) / 16 * 16,
-          .replay = SlotTable::kReplay};
+          .value_stride = (shape.value_size + 15) / 16 * 16};
 }
 
 void Core::load(const Source& source) {

@@ -30,6 +30,7 @@ struct Options {
   int pages = 1;
   int threads = 1;
   int states = 0;  // kept copies of a slot's recurrent state
+  int replay = 0;  // tokens of the longest row that may be committed in part where layers are recurrent
   std::string isa = "auto";
   CacheType key_type = CacheType::F16, value_type = CacheType::F16;
 };
@@ -53,7 +54,7 @@ class Core {
   StepResult step(const std::vector<Row>& rows, bool keep_logits);
 
   // Moves the slot to `position`: where it stands, anywhere its last step reached, or 0. Absolute, so it can be repeated.
-  // A row of more than SlotTable::kReplay tokens is committed whole where layers are recurrent.
+  // Where layers are recurrent, a row of more than Options::replay tokens is committed whole.
   void commit(int slot, int position);
 
   // seats.cpp: all throw std::invalid_argument, and then nothing has changed.
@@ -70,7 +71,7 @@ class Core {
   size_t page_bytes() const { return cache_.page_bytes(); }
   size_t state_bytes() const { return states_ ? states_->layout().state_bytes() : 0; }  // of one kept state
   size_t state_file_bytes() const { return sizeof(int64_t) + state_bytes(); }
-  static RecurrentLayout recurrent_layout(const Shape& shape);  // without slots and kept states
+  static RecurrentLayout recurrent_layout(const Shape& shape);  // without slots, kept states and updates
   static CacheLayout cache_layout(const Shape& shape, CacheType key_type, CacheType value_type);
   const Shape& shape() const { return shape_; }
   const char* isa() const { return kernels_.name; }

@@ -21,7 +21,7 @@ struct RecurrentLayout {
   size_t state_size() const { return conv_size() + matrix_size() * value_heads; }
   size_t state_bytes() const { return sizeof(float) * state_size() * layers; }  // of all layers
   size_t update_size() const { return static_cast<size_t>(channel_stride) + 2 * value_heads; }  // conv input, decay, beta
-  size_t update_bytes() const { return sizeof(float) * update_size() * replay * layers; }         // that a slot keeps, of all layers
+  size_t update_bytes() const { return sizeof(float) * update_size() * layers; }                 // of a token, of all layers
 };
 
 class RecurrentStates {
@@ -29,7 +29,7 @@ class RecurrentStates {
   explicit RecurrentStates(const RecurrentLayout& layout)
       : layout_(layout),
         states_(layout.state_bytes() * (2 * static_cast<size_t>(layout.slots) + layout.kept)),
-        updates_(layout.update_bytes() * layout.slots) {}
+        updates_(layout.update_bytes() * layout.replay * layout.slots) {}
 
   const RecurrentLayout& layout() const { return layout_; }
   float* conv(int slot, int which, int layer) { return state(slot, which, layer); }

@@ -14,8 +14,8 @@ void check_page(int page, int pages) {
   if (page < 0 || page >= pages) refuse("page " + std::to_string(page) + " is not in the pool of " + std::to_string(pages));
 }
 
-SlotTable::SlotTable(const Shape& shape, int slots, int states)
-    : context_(shape.context), vocab_(shape.vocab), recurrent_(shape.layers_of(true) > 0), slots_(slots), kept_(recurrent_ ? states : 0, kNothing) {
+SlotTable::SlotTable(const Shape& shape, int slots, int states, int replay)
+    : context_(shape.context), vocab_(shape.vocab), replay_(replay), recurrent_(shape.layers_of(true) > 0), slots_(slots), kept_(recurrent_ ? states : 0, kNothing) {
   for (Slot& slot : slots_) slot.ids.resize(context_);
 }
 
@@ -67,8 +67,8 @@ int SlotTable::check_commit(int slot, int position) const {
     refuse("slot " + std::to_string(slot) + " stands at " + std::to_string(from.position) + " and its last step reached " + std::to_string(from.reached) +
            ": it can't be committed to " + std::to_string(position));
   if (!recurrent_ || position <= from.position || position == from.reached) return 0;
-  if (from.reached - from.position > kReplay)
-    refuse("slot " + std::to_string(slot) + ": a row of more than " + std::to_string(kReplay) + " tokens is committed whole where layers are recurrent");
+  if (from.reached - from.position > replay_)
+    refuse("slot " + std::to_string(slot) + ": where layers are recurrent, a row of more than " + std::to_string(replay_) + " tokens (replay) is committed whole");
   return position - from.position;
 }
 

@@ -36,10 +36,9 @@ void check_page(int page, int pages);  // throws std::invalid_argument
 // and then tells it. What is asked throws std::invalid_argument, saying what is wrong; what is told was asked before.
 class SlotTable {
  public:
-  static constexpr int kReplay = 64;  // a model with recurrent layers keeps the updates of rows of so many tokens: longer ones are committed whole
-
   SlotTable() = default;
-  SlotTable(const Shape& shape, int slots, int states);
+  // replay: where layers are recurrent, a row of more tokens is committed whole.
+  SlotTable(const Shape& shape, int slots, int states, int replay);
 
   const Slot& operator[](int slot) const { return slots_[slot]; }
 
@@ -65,7 +64,7 @@ class SlotTable {
 
   void check_slot(int slot) const;
 
-  int context_ = 0, vocab_ = 0;
+  int context_ = 0, vocab_ = 0, replay_ = 0;
   bool recurrent_ = false;
   std::vector<Slot> slots_;
   std::vector<int> kept_;  // of each kept state its position, or kNothing

@@ -116,7 +116,7 @@ void Core::Step::keep_inputs(const Layer& layer, int r) {
     else if (rows[r].position == 0) std::fill(next + i * stride, next + (i + 1) * stride, 0.0f);
     else std::memcpy(next + i * stride, past + (token + kept) * stride, sizeof(float) * stride);
   }
-  for (int t = 0; count > 1 && count <= SlotTable::kReplay && t < count; ++t) {
+  for (int t = 0; count > 1 && count <= states.layout().replay && t < count; ++t) {
     float* update = states.update(slot, layer.ordinal, t);
     std::memcpy(update, mixed(first + t), sizeof(float) * s.channels());
     std::memcpy(update + stride, work.gates.data() + static_cast<size_t>(first + t) * 2 * s.value_heads, sizeof(float) * 2 * s.value_heads);

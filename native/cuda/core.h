@@ -37,6 +37,7 @@ struct RecurrentState;
 struct DeviceOptions {
   int slots = 1, pages = 1;
   int states = 0;  // kept copies of a slot's recurrent state
+  int replay = 0;  // tokens of the longest row that may be committed in part where layers are recurrent
   CacheType key_type = CacheType::F16, value_type = CacheType::F16;
 };
 

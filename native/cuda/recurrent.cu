@@ -26,7 +26,7 @@ PACELINE_DEVICE float logarithm(float x) {
 
 PACELINE_DEVICE float softplus(float x) {
   if (x > 20.0f) return x;
-  const float e = exponential(x), u = 1.0f + e;
+  const float e = exponential_or_nan(x), u = 1.0f + e;
   return u == 1.0f ? e : logarithm(u) * (e / (u - 1.0f));
 }
 
@@ -41,7 +41,7 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   const int index = column - row.first_column;  // in the row
   const RecurrentState& state = r.state;
   const bool keeps = r.mixed && row.count > 1 && row.count <= state.replay;
-  float* const update = state.update(row.slot, index);
+  float* const update = keeps ? state.update(row.slot, index) : nullptr;
   const float* const mixed = r.mixed ? r.mixed + static_cast<size_t>(row.first_column) * r.stride : state.update(row.slot, 0);
   const size_t stride = r.mixed ? r.stride : state.update_size;
   if (unit == heads + r.value_heads) {
@@ -49,8 +49,8 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
     float* const gates = r.gates + static_cast<size_t>(column) * 2 * r.value_heads;
     const float* const own = mixed + index * stride;
     for (int h = lane; h < r.value_heads; h += kWarp) {
-      const float decay = exponential(r.decay[h] * softplus(own[r.alpha_offset + h] + r.time_bias[h]));
-      const float beta = 1.0f / (1.0f + exponential(-own[r.beta_offset + h]));
+      const float decay = exponential_or_nan(r.decay[h] * softplus(own[r.alpha_offset + h] + r.time_bias[h]));
+      const float beta = 1.0f / (1.0f + exponential_or_nan(-own[r.beta_offset + h]));
       gates[h] = decay;
       gates[r.value_heads + h] = beta;
       if (!keeps) continue;

@@ -29,7 +29,7 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
       weights_(shape),
       work_(std::make_unique<Work>()) {
   if (options.slots < 1 || options.pages < 0) throw std::invalid_argument("slots must be at least 1, and pages no less than 0");
-  if (options.states < 0) throw std::invalid_argument("states must be at least 0");
+  if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
   if (shape.head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(shape.head_size) + " is more than " + std::to_string(kMostHeadSize));
   cosine_ = upload_table(rotation.cosine);
   sine_ = upload_table(rotation.sine);
@@ -37,7 +37,7 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
   local_sine_ = upload_table(local.sine);
   if (options.pages) pool_ = allocate(cache_.page_bytes() * options.pages);
   make_states();
-  slots_ = SlotTable(shape, options.slots, options.states);
+  slots_ = SlotTable(shape, options.slots, options.states, options.replay);
 }
 
 DeviceCore::~DeviceCore() {

@@ -59,8 +59,10 @@ void DeviceCore::make_states() {
   recurrent_ = Core::recurrent_layout(shape());
   recurrent_.slots = options_.slots;
   recurrent_.kept = options_.states;
+  recurrent_.replay = options_.replay;
   states_ = reinterpret_cast<float*>(allocate(recurrent_.state_bytes() * (2 * static_cast<size_t>(options_.slots) + options_.states)));
-  updates_ = reinterpret_cast<float*>(allocate(recurrent_.update_bytes() * options_.slots));
+  if (!options_.replay) return;
+  updates_ = reinterpret_cast<float*>(allocate(recurrent_.update_bytes() * options_.replay * options_.slots));
   replay_place_ = allocate(sizeof(ReplayInput));
   replayed_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.replay * recurrent_.channel_stride));
 }

@@ -20,7 +20,7 @@ def model(request: pytest.FixtureRequest, tiny_model) -> tuple[str, Path]:
 
 @pytest.fixture(scope="module")
 def cores(model: tuple[str, Path]) -> dict[str, Core]:
-    return {isa: open_core(model[1], slots=18, context=CONTEXT, threads=2, isa=isa) for isa in SETS}
+    return {isa: open_core(model[1], slots=18, context=CONTEXT, threads=2, isa=isa, replay=64) for isa in SETS}
 
 
 def test_logits_agree_with_the_reference(model: tuple[str, Path], cores: dict[str, Core]) -> None:
@@ -135,11 +135,12 @@ def test_roofs_are_speeds() -> None:
 
 
 def test_a_long_row_of_a_recurrent_model_is_committed_whole(tiny_model) -> None:
-    core = open_core(tiny_model(architecture="qwen35"), slots=1, context=CONTEXT)
-    core.step([Row(0, ids_of(11, 65, core.vocab), 0, 1, table(0, CONTEXT))])
-    with pytest.raises(ValueError, match="committed whole"):
-        core.commit(0, 40)
-    core.commit(0, 65)
+    for replay, options in ((64, {"replay": 64}), (0, {})):
+        core = open_core(tiny_model(architecture="qwen35"), slots=1, context=CONTEXT, **options)
+        core.step([Row(0, ids_of(11, replay + 2, core.vocab), 0, 1, table(0, CONTEXT))])
+        with pytest.raises(ValueError, match=f"a row of more than {replay} tokens .replay. is committed whole"):
+            core.commit(0, 1)
+        core.commit(0, replay + 2)
 
 
 def test_an_expert_chosen_by_many_rows_is_read_once(model: tuple[str, Path], cores: dict[str, Core]) -> None:

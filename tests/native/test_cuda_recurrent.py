@@ -23,7 +23,7 @@ WIDE = {"architecture": "qwen35", "type": "Q8_0", "layers": 2, "interval": 2, "v
 def opened(path: Path, kind: str) -> Core:
     shape: dict[str, Any] = {"slots": SLOTS, "context": CONTEXT}
     size = open_core(path, cache_bytes=1 << 30, **shape).page_bytes
-    return open_core(path, cache_bytes=(PAGES + SPARE) * size, states=2, kind=kind, **shape)
+    return open_core(path, cache_bytes=(PAGES + SPARE) * size, states=2, replay=64, kind=kind, **shape)
 
 
 @pytest.fixture(scope="module", params=MODELS)

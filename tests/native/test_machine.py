@@ -89,7 +89,7 @@ def test_a_core_takes_what_there_is(tiny_model: Any, monkeypatch: pytest.MonkeyP
     path = tiny_model(type="F16")
     plenty = open_core(path, slots=4, context=640)
     assert plenty.pages == 40
-    weights = path.stat().st_size + MIB
+    weights = path.stat().st_size + MIB + 640 * 4 * (16 + 4)  # tables of 16 and the ids of 4 slots, for each position
 
     def free(count: int) -> None:
         memory = Memory(GIB, weights + count * plenty.page_bytes)
@@ -118,17 +118,18 @@ def test_a_cache_that_could_never_be_in_memory_is_refused() -> None:
 
 
 def test_what_recurrent_layers_hold_is_no_room_for_pages(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kept states and the updates of slots count, too."""
+    """The kept states and the updates of slots count, too, where rows may be committed in part."""
     path = tiny_model(architecture="qwen35", type="F16")
     shape = native_shape(read_shape(*open_model(path)), 64)
-    held = 4 * shape.state_bytes + 2 * shape.update_bytes
+    held = 4 * shape.state_bytes + 2 * 8 * shape.update_bytes + 64 * (4 * shape.rope_size + 2 * 4)
     weights = sum(tensor.nbytes for tensor in open_model(path)[1])
     page = open_core(path, slots=2, context=64).page_bytes
     memory = Memory(GIB, weights + held + 3 * shape.state_bytes + 2 * page)
     monkeypatch.setattr(core_module, "read_memory", lambda: memory)
-    assert open_core(path, slots=2, context=64, keep_free=0, states=3).pages == 2
+    assert open_core(path, slots=2, context=64, keep_free=0, states=3, replay=8).pages == 2
+    assert open_core(path, slots=2, context=64, keep_free=2 * 8 * shape.update_bytes, states=3).pages == 2
     with pytest.raises(MemoryError, match="2 pages of cache"):
-        open_core(path, slots=2, context=64, keep_free=1, states=3)
+        open_core(path, slots=2, context=64, keep_free=1, states=3, replay=8)
 
 
 def test_a_model_without_a_cache_is_refused(tiny_model: Any) -> None:
