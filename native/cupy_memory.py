@@ -124,6 +124,7 @@ class CupyMemory:
             if graph is None:
                 try:
                     graph = self._capture(enqueue)
+                    graph.upload(self._stream)  # or its first launch would be what finds no memory
                 except Exception as error:
                     self.without_graph = str(error)
                     graph = LAUNCHED

@@ -4,7 +4,7 @@
 
 Prints a line of JSON for each figure: first of static batches (equal contexts in the cache it takes by itself, the
 median of 16 steps), then of its continuous batching (see bench_gpu_continuous). Tokens are random, so that rows choose
-experts apart. `flash_attention` says whether it had any.
+experts apart. `flash_attention` and `linear_attention_kernels` say whether it had any.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,7 @@ def main() -> None:
     begun = time.perf_counter()
     network = network_of(MODELS[chosen.model], "cpu" if chosen.device == "emulator" else chosen.device)
     own = {"version": transformers.__version__, "flash_attention": bool(is_flash_attn_2_available())}
+    own |= {"linear_attention_kernels": find_spec("fla") is not None}  # or a hybrid's recurrence is PyTorch's
     own |= {"making_s": time.perf_counter() - begun}
     ways: dict[str, Callable[[Any, int, int], tuple[float, int]]] = {STATIC: static, CONTINUOUS: decode}
     for about in expected(chosen.model, chosen.rows, chosen.contexts):

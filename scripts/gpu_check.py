@@ -7,7 +7,8 @@ It needs no network. On the machine: a C++20 compiler, CMake, ninja or make, nvc
 CUDA_HOME; and in this Python (3.11 or newer, PYTHON=... names another): CuPy (cupy-cuda13x), pybind11 3, NumPy,
 safetensors, msgpack, tqdm, gguf, PyYAML, pytest and hypothesis; pytest-timeout too, or a test that hangs takes the
 others of its file with it. What is missing may lie as wheels in --wheels DIR; those that fit this Python are unpacked
-into the build folder, before all that is installed. All but CuPy and NumPy, for a Python 3.12, are 5 MB:
+into the build folder, before all that is installed; beside PyTorch and CuPy that is often gguf alone. All but CuPy
+and NumPy, for a Python 3.12, are 5 MB:
     pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64
         --platform manylinux2014_x86_64 --platform manylinux1_x86_64 -d DIR gguf pyyaml 'pybind11>=3' safetensors
         msgpack tqdm hypothesis sortedcontainers attrs pytest pluggy iniconfig packaging pygments pytest-timeout
@@ -166,6 +167,7 @@ class Check:
             # at, because warnings are no error to the exit status.
             before = ("env", "PACELINE_CUDA_PIECES=1", tool, "--tool", kind, "--error-exitcode", "9")
             before += ("--print-limit", "5", "--report-api-errors", "no", "--target-processes", "application-only")
+            before += ("--launch-timeout", "300")  # seconds to the first call of CUDA: 10 are few for Python and pytest
             found.append(self.tests(kind, [*SANITIZED, "-k", QUICK], limit, before, summary))
         return found
 

@@ -61,6 +61,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--norm-epsilon", type=float, default=1e-5)
     parser.add_argument("--interval", type=int, default=2, help="of layers with full attention")
     parser.add_argument("--window", type=int, default=24, help="positions a sliding layer sees")
+    parser.add_argument("--final-softcap", type=float, help="of gemma3's logits, default: none")
     parser.add_argument("--experts", type=int, default=8)
     parser.add_argument("--experts-used", type=int, default=3)
     parser.add_argument("--expert-ffn", type=int, default=32)
@@ -157,6 +158,8 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_uint32(f"{chosen.architecture}.{INTERVAL_KEYS[chosen.architecture]}", chosen.interval)
     if chosen.architecture == "gemma3":
         writer.add_sliding_window(chosen.window)
+        if chosen.final_softcap:
+            writer.add_final_logit_softcapping(chosen.final_softcap)
     if chosen.architecture in EXPERTS:
         writer.add_expert_count(chosen.experts)
         writer.add_expert_used_count(chosen.experts_used)

@@ -234,17 +234,21 @@ inline void use_device(int number) {
   check(cudaFuncGetAttributes(&about, nothing<0>), "the kernels of this build");
 }
 
-// This thread's device.
+// This thread's device. waits: its kernels were compiled with the instruction of wait_for_earlier(), which those translated from the PTX of an older
+// architecture were not, whatever the device could do.
 struct Device {
-  int number = -1, major = 0, multiprocessors = 0;
+  int number = -1, multiprocessors = 0;
+  bool waits = false;
 };
 inline const Device& device() {
   static thread_local Device known;
   int number = 0;
   check(cudaGetDevice(&number), "cudaGetDevice");
   if (number == known.number) return known;
-  check(cudaDeviceGetAttribute(&known.major, cudaDevAttrComputeCapabilityMajor, number), "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&known.multiprocessors, cudaDevAttrMultiProcessorCount, number), "cudaDeviceGetAttribute");
+  cudaFuncAttributes about;
+  check(cudaFuncGetAttributes(&about, nothing<0>), "the kernels of this build");
+  known.waits = about.ptxVersion >= 90;
   known.number = number;
   return known;
 }
@@ -253,7 +257,7 @@ inline int multiprocessors() { return device().multiprocessors; }
 // Whether its kernels may begin before the one before them has ended. PACELINE_CUDA_APART=1 says no, to find out whether that is at fault.
 inline bool overlaps() {
   static const bool apart = std::getenv("PACELINE_CUDA_APART") != nullptr;
-  return !apart && device().major >= 9;
+  return !apart && device().waits;
 }
 
 // 48 KiB of shared memory are everybody's; more has to be asked for, always as much: launches of one kernel that a graph keeps may want different sizes.

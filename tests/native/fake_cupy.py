@@ -9,7 +9,7 @@ test_fake_cupy.py holds them against the real one where that is installed.
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,16 +59,19 @@ class Stream:
     def __init__(self, device: FakeCupy) -> None:
         self.ptr = len(device.streams) + 1
         self._device = device
-        self._copies: list[Callable[[], None]] = []
+        self._copies: deque[Callable[[], None]] = deque()
+        self.asked = 0  # how many copies, ever
         self.capture: str | None = None  # "spoiled" by what it does not allow
 
     def later(self, copy: Callable[[], None]) -> None:
         self._copies.append(copy)
+        self.asked += 1
 
-    def catch_up(self) -> None:
-        for copy in self._copies:
-            copy()
-        self._copies.clear()
+    def catch_up(self, count: int | None = None) -> None:
+        """With its first `count` copies, or with all."""
+        left = 0 if count is None else self.asked - count
+        while len(self._copies) > left:
+            self._copies.popleft()()
 
     def synchronize(self) -> None:
         self._device.note("synchronize")
@@ -92,11 +95,32 @@ class Graph:
         self._device = device
         self._recording = recording
 
+    def upload(self, stream: Stream | None = None) -> None:
+        assert stream is not None, "the current stream is not ours"
+        self._device.note("graph upload")
+
     def launch(self, stream: Stream | None = None) -> None:
         assert stream is not None, "the current stream is not ours"
         self._device.note("launch")
         stream.catch_up()
         self._recording.launch()
+
+
+class Event:
+    """Stands behind what its stream had been asked for when it was recorded."""
+
+    def __init__(self, device: FakeCupy) -> None:
+        self._device = device
+        self._stream: Stream | None = None
+        self._behind = 0
+
+    def record(self, stream: Stream) -> None:
+        self._device.note("record")
+        self._stream, self._behind = stream, stream.asked
+
+    def synchronize(self) -> None:
+        if self._stream is not None:
+            self._stream.catch_up(self._behind)
 
 
 IN_CAPTURE = ("enqueue", "graph")
@@ -126,9 +150,7 @@ class FakeCupy:
             runtime=self.runtime,
             Device=lambda number: SimpleNamespace(use=lambda: self.note("use")),
             Stream=self._stream,
-            Event=lambda block=False, disable_timing=False, interprocess=False: SimpleNamespace(
-                record=lambda stream: self.note("record"), synchronize=self._wait
-            ),
+            Event=lambda block=False, disable_timing=False, interprocess=False: Event(self),
             Memory=lambda size: self._noted("malloc", Memory(self, size)),
             alloc_pinned_memory=lambda size: self._noted("pinned", Pinned(size)),
         )
@@ -150,10 +172,6 @@ class FakeCupy:
         assert non_blocking
         self.streams.append(Stream(self))
         return self.streams[-1]
-
-    def _wait(self) -> None:
-        for stream in self.streams:
-            stream.catch_up()
 
     def _clear(self, target: int, value: int, bytes: int, stream: int) -> None:
         self.note("clear")

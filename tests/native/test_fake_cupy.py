@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from .fake_cupy import ERRORS, CUDARuntimeError, FakeCupy, Graph, Stream
+from .fake_cupy import ERRORS, CUDARuntimeError, Event, FakeCupy, Graph, Stream
 
 
 @pytest.mark.slow  # of the peers
@@ -29,6 +29,6 @@ def test_the_fake_has_cupys_names() -> None:
     pinned = real.cuda.PinnedMemoryPointer(SimpleNamespace(ptr=room.ctypes.data, size=64), 0)
     np.frombuffer(pinned, np.uint8, 8)[:] = 7
     assert (room[7], pinned.ptr) == (7, room.ctypes.data)
-    for kind in (Stream, Graph):
+    for kind in (Stream, Graph, Event):
         methods = [name for name in vars(kind) if not name.startswith("_") and name not in ("later", "catch_up")]
         assert [name for name in methods if not hasattr(getattr(real.cuda, kind.__name__), name)] == []
