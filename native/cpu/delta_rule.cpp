@@ -36,7 +36,7 @@ float logarithm(float x) {
 // ln(1 + e^x). Rounding 1 + e is made good by e / ((1 + e) - 1).
 float softplus(float x) {
   if (x > 20.0f) return x;
-  const float e = exponential(x), u = 1.0f + e;
+  const float e = exponential_or_nan(x), u = 1.0f + e;
   return u == 1.0f ? e : logarithm(u) * (e / (u - 1.0f));
 }
 
@@ -96,8 +96,8 @@ void delta_rule(const DeltaRule& rule, int part) {
 
 void delta_gates(const float* alpha, const float* b, const float* a, const float* time_bias, int heads, float* decay, float* beta) {
   for (int h = 0; h < heads; ++h) {
-    decay[h] = exponential(a[h] * softplus(alpha[h] + time_bias[h]));
-    beta[h] = 1.0f / (1.0f + exponential(-b[h]));
+    decay[h] = exponential_or_nan(a[h] * softplus(alpha[h] + time_bias[h]));
+    beta[h] = 1.0f / (1.0f + exponential_or_nan(-b[h]));
   }
 }
 
@@ -116,7 +116,12 @@ void divide_by_length(float epsilon, float scale, int size, float* x) {
     squares = fma(v, v, squares);
   }
   const Lanes factor = broadcast(scale / __builtin_sqrtf(fold_sum(squares) + epsilon));
-  for (int i = 0; i < size; i += kLanes) store(x + i, keep(load(x + i) * factor, size - i, load(x + i)));
+  int i = 0;
+  for (; i + kLanes <= size; i += kLanes) store(x + i, load(x + i) * factor);
+  if (i == size) return;
+  float tail[kLanes];
+  store(tail, load(x + i) * factor);
+  for (int j = 0; i + j < size; ++j) x[i + j] = tail[j];  // what follows may be another thread's
 }
 
 }  // namespace paceline::PACELINE_ISA

@@ -5,7 +5,7 @@
 namespace paceline::PACELINE_ISA {
 namespace {
 
-Lanes sigmoid(Lanes x) { return broadcast(1.0f) / (broadcast(1.0f) + exponential(zero() - x)); }
+Lanes sigmoid(Lanes x) { return broadcast(1.0f) / (broadcast(1.0f) + exponential_or_nan(zero() - x)); }
 
 }  // namespace
 

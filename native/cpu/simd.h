@@ -47,9 +47,8 @@ inline float fold_larger(Lanes a) {
   return first(larger(a, lowered<1>(a)));
 }
 
-// e^x for x in [-87, 88], clamped outside: x = n ln 2 + r with |r| <= ln2/2, Taylor series to degree 7 (error below 1 ulp).
-inline Lanes exponential(Lanes x) {
-  x = smaller(larger(x, broadcast(-87.0f)), broadcast(88.0f));
+// e^x for x in [-87, 88]: x = n ln 2 + r with |r| <= ln2/2, Taylor series to degree 7 (error below 1 ulp).
+inline Lanes power_of_e(Lanes x) {
   const IntLanes n = nearest(x * broadcast(1.44269504f));
   const Lanes nf = to_float(n);
   Lanes r = fma(nf, broadcast(-0.693359375f), x);       // ln 2 in two parts, so that r is exact to the last bit
@@ -65,12 +64,19 @@ inline Lanes exponential(Lanes x) {
   return p * power_of_two(n);
 }
 
-// (e^2x - 1) / (e^2x + 1): within 1e-7 of the truth, which is what a score of the size of a soft-cap is rounded to.
-inline Lanes hyperbolic_tangent(Lanes x) {
-  const Lanes e = exponential(x + x);
-  return (e - broadcast(1.0f)) / (e + broadcast(1.0f));
-}
+// Clamped outside. For weights: what is no number weighs next to nothing.
+inline Lanes exponential(Lanes x) { return power_of_e(smaller(larger(x, broadcast(-87.0f)), broadcast(88.0f))); }
+
+// The same, but NaN stays NaN. For gates: a model that breaks down may not be opened or closed by one.
+inline Lanes exponential_or_nan(Lanes x) { return power_of_e(smaller(broadcast(88.0f), larger(broadcast(-87.0f), x))); }
 
 inline float exponential(float x) { return first(exponential(broadcast(x))); }
+inline float exponential_or_nan(float x) { return first(exponential_or_nan(broadcast(x))); }
+
+// (e^2x - 1) / (e^2x + 1): within 1e-7 of the truth, which is what a score of the size of a soft-cap is rounded to.
+inline Lanes hyperbolic_tangent(Lanes x) {
+  const Lanes e = exponential_or_nan(x + x);
+  return (e - broadcast(1.0f)) / (e + broadcast(1.0f));
+}
 
 }  // namespace paceline::PACELINE_ISA

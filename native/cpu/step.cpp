@@ -135,8 +135,10 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
     experts.out.reserve(static_cast<size_t>(expert_groups) * kGroup * work.stride_x);
   }
   work.own.resize(options_.threads);
-  for (Private& own : work.own) {
-    own.sampler.reserve(s.vocab);
+  for (int index = 0; index < options_.threads; ++index) {
+    Private& own = work.own[index];
+    const Range predicts = share_of(index, options_.threads, outputs);
+    if (predicts.begin < predicts.end) own.sampler.reserve(s.vocab);  // megabytes where the vocabulary is large
     own.norm.reserve(padded(std::max({s.width, s.head_size, s.value_size}), kBlock) + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(cache_.value_stride()));
     own.scratch = {own.panel.reserve(kPanelBytes), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};

@@ -30,7 +30,7 @@ void Core::Step::dense(Member& me, Private& own, const FeedForward& ffn) {
   });
 }
 
-// Softmax over all experts' logits; the experts_used largest, ties to the lower id.
+// Softmax over all experts' logits; the experts_used largest, ties to the lower id. A logit that is no finite number leaves no weight one.
 void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
   ExpertWork& experts = work.experts;
   const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = shared + kTileRows;
@@ -43,6 +43,8 @@ void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     float* weights = experts.router.data() + c * stride;
+    float broken = 0.0f;  // or NaN
+    for (int e = 0; e < s.experts; ++e) broken += weights[e] * 0.0f;
     kernels.weigh(weights, weights[kernels.largest(weights, s.experts)], 1.0f, s.experts, weights);
     float all = 0.0f, chosen = 0.0f;
     for (int e = 0; e < s.experts; ++e) all += weights[e];
@@ -56,8 +58,7 @@ void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
       weights[best] = -1.0f;
       chosen += choices[k].weight;
     }
-    if (s.normalize_experts)
-      for (int k = 0; k < s.experts_used; ++k) choices[k].weight /= chosen;
+    for (int k = 0; k < s.experts_used; ++k) choices[k].weight = (s.normalize_experts ? choices[k].weight / chosen : choices[k].weight) + broken;
     std::sort(choices, choices + s.experts_used, [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
   }
   me.barrier.wait();

@@ -60,6 +60,11 @@ struct Range {
   int begin, end;
 };
 
+// A member's share of [0, n), the shares being as even as they can be.
+inline Range share_of(int member, int members, int n) {
+  return {static_cast<int>(static_cast<int64_t>(n) * member / members), static_cast<int>(static_cast<int64_t>(n) * (member + 1) / members)};
+}
+
 // How far a member's share of an operation has been taken: the operation's number << 32 | the first item that nobody has taken.
 struct alignas(64) Taken {
   std::atomic<uint64_t> value{0};
@@ -81,8 +86,7 @@ class Member {
 
   Member(int own, int all, Team& team) : index(own), count(all), barrier(team.barrier), taken_(team.taken.data()) {}
 
-  // This member's share of [0, n), the shares being as even as they can be.
-  Range share(int n) const { return share_of(index, n); }
+  Range share(int n) const { return share_of(index, count, n); }
 
   // f(i) once for each i of [0, n), in any order and by any member: each begins with its own share, and who is done helps others, since cores are not
   // equally fast where some are small or have other work too. With many members it looks at those 1, 2, 4, ... places on, since every look at another's count
@@ -92,7 +96,7 @@ class Member {
     ++operation_;
     for (int ahead = 0; ahead < count; ahead = ahead ? 2 * ahead : 1) {
       const int owner = (index + ahead) % count;
-      const Range whole = share_of(owner, n);
+      const Range whole = share_of(owner, count, n);
       for (Range part = take(owner, whole); part.begin < part.end; part = take(owner, whole))
         for (int i = part.begin; i < part.end; ++i) f(i);
     }
@@ -100,10 +104,6 @@ class Member {
   }
 
  private:
-  Range share_of(int member, int n) const {
-    return {static_cast<int>(static_cast<int64_t>(n) * member / count), static_cast<int>(static_cast<int64_t>(n) * (member + 1) / count)};
-  }
-
   // Half of what is left of a share: few atomic operations for its owner, single items at the end. Nothing but the count is passed on this way.
   Range take(int owner, Range whole) {
     std::atomic<uint64_t>& taken = taken_[owner].value;

@@ -40,8 +40,7 @@ PACELINE_DEVICE TwoBrains split_two(float low, float high) {
 
 PACELINE_DEVICE int nearest(float x) { return static_cast<int>((x + 12582912.0f) - 12582912.0f); }  // |x| < 2^22, ties to even
 
-PACELINE_DEVICE float exponential(float x) {
-  x = smaller(larger(x, -87.0f), 88.0f);
+PACELINE_DEVICE float power_of_e(float x) {
   const int n = nearest(x * 1.44269504f);
   const float whole = static_cast<float>(n);
   float r = fma(whole, -0.693359375f, x);
@@ -57,11 +56,14 @@ PACELINE_DEVICE float exponential(float x) {
   return p * bits_to_float(static_cast<uint32_t>(n + 127) << 23);
 }
 
+PACELINE_DEVICE float exponential(float x) { return power_of_e(smaller(larger(x, -87.0f), 88.0f)); }
+PACELINE_DEVICE float exponential_or_nan(float x) { return power_of_e(smaller(88.0f, larger(-87.0f, x))); }
+
 PACELINE_DEVICE float hyperbolic_tangent(float x) {
-  const float e = exponential(x + x);
+  const float e = exponential_or_nan(x + x);
   return (e - 1.0f) / (e + 1.0f);
 }
-PACELINE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential(0.0f - x)); }
+PACELINE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential_or_nan(0.0f - x)); }
 
 // silu(gate) * up; or gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
 PACELINE_DEVICE float gated(float gate, float up, bool gelu) {

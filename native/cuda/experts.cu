@@ -9,7 +9,7 @@ constexpr int kWarps = 4;
 constexpr int kGroupThreads = 512, kGroupWarps = kGroupThreads / kWarp;
 constexpr int kThreads = 256;
 
-// Softmax over all experts' logits; the `used` largest, ties to the lower id. A warp takes a column.
+// Softmax over all experts' logits; the `used` largest, ties to the lower id. A logit that is no finite number leaves no weight one. A warp takes a column.
 PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   begin_kernel();
   const int column = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
@@ -20,7 +20,12 @@ PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   float* const chosen_weights = memory.take<float>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
   const float* const logits = r.logits + static_cast<size_t>(column) * r.stride;
   float peak = -__builtin_huge_valf();
-  for (int e = lane; e < r.experts; e += kWarp) peak = larger(logits[e], peak);
+  bool own_broken = false;
+  for (int e = lane; e < r.experts; e += kWarp) {
+    peak = larger(logits[e], peak);
+    own_broken = own_broken || logits[e] - logits[e] != 0.0f;
+  }
+  const bool broken = any_of_warp(own_broken);
   for (int width = kWarp / 2; width > 0; width /= 2) peak = larger(peak, shuffle(peak, lane ^ width));
   for (int e = lane; e < r.experts; e += kWarp) weights[e] = exponential(logits[e] - peak);
   sync_warp();
@@ -48,13 +53,14 @@ PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   for (int k = lane; k < r.used; k += kWarp) {
     int before = 0;  // how many of the chosen have a lower id
     for (int j = 0; j < r.used; ++j) before += chosen[j] < chosen[k];
-    r.choices[static_cast<size_t>(column) * r.used + before] = {chosen[k], r.normalize ? chosen_weights[k] / sum : chosen_weights[k], 0};
+    const float weight = r.normalize ? chosen_weights[k] / sum : chosen_weights[k];
+    r.choices[static_cast<size_t>(column) * r.used + before] = {chosen[k], broken ? __builtin_nanf("") : weight, 0};
   }
 }
 
 // Places by counting, in the order of the choices: each warp counts those of a part of them, lane l the experts l, l + 32, ...; then
 // the parts' counts are added up. One block.
-PACELINE_KERNEL group_choices(Routing r, StepInput input, int together) {
+PACELINE_KERNEL_FOR(kGroupThreads, 1) group_choices(Routing r, StepInput input, int together) {
   begin_kernel();
   SharedMemory memory;
   int* const counts = memory.take<int>(static_cast<size_t>(kGroupWarps) * r.experts);  // of a part; then places taken by those before it

@@ -19,13 +19,13 @@ BROKEN = 7
 FAMILIES = ("float, wide", "Q4_1", "qwen3", "gemma3", "qwen3moe", "qwen35")
 
 
-def planted(path: Path, value: float, tmp_path: Path, name: str = "token_embd") -> Path:
-    """The same file with a number of one row of a matrix replaced: of a block, its scale."""
-    tensor = next(tensor for tensor in gguf.GGUFReader(path).tensors if tensor.name == f"{name}.weight")
-    row = tensor.n_bytes // int(tensor.shape[1])
+def planted(path: Path, value: float, tmp_path: Path, name: str = "token_embd.weight", at: int = BROKEN) -> Path:
+    """The same file with a number of one row of a matrix replaced, of a block its scale; or one of a vector."""
+    tensor = next(tensor for tensor in gguf.GGUFReader(path).tensors if tensor.name == name)
+    row = tensor.n_bytes // int(tensor.shape[-1])
     number = np.float32(value) if tensor.tensor_type == gguf.GGMLQuantizationType.F32 else np.float16(value)
     data = bytearray(path.read_bytes())
-    begin = tensor.data_offset + BROKEN * row
+    begin = tensor.data_offset + at * row
     data[begin : begin + number.nbytes] = number.tobytes()
     other = tmp_path / "planted.gguf"
     other.write_bytes(data)
@@ -74,6 +74,34 @@ def test_one_number_among_others_is_enough(
     tiny_model: Any, tmp_path: Path, name: str, matrix: str, kind: dict[str, Any]
 ) -> None:
     """Behind a norm a column has broken down as a whole; here one output of many is NaN, in the midst of a block."""
-    core = opened(planted(tiny_model(**MODELS[name]), np.nan, tmp_path, f"blk.0.{matrix}"), kind)
+    core = opened(planted(tiny_model(**MODELS[name]), np.nan, tmp_path, f"blk.0.{matrix}.weight"), kind)
+    results, _ = core.step([row(0, [3, 4, 5])])
+    assert results[0][0] == (-1,)
+
+
+HYBRID = MODELS["qwen35moe"]
+CAPPED = MODELS["gemma3"] | {"final_softcap": 30.0}
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: "".join(kind.values()))
+@pytest.mark.parametrize(
+    ("model", "tensor", "broken"),
+    [
+        (CAPPED, "token_embd.weight", 4),
+        (HYBRID, "blk.3.attn_q.weight", 16 + 1),  # behind a head's 16 queries: a gate
+        (HYBRID, "blk.0.ssm_alpha.weight", 0),
+        (HYBRID, "blk.0.ssm_beta.weight", 0),
+        (HYBRID, "blk.0.ssm_a", 0),
+        (HYBRID, "blk.0.ffn_gate_inp_shexp.weight", 0),
+        (HYBRID, "blk.0.ffn_gate_inp.weight", 1),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_opens_and_closes_keeps_what_is_no_number(
+    tiny_model: Any, tmp_path: Path, model: dict[str, Any], tensor: str, broken: int, kind: dict[str, Any]
+) -> None:
+    """A soft-cap, a gate, a decay or a choice of experts that made of it some number would let a model speak on."""
+    core = opened(planted(tiny_model(**model), np.nan, tmp_path, tensor, broken), kind)
     results, _ = core.step([row(0, [3, 4, 5])])
     assert results[0][0] == (-1,)
