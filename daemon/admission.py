@@ -74,8 +74,15 @@ class Admission:
         self.slots.release(request.slot, request.epoch)
 
     def freed(self) -> None:
-        """Pages may have become free, or known to hold what somebody wants: those that wait are to be asked again."""
+        """Pages may have become free: those that wait are to be asked again."""
         self._settled = False
+
+    def known(self, request: Request, begin: int) -> None:
+        """What is computed of its text can be shared from `begin` on: those whose prompts go that way may need less."""
+        if self._settled and len(self.waiting):
+            text = request.ids(begin + 1)
+            ways = (one.prompt for one in self.waiting if one.prompt[begin : begin + 1] == text[begin:])
+            self._settled = not any(prompt[: begin + 1] == text for prompt in ways)
 
     def check_slot(self, slot: int | None) -> None:
         if slot is not None and slot >= len(self.slots):

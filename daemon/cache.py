@@ -99,22 +99,22 @@ class Cache:
         self.commits.pop(_slot(request), None)
         self.moves.append(Seat(_slot(request), request.ids(request.position), None))
 
-    def advance(self, request: Request) -> bool:
-        """Its position has moved: the pages that are full now can be found by others; a prompt's last one too. Whether
-        there are such."""
+    def advance(self, request: Request) -> int | None:
+        """Its position has moved: the pages that are full now can be found by others; a prompt's last one too. Returns
+        from which position on its text was not known before."""
         self.commits[_slot(request)] = request.position
-        found = self._reuse and (request.position >= request.filed + PAGE or request.position == len(request.prompt))
-        if found:
-            self._file(request)
-        return found
+        if self._reuse and (request.position >= request.filed + PAGE or request.position == len(request.prompt)):
+            return self._file(request)
+        return None
 
-    def keep_state(self, request: Request) -> None:
+    def keep_state(self, request: Request) -> bool:
         """Keeps the recurrent state where it stands, for others with the same beginning, if there is a place."""
         if not self.recurrent or not self._reuse:
-            return
+            return False
         state = self.tree.keep(request.ids(request.position), request.position)
         if state is not None:
             self._keep(request, state)
+        return state is not None
 
     def leave(self, request: Request) -> None:
         """Takes back its pages. What they hold can be found until they are needed."""
@@ -144,13 +144,14 @@ class Cache:
         self.moves += (WritePage(page, data) for page, data in zip(table, pages, strict=True))
         self.snapshots.put(name, Snapshot(tuple(ids), first, tuple(table), kept))
 
-    def _file(self, request: Request) -> None:
+    def _file(self, request: Request) -> int | None:
         assert request.node is not None
         if not request.node.known:
             request.node, request.filed = self.tree.root, 0
         ids = request.ids(request.position)
-        request.node = self.tree.insert(request.node, ids, request.table, request.filed)
+        request.node, new = self.tree.insert(request.node, ids, request.table, request.filed)
         request.filed = len(ids) - len(ids) % PAGE
+        return new
 
     def _keep(self, request: Request, state: int) -> None:
         slot = _slot(request)

@@ -129,14 +129,15 @@ class Lifecycle:
     def _advance(self, request: Request, position: int, items: list[Item]) -> None:
         """A step has fed it up to `position`."""
         request.position = position
-        if self.cache.advance(request):
-            self.admission.freed()
+        new = self.cache.advance(request)
+        if new is not None:
+            self.admission.known(request, new)
         if request.snap is not None and request.snap[0] == position:
             self._snap(request, items)
         if request.stops and request.stops[-1] == position:
             request.stops.pop()
-            self.cache.keep_state(request)
-            self.admission.freed()
+            if self.cache.keep_state(request):
+                self.admission.known(request, position - 1)
 
     def _emit(self, request: Request, token: int, now: float, items: list[Item]) -> None:
         """A prediction for `request`: its next token, or its end."""

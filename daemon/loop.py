@@ -184,6 +184,8 @@ class Loop:
             if line is not None:
                 self._left -= 1
                 self.put(*self.answer(line))
+                if len(session.lifecycle.cache.moves) > MOST_MOVES:
+                    self._move()
             elif inbox.ended:
                 now = self._clock()
                 self.put(session.end_of_input(now), now)
@@ -213,8 +215,8 @@ class Loop:
             return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error), self._clock()
         now = self._clock()
         items = session.apply(read, line.number, now)
-        if isinstance(read, Loaded) or len(session.lifecycle.cache.moves) > MOST_MOVES:
-            self._move()  # at once: many files read between two steps would fill the memory, as would many starts
+        if isinstance(read, Loaded):
+            self._move()  # at once: many files read between two steps would fill the memory
         return items, now
 
     def _tag(self, line: AnyLine) -> int:

@@ -121,17 +121,20 @@ class PrefixTree:
             node = child
         return nodes
 
-    def insert(self, near: Node, ids: Ids, table: Sequence[int], begin: int) -> Node:
+    def insert(self, near: Node, ids: Ids, table: Sequence[int], begin: int) -> tuple[Node, int | None]:
         """Makes the pages of a text known from position `begin`, whose node is `near`, to its end; a part-filled one
-        there too. Returns the node of the last full page."""
-        node = near
+        there too. Returns the node of the last full page, and where the first page begins that was not known before."""
+        node, new = near, None
         for first in range(begin, len(ids), PAGE):
             part = ids[first : first + PAGE]
-            child = self._child(node, part, table[first // PAGE])
+            child = node.children.get(part)
+            if child is None:
+                child = self._grow(node, part, table[first // PAGE])
+                new = first if new is None else new
             if len(part) < PAGE:
                 break
             node = child
-        return node
+        return node, new
 
     def node_at(self, ids: Ids, position: int) -> Node | None:
         """The node of the page that ends the text of `position` ids, a part-filled one too, if it is known."""
@@ -203,11 +206,8 @@ class PrefixTree:
         if state in self._kept:
             self._kept[state] = self._kept.pop(state)
 
-    def _child(self, node: Node, part: Ids, page: int) -> Node:
-        """The child of `node` that holds `part`: there already, or made of `page`, or a tail that has grown."""
-        child = node.children.get(part)
-        if child is not None:
-            return child
+    def _grow(self, node: Node, part: Ids, page: int) -> Node:
+        """A child of `node` that holds `part`: made of `page`, or a tail that has grown."""
         own = self._nodes.get(page)
         if own is not None:  # the same page, longer than when it became known
             assert own.parent is node and own.ids == part[: len(own.ids)]

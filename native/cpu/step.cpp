@@ -137,8 +137,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   work.own.resize(options_.threads);
   for (int index = 0; index < options_.threads; ++index) {
     Private& own = work.own[index];
-    const Range predicts = share_of(index, options_.threads, outputs);
-    if (predicts.begin < predicts.end) own.sampler.reserve(s.vocab);  // megabytes where the vocabulary is large
+    if (index < outputs) own.sampler.reserve(s.vocab);  // megabytes where the vocabulary is large
     own.norm.reserve(padded(std::max({s.width, s.head_size, s.value_size}), kBlock) + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(cache_.value_stride()));
     own.scratch = {own.panel.reserve(kPanelBytes), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};
@@ -205,7 +204,8 @@ void Core::Step::add_product(Member& me, Private& own, const Matrix& weights, co
 }
 
 void Core::Step::predict(Member& me, Private& own) {
-  const auto [first, last] = me.share(outputs);
+  // By as many members as there are outputs, the first: others have no sampler.
+  const auto [first, last] = me.index < outputs ? share_of(me.index, std::min(me.count, outputs), outputs) : Range{0, 0};
   for (int o = first; o < last; ++o) {
     kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.weights_.final_norm, s.norm_epsilon, s.width, own.norm.data());
     kernels.quantize(own.norm.data(), 0, work.width_input.blocks, o, work.width_input.blocks, work.head_input.views);

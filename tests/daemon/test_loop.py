@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from driver import limits
+from driver import limits, terminal_of
 from paceline.daemon.crash import CommandLog
+from paceline.daemon.engine import DeviceLost
 from paceline.daemon.inbox import Gone, Inbox, News, Stop
 from paceline.daemon.limits import Limits
 from paceline.daemon.loop import LINES_PER_STEP, MOST_MOVES, Loop
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.outbox import Outbox
 from paceline.daemon.session import Session
-from paceline.protocol import Command, Frame, Item, Line, Message, parse
+from paceline.protocol import CANCELLED, DONE, FAILED, Command, Frame, Item, Line, Message, parse
+
+
+class Lost(NullEngine):
+    """A device that is lost when a slot is to be seated."""
+
+    def seat(self, slot: int, ids: Sequence[int], state: int | None) -> None:
+        raise DeviceLost("gone")
 
 
 def played(
-    lines: Iterable[str], bounds: Limits, before: Callable[[int, Session, Inbox], None] = lambda number, *_: None
+    lines: Iterable[str],
+    bounds: Limits,
+    before: Callable[[int, Session, Inbox], None] = lambda number, *_: None,
+    kind: type[NullEngine] = NullEngine,
 ) -> list[Item]:
     """What a loop makes of lines that are all there; `before` is called before each is applied."""
-    engine, inbox, items = NullEngine(bounds.slots, bounds.context), Inbox(room=1 << 40), list[Item]()
+    engine, inbox, items = kind(bounds.slots, bounds.context), Inbox(room=1 << 40), list[Item]()
     session = Session(engine.info, bounds, lambda: 1)
 
     def parsed(line: Line) -> Command:
@@ -32,7 +43,11 @@ def played(
 
     inbox.put_lines([Line(number, text) for number, text in enumerate(lines, 1)])
     inbox.put(News.END_OF_INPUT)
-    Loop(session, engine, inbox, Outbox(note, lambda: None), lambda: 0.0, CommandLog(), parse=parsed).run()
+    loop = Loop(session, engine, inbox, Outbox(note, lambda: None), lambda: 0.0, CommandLog(), parse=parsed)
+    try:
+        loop.run()
+    except DeviceLost as error:
+        loop.fail(str(error), "device_lost")
     return items
 
 
@@ -50,6 +65,17 @@ def test_starts_that_are_cancelled_before_a_step_leave_no_moves_behind() -> None
     )
     assert len(waiting) == 602
     assert 1 < max(waiting) <= MOST_MOVES + 2
+
+
+def test_a_device_that_is_lost_between_two_lines_takes_no_reply_along() -> None:
+    prompt = "ids:" + ",".join(map(str, range(1, 100)))
+    pairs = [line for req_id in range(2, 202) for line in (f"REQ {req_id} START {prompt} 1", f"CANCEL {req_id}")]
+    items = played([f"REQ 1 START {prompt} 1", "WAIT", *pairs], limits(), kind=Lost)
+    answers = [item for item in items if isinstance(item, Message) and "re" in item.body]
+    assert [item.body["re"] for item in answers] == list(range(1, 403))
+    started = [item.req_id for item in answers if item.body["ok"] and "slot" in item.body]
+    assert 30 < len(started) < 40
+    assert [terminal_of(items, req_id) for req_id in started] == [DONE] + [CANCELLED] * (len(started) - 2) + [FAILED]
 
 
 def test_a_signal_is_noticed_between_two_lines() -> None:

@@ -174,3 +174,19 @@ def test_what_another_computes_makes_room(recurrent: bool) -> None:
     one.run()
     assert states(one) == {1: "parked", 2: "parked"}
     assert one.session.lifecycle.admission.slots.epochs == [1, 1]
+
+
+def test_what_concerns_nobody_who_waits_asks_nobody_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue may be long, and pages fill in every second step."""
+    one = Driver(limits(2, 2, 512, pages=8))
+    one.send(f"REQ 1 START ids:{LONG} 400")
+    assert one.reply("REQ 2 START ids:5,6,7 300")["state"] == "queued"
+    asked = []
+    fits = one.session.lifecycle.cache.fits
+    monkeypatch.setattr(one.session.lifecycle.cache, "fits", lambda request: asked.append(request) or fits(request))
+    for _ in range(390):
+        one.step()
+    assert not asked
+    one.run()
+    assert len(asked) == 1
+    assert len(tokens_of(one.items, 2)) == 300

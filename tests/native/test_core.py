@@ -135,12 +135,15 @@ def test_roofs_are_speeds() -> None:
 
 
 def test_a_long_row_of_a_recurrent_model_is_committed_whole(tiny_model) -> None:
+    logits = []
     for replay, options in ((64, {"replay": 64}), (0, {})):
         core = open_core(tiny_model(architecture="qwen35"), slots=1, context=CONTEXT, **options)
         core.step([Row(0, ids_of(11, replay + 2, core.vocab), 0, 1, table(0, CONTEXT))])
         with pytest.raises(ValueError, match=f"a row of more than {replay} tokens .replay. is committed whole"):
             core.commit(0, 1)
         core.commit(0, replay + 2)
+        logits.append(all_logits(core, 0, ids_of(12, 90, core.vocab), cuts=[1, 20, 21, 85]))
+    assert np.array_equal(logits[0].view(np.uint32), logits[1].view(np.uint32))
 
 
 def test_an_expert_chosen_by_many_rows_is_read_once(model: tuple[str, Path], cores: dict[str, Core]) -> None:

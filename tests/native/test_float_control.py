@@ -27,7 +27,7 @@ def rounding_toward_zero() -> Iterator[None]:
 
 def test_a_step_and_a_part_of_one_round_to_nearest(tiny_model) -> None:
     """Committed to a part of its tokens, a row's recurrent states are made again, by the thread that calls."""
-    core = open_core(tiny_model(**MODELS["qwen35"]), slots=2, context=CONTEXT, threads=2)
+    core = open_core(tiny_model(**MODELS["qwen35"]), slots=2, context=CONTEXT, threads=2, replay=64)
     ids = ids_of(1, 40, core.vocab)
 
     def run(slot: int) -> bytes:
