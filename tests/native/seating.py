@@ -35,7 +35,7 @@ IDS = 200
 
 def opened(path: Path, isa: str = SETS[-1], cache_types: tuple[str, str] = ("f16", "f16"), threads: int = 2) -> Core:
     """Slots with full tables and as many pages to spare, and two states that can be kept."""
-    shape: dict[str, Any] = {"slots": SLOTS, "context": CONTEXT, "threads": threads, "isa": isa}
+    shape: dict[str, Any] = {"slots": SLOTS, "context": CONTEXT, "threads": threads, "isa": isa, "replay": 64}
     shape |= {"cache_type_k": cache_types[0], "cache_type_v": cache_types[1]}
     size = open_core(path, cache_bytes=1 << 30, **shape).page_bytes
     return open_core(path, cache_bytes=(PAGES + SPARE) * size, states=2, **shape)
