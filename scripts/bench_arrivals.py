@@ -138,6 +138,7 @@ def summary(rounds: Sequence[Sequence[Served]]) -> dict[str, Any]:
         "gap_ms": spread([gap for one in everyone for gap in one.gaps]),
         "whole_ms": spread([one.whole for one in everyone]),
         "tokens_per_second": round(statistics.median(rates), 1),
+        "tokens_per_second_of_rounds": [round(rate, 1) for rate in rates],
     }
 
 

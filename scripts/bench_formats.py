@@ -2,6 +2,7 @@
 
     python scripts/bench_formats.py --model moe --isa avx2 --json benchmarks/nvfp4_iq2xxs.json   # replaces these there
     python scripts/bench_formats.py --table     # writes the tables of docs/nvfp4-iq2xxs.md from the record
+    python scripts/bench_formats.py --check     # exit 1 if the tables there are not those of the record
 
 Random blocks; no attention, vocabulary, router or norms: tokens per second are rows / (seconds of a layer's matrices x
 layers). Before each pass other memory is read, so that weights come from memory and not from a cache. Kernels "once"
@@ -12,6 +13,7 @@ core's cache. Formats, kernels and numbers of rows take turns in every round; me
 import argparse
 import json
 import statistics
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +24,13 @@ import numpy.typing as npt
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from paceline.native._cpu import PassProbe, instruction_sets
 from paceline.native.machine import describe_machine, processor_words, usable_cores
+from page_table import ROOT, write
 
-ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "benchmarks" / "nvfp4_iq2xxs.json"
 FORMATS = ("IQ2_XXS", "NVFP4", "Q4_K", "Q8_0")
 ROWS = (1, 2, 4, 8, 16)
 KERNELS = ("once", "each")
 PAGE = ROOT / "docs" / "nvfp4-iq2xxs.md"
-BEGIN, END = "<!-- results: scripts/bench_formats.py --table -->\n", "<!-- end of results -->"
 SWEEP = 256 << 20  # bytes, many times the last cache
 
 Matrix = tuple[int, int]  # outputs, inputs
@@ -152,9 +153,20 @@ def measure(model: str, isa: str, threads: int, rounds: int, rows: tuple[int, ..
     return [result | {"read_gigabytes_per_second": roof} for result in results]
 
 
+def earlier_results(path: Path, threads: int, rounds: int) -> list[dict[str, Any]]:
+    """Of the record there; one of another machine is not mixed with this one's."""
+    if not path.exists():
+        return []
+    record = json.loads(path.read_text())
+    for name, own in (("machine", describe_machine()), ("threads", threads), ("rounds", rounds)):
+        if record[name] != own:
+            sys.exit(f"{path} has {name} {record[name]}, this run has {own}: expected another file, or none there")
+    return record["results"]
+
+
 def merge(path: Path, results: list[dict[str, Any]], threads: int, rounds: int) -> None:
     """The record with these results in the place of earlier ones of the same model and instruction set."""
-    earlier = json.loads(path.read_text())["results"] if path.exists() else []
+    earlier = earlier_results(path, threads, rounds)
     new = {(result["model"], result["isa"]) for result in results}
     kept = [result for result in earlier if (result["model"], result["isa"]) not in new]
     record = {
@@ -196,13 +208,7 @@ def table(record: dict[str, Any]) -> str:
     return "\n".join(text)
 
 
-def write_table() -> None:
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}{table(json.loads(RECORD.read_text()))}{END}{after}")
-
-
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="dense")
     parser.add_argument("--isa", choices=instruction_sets(), default=instruction_sets()[-1])
@@ -211,14 +217,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--table", action="store_true", help="only write the page's tables from the record")
+    parser.add_argument("--check", action="store_true", help="only compare the page's tables with the record")
     arguments = parser.parse_args()
-    if arguments.table:
-        write_table()
-        return
+    if arguments.table or arguments.check:
+        flags = ["--check"] if arguments.check else []
+        return write("results", table(json.loads(RECORD.read_text())), flags, PAGE)
+    if arguments.json:
+        earlier_results(arguments.json, arguments.threads, arguments.rounds)
     results = measure(arguments.model, arguments.isa, arguments.threads, arguments.rounds, tuple(arguments.rows))
     if arguments.json:
         merge(arguments.json, results, arguments.threads, arguments.rounds)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from bench_arrivals import spread
+from bench_record import write_record
 from bench_servers import LlamaServer, find_llama_server
-from bench_serving import write
 from http_load import Answer, closed_loop, healthy
 from paceline.clients.process import daemon_command
 from paceline.native.machine import describe_machine, usable_cores
@@ -240,7 +240,7 @@ def main() -> None:
     if chosen.only != "proxy":
         record["peer"] = peer(find_model(chosen.model), chosen.threads, binary, rounds)
     if chosen.json:
-        write(record, chosen.json)
+        write_record(record, chosen.json)
 
 
 if __name__ == "__main__":

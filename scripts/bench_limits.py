@@ -1,8 +1,5 @@
 """What is asked for in the speed table: at least so many times llama.cpp's tokens per second, on the same file."""
 
-LONG = 4096
-"""From a context of so many tokens on there is one round: a step of the peer's takes more than a second."""
-
 Limits = dict[str | int, float]  # "prefill", or a number of sequences
 
 

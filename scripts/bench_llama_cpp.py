@@ -4,18 +4,19 @@
     python scripts/bench_llama_cpp.py --model M.gguf --threads 2 --rounds 7 --contexts 32 512 --json FILE
 
 Needs the bench extra (llama-cpp-python, built for this machine). Each engine lives in a process of its own and is idle
-while the other is timed. 16 sequences have separate prompts, computed once for each context; the cache is f16; 32
-tokens are decoded after the context and cut off again. We pick a token from the logits in our time, the peer only
-computes them. Medians of the rounds, after one that warms up; at contexts from 4096 on there is one round.
+while another is timed; the peer has two, with flash attention as it chooses and without, and its faster one is what we
+are compared with, each time anew. The prompt is computed once for each context and copied to 16 sequences; the cache is
+f16; 32 tokens are decoded after the context and cut off again. We pick a token from the logits in our time, the peer
+only computes them. Rates are of the rounds' median seconds, after one round that warms up, and a ratio is the median of
+the rounds' ratios; the record holds the seconds of each.
 
 The roofs are measured in the same run, before and after: bytes a second that all threads together read from memory, and
 products of 8-bit codes a second that they sum in registers. A step of one sequence is compared with the first (its
-bytes: all matrices, and the keys and values that it reads), a step of 16 and the prefill with the second (products with
-weights).
+bytes: all matrices, and the keys and values that it reads), a step of 16 and the prefill with the second: products with
+weights alone, not those of attention, and of float weights too, which no processor multiplies as fast as 8-bit codes.
 """
 
 import argparse
-import json
 import multiprocessing
 import statistics
 import time
@@ -24,8 +25,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from bench_engines import ENGINES, GENERATED, MOST, Facts, serve
-from bench_limits import LONG
+from bench_engines import ENGINES, GENERATED, MOST, OURS, PEERS, Facts, serve
+from bench_record import write_record
 from paceline.native import _cpu
 from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
@@ -65,7 +66,7 @@ def share_of(result: dict[str, Any]) -> list[float]:
 
 
 class Contest:
-    """Both engines, asked in turn."""
+    """The engines, asked in turn."""
 
     def __init__(self, model: Path, threads: int, capacity: int):
         spawn = multiprocessing.get_context("spawn")
@@ -77,7 +78,8 @@ class Contest:
             spawn.Process(target=serve, args=arguments, daemon=True).start()
             theirs.close()
             facts[name] = self.pipes[name].recv()
-        self.facts = Facts(**facts["paceline"])
+        self.facts = Facts(**facts[OURS])
+        self.system_info = facts[PEERS["auto"]]["system_info"]
 
     def ask(self, name: str, method: str, *arguments: int) -> float:
         """Seconds it took."""
@@ -85,9 +87,9 @@ class Contest:
         return self.pipes[name].recv()
 
     def time(self, name: str, kind: str, sequences: int, context: int) -> float:
-        time.sleep(0.05)  # the other's threads go to sleep
+        time.sleep(0.05)  # the others' threads go to sleep
         if kind == "prefill":
-            return self.ask(name, "fill", 0, context)
+            return self.ask(name, "fill", context)
         seconds = self.ask(name, "decode", sequences, context)
         self.ask(name, "truncate", sequences, context)
         return seconds
@@ -106,30 +108,39 @@ def measure(contest: Contest, kind: str, sequences: int, context: int, rounds: i
                 times[name].append(seconds)
     tokens = context if kind == "prefill" else sequences * GENERATED
     rates = {name: round(tokens / statistics.median(seconds), 1) for name, seconds in times.items()}
-    ratio = statistics.median(peer / own for own, peer in zip(times["paceline"], times["llama.cpp"], strict=True))
-    return {"kind": kind, "sequences": sequences, "context": context, **rates, "ratio": round(ratio, 2)}
+    flash = max(PEERS, key=lambda which: rates[PEERS[which]])
+    ratio = statistics.median(peer / own for own, peer in zip(times[OURS], times[PEERS[flash]], strict=True))
+    return {
+        "kind": kind,
+        "sequences": sequences,
+        "context": context,
+        OURS: rates[OURS],
+        "llama.cpp": rates[PEERS[flash]],
+        "flash_attention": flash,
+        "ratio": round(ratio, 2),
+        "seconds": {name: [round(taken, 5) for taken in seconds] for name, seconds in times.items()},
+    }
 
 
 def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[str, Any]:
     """The record of one file; prints each result as it comes."""
     roof = roofs(threads)
     print(f"{model.name}, {threads} threads, tokens per second")
-    print(f"{'':8}{'seqs':>4}{'ctx':>6}{'paceline':>12}{'llama.cpp':>12}{'ratio':>8}")
+    print(f"{'':8}{'seqs':>4}{'ctx':>6}{OURS:>12}{'llama.cpp':>12}{'ratio':>8}  its flash attention")
     contest = Contest(model, threads, max(*contexts, PROMPT) + GENERATED)
     results = []
 
     def one(kind: str, sequences: int, context: int) -> None:
-        fewer = 1 if context >= LONG else rounds
-        result = measure(contest, kind, sequences, context, fewer)
+        result = measure(contest, kind, sequences, context, rounds)
         results.append(result)
-        rates = "".join(f"{result[name]:12.1f}" for name in ENGINES)
-        print(f"{kind:8}{sequences:4}{context:6}{rates}{result['ratio']:8.2f}", flush=True)
+        rates = f"{result[OURS]:12.1f}{result['llama.cpp']:12.1f}{result['ratio']:8.2f}"
+        print(f"{kind:8}{sequences:4}{context:6}{rates}  {result['flash_attention']}", flush=True)
 
     one("prefill", 1, PROMPT)
     for context in contexts:
         for name in ENGINES:
-            for sequence in range(MOST):
-                contest.ask(name, "fill", sequence, context)
+            contest.ask(name, "fill", context)
+            contest.ask(name, "copy", context)
         for sequences in sequence_counts(context):
             one("decode", sequences, context)
     contest.close()
@@ -146,6 +157,7 @@ def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[s
         "threads": threads,
         "rounds": rounds,
         "machine": describe_machine() | {"llama-cpp-python": version("llama-cpp-python")},
+        "llama.cpp": contest.system_info,
         "roofs": roof,
         "unit": "tokens per second",
         "results": results,
@@ -162,7 +174,7 @@ def main() -> None:
     arguments = parser.parse_args()
     record = bench(find_model(arguments.model), arguments.threads, arguments.rounds, arguments.contexts)
     if arguments.json:
-        arguments.json.write_text(json.dumps(record, indent=2) + "\n")
+        write_record(record, arguments.json)
 
 
 if __name__ == "__main__":

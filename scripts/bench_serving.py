@@ -14,7 +14,6 @@ tokens; a second prompt that shares its first 1,000 tokens with one before. No p
 
 import argparse
 import json
-import re
 import signal
 import sys
 import time
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_arrivals import Served, Traffic, columns, play, served, spread, summary, wait_for_tokens
+from bench_record import write_record
 from bench_servers import SLOTS, Daemon, LlamaServer, Request, Server, find_llama_server
 from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
@@ -216,12 +216,6 @@ def show(found: dict[str, Any]) -> None:
         print(f"  {policy:12}{times}{result['tokens_per_second']:9.1f}  {found['ratios'].get(policy, '')}", flush=True)
 
 
-def write(record: dict[str, Any], path: Path) -> None:
-    """Lists of numbers on a line of their own."""
-    text = json.dumps(record, indent=1)
-    path.write_text(re.sub(r"\[[^\[\]{}]*\]", lambda found: " ".join(found[0].split()), text) + "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a GGUF file; default: the demo model")
@@ -240,7 +234,7 @@ def main() -> None:
     rounds = 1 if chosen.quick else chosen.rounds
     record = bench(find_model(chosen.model), chosen.threads, binary, rounds, chosen.batch, chosen.quick)
     if chosen.json:
-        write(record, chosen.json)
+        write_record(record, chosen.json)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ def row(name: str, policy: str, result: dict[str, Any], ratio: dict[str, float] 
 
 def title(found: dict[str, Any]) -> str:
     rate = found.get("requests_per_second")
-    return found["pattern"] + (f", {rate:.1f} a second" if rate else "")
+    rounds = f" ({found['rounds']} rounds)" if found["rounds"] > 1 else ""
+    return found["pattern"] + (f", {rate:.1f} a second" if rate else "") + rounds
 
 
 def newcomer(results: dict[str, Any]) -> str:
@@ -36,7 +37,9 @@ def newcomer(results: dict[str, Any]) -> str:
         before, until = result["gap_before_ms"], result["gap_until_first_token_ms"]
         stall = f"{before['median']:,.0f} ms, then {until['median']:,.0f}, at most {until['max']:,.0f}"
         words.append(f"{NAMES[policy]} {result['first_token_ms']['median']:,.0f} ms (gaps of the others: {stall})")
-    return f"- First token of a newcomer with 600 tokens into 15 that decode: {'; '.join(words)}."
+    return (
+        f"- First token of a newcomer with 600 tokens into 15 that decode (static: a batch of 15): {'; '.join(words)}."
+    )
 
 
 def prefix(found: dict[str, Any]) -> str:
@@ -59,9 +62,12 @@ def table(record: dict[str, Any]) -> str:
     rows = [
         f"{record['model']}, {record['slots']} slots, {record['threads']} threads of an "
         f"{processor_words(machine)}, {versions}, {record['date']}. Prompts of 16 to 256 "
-        "tokens, totals of 16 to 256. Static batches are formed of those who wait when the last batch has ended, up to "
-        f"{record['static_batch']}, on the same engine (8 at once are one batch, which the two run "
-        "alike). First token since arrival: mean (median); gaps between tokens: median / "
+        "tokens, totals of 16 to 256. Paceline is asked by pipe, llama.cpp's server, at its defaults, over HTTP. "
+        "Static batches are formed of those who wait when the last batch has ended, up to "
+        f"{record['static_batch']}, which is half of the slots, on the same engine (8 at once are one batch, which the "
+        "two run alike). Arrivals in a Poisson process come at 70 % of the requests a second that Paceline serves, or "
+        "llama.cpp; where that is more than a server can do, its queue grows as long as requests come, and so does its "
+        "first token's delay. First token since arrival: mean (median); gaps between tokens: median / "
         "95th percentile / largest; × is times Paceline's.\n",
         "| requests | | first token, ms | gaps, ms | tokens per second |",
         "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Writes the results in benchmarks/llama_cpp/ into the table of README.md, between its two markers.
+"""Writes the results in benchmarks/llama_cpp/ into README.md, between its two markers: a table for each machine.
 
 python scripts/bench_table.py [--check]      # --check: exit 1 if the table there is not that of the results
 """
@@ -8,12 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench_limits import LIMITS, LONG
+from bench_limits import LIMITS
 from paceline.native.machine import processor_words
 from page_table import ROOT, write
 
 RESULTS = ROOT / "benchmarks" / "llama_cpp"
 COUNTS = (1, 4, 16)
+
+
+def machines() -> list[Path]:
+    """The folders of results."""
+    return sorted(path for path in RESULTS.glob("*") if path.is_dir())
 
 
 def records(folder: Path) -> dict[str, dict[str, Any]]:
@@ -38,18 +43,39 @@ def roof(found: dict[str, dict[str, Any]], name: str) -> str:
     return "–".join(f"{value:,.0f}" for value in sorted({min(values), max(values)}))
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
+def spread(found: dict[str, dict[str, Any]]) -> str:
+    """How far apart a cell's rounds were, where the record has them."""
+    apart = []
+    for record in found.values():
+        for result in record["results"]:
+            own = result.get("seconds", {}).get("paceline", [])
+            if len(own) > 1:
+                apart.append(max(own) / min(own) - 1)
+    if not apart:
+        return ""
+    apart.sort()
+    middle, most = apart[len(apart) // 2], apart[-1]
+    return f"; a cell's slowest round took {middle:.0%} longer than its fastest in the middle, {most:.0%} at most"
+
+
+def title(found: dict[str, dict[str, Any]]) -> str:
+    """What was measured where, and how often."""
     first = next(iter(found.values()))
     machine = first["machine"]
     dates = " and ".join(sorted({record["date"] for record in found.values()}))
-    peer = machine["llama-cpp-python"]
+    flash = "the faster of with and without" if "llama.cpp" in first else "its own choice"
+    fewer = first.get("rounds_from_4096")
+    long = f" ({fewer} at a context of 4,096)" if fewer else ""
+    return (
+        f"**{processor_words(machine)}**, {first['threads']} threads, {dates}. llama-cpp-python "
+        f"{machine['llama-cpp-python']}, flash attention: {flash}. {first['rounds']} rounds{long}{spread(found)}. "
+        f"Roofs: {roof(found, 'read_gb_per_second')} GB/s, {roof(found, 'multiply_gmac_per_second')} GMAC/s.\n"
+    )
+
+
+def table(found: dict[str, dict[str, Any]], plot: str) -> str:
     rows = [
-        f"Tokens per second with {first['threads']} threads of an {processor_words(machine)}, medians of "
-        f"{first['rounds']} rounds in turn (one from a context of {LONG:,} on), {dates}. In brackets: "
-        f"times those of llama.cpp (llama-cpp-python {peer}) on the same file; for 1 sequence the share of what "
-        f"memory gave in the same run ({roof(found, 'read_gb_per_second')} GB/s; of a small file a part stays in "
-        f"the L3 cache, so that it may be more than all), for 16 and the prefill of what the processor multiplies "
-        f"({roof(found, 'multiply_gmac_per_second')} GMAC/s).\n",
+        title(found),
         f"| file | context | prefill of 512 | {' | '.join(str(count) for count in COUNTS)} sequences |",
         f"|---|---|---|{'---|' * len(COUNTS)}",
     ]
@@ -59,15 +85,26 @@ def table(found: dict[str, dict[str, Any]]) -> str:
             name, prefill = ("", "") if place else (record["model"], cell(results, "prefill", 1))
             decodes = " | ".join(cell(results, "decode", count, context) for count in COUNTS)
             rows.append(f"| {name} | {context} | {prefill} | {decodes} |")
-    rows.append("\n![The ratios beside what was asked for](benchmarks/llama_cpp.svg)")
-    return "\n".join(rows) + "\n"
+    rows.append(f"\n![The ratios beside what was asked for]({plot})\n")
+    return "\n".join(rows)
+
+
+HEAD = (
+    "Tokens per second of files of up to 0.4 billion weights, medians of rounds in turn. In brackets: times those of "
+    "llama.cpp on the same file; for 1 sequence the share of what memory gave in the same run (of a small file a part "
+    "stays in the last cache, so that it may be more than all), for 16 and the prefill of the products of 8-bit codes "
+    "that the processor sums (those with weights are counted, attention's are not; F16's are of a slower kind). "
+    "llama.cpp's attention is slower on some processors than on others: a table for each machine measured.\n"
+)
 
 
 def main() -> int:
-    found = records(RESULTS)
-    if not found:
+    tables = [
+        table(found, f"benchmarks/llama_cpp/{place.name}.svg") for place in machines() if (found := records(place))
+    ]
+    if not tables:
         sys.exit(f"no results in {RESULTS}: run scripts/bench_files.py first")
-    return write("results", table(found), sys.argv[1:])
+    return write("results", "\n".join([HEAD, *tables]), sys.argv[1:])
 
 
 if __name__ == "__main__":

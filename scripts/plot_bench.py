@@ -1,6 +1,7 @@
-"""Draws benchmarks/llama_cpp.svg from the results in benchmarks/llama_cpp/: tokens per second over llama.cpp's.
+"""Draws benchmarks/llama_cpp/MACHINE.svg from the results in benchmarks/llama_cpp/MACHINE/: tokens per second over
+llama.cpp's.
 
-    python scripts/plot_bench.py [--results FOLDER] [--out FILE.svg]
+    python scripts/plot_bench.py [FOLDER ...]      # default: every machine's
 
 Needs the bench extra (matplotlib). One panel a file, one line a context; dashes mark what is asked for.
 """
@@ -14,7 +15,7 @@ import matplotlib as mpl
 mpl.use("svg")
 
 from bench_limits import limits
-from bench_table import RESULTS, records
+from bench_table import machines, records
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
@@ -50,12 +51,7 @@ def panel(axes: Axes, name: str, record: dict[str, Any]) -> None:
     axes.grid(axis="y", alpha=0.3)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--out", type=Path, default=RESULTS.with_suffix(".svg"))
-    arguments = parser.parse_args()
-    found = records(arguments.results)
+def draw(found: dict[str, dict[str, Any]], out: Path) -> None:
     mpl.rcParams.update({"svg.hashsalt": "paceline", "svg.fonttype": "none"})  # the same results give the same file
     columns = min(3, len(found))
     rows = -(-len(found) // columns)
@@ -70,7 +66,15 @@ def main() -> None:
     for axes in grid[:, 0]:
         axes.set_ylabel("times llama.cpp")
     figure.tight_layout()
-    figure.savefig(arguments.out, metadata={"Date": None})
+    figure.savefig(out, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="*", metavar="FOLDER")
+    for folder in parser.parse_args().folders or machines():
+        draw(records(folder), folder.with_suffix(".svg"))
 
 
 if __name__ == "__main__":
