@@ -53,13 +53,17 @@ class DeviceStepper:
         self.load = self._core.load
         self.state_bytes: int = self._core.state_bytes
         self.page_bytes: int = self._core.page_bytes
-        self.take_pages = self._core.take_pages  # where `pages` is 0
         self.make_room = self._core.make_room
         self.meanwhile: Callable[[], None] = lambda: None  # the host's own work while the device has a step to compute
 
     def one_piece(self, on: bool) -> None:
         """For benchmarks: of a large matrix only the first 16 MiB are packed and sent, and copied for the others."""
         self._core.one_piece = on
+
+    def take_pages(self, pages: int) -> None:
+        """Where `pages` was 0; filled with zeros."""
+        self._core.take_pages(pages)
+        self._memory.clear(self._core.page(0), pages * self.page_bytes)
 
     def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
         core, memory = self._core, self._memory

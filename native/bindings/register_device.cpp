@@ -93,9 +93,11 @@ class DeviceCore {
 
 class ProductProbe {
  public:
-  ProductProbe(const std::string& type, int rows, int columns, const py::buffer& data, py::object memory, float scale, int most_columns) : memory_(std::move(memory)) {
+  ProductProbe(const std::string& type, int rows, int columns, const py::buffer& data, py::object memory, float scale, int most_columns, int copies)
+      : memory_(std::move(memory)) {
     const py::buffer_info info = data.request();
-    probe_ = std::make_unique<cuda::ProductProbe>(type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scale, most_columns, memory_);
+    probe_ = std::make_unique<cuda::ProductProbe>(type, rows, columns, static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize), scale, most_columns,
+                                                    copies, memory_);
   }
   cuda::ProductProbe& probe() { return *probe_; }
 
@@ -174,18 +176,18 @@ void register_device(py::module_& m) {
   m.def("use_device", &cuda::choose_device, py::arg("number"));
 
   py::class_<ProductProbe>(m, "ProductProbe", py::module_local())
-      .def(py::init<const std::string&, int, int, const py::buffer&, py::object, float, int>(), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"),
-           py::arg("memory"), py::kw_only(), py::arg("scale") = 1.0f, py::arg("most_columns") = 64)
+      .def(py::init<const std::string&, int, int, const py::buffer&, py::object, float, int, int>(), py::arg("type"), py::arg("rows"), py::arg("columns"), py::arg("data"),
+           py::arg("memory"), py::kw_only(), py::arg("scale") = 1.0f, py::arg("most_columns") = 64, py::arg("copies") = 1)
       .def(
           "quantize", [](ProductProbe& p, uintptr_t x, int columns, uintptr_t stream) { p.probe().quantize(place_of(x), columns, place_of(stream)); }, py::arg("x"),
           py::arg("columns"), py::arg("stream"))
       .def(
           "multiply",
-          [](ProductProbe& p, int columns, uintptr_t out, uintptr_t stream, int multiprocessors) {
+          [](ProductProbe& p, int columns, uintptr_t out, uintptr_t stream, int multiprocessors, int copy) {
             py::gil_scoped_release release;
-            p.probe().multiply(columns, place_of(out), place_of(stream), multiprocessors);
+            p.probe().multiply(columns, place_of(out), place_of(stream), multiprocessors, copy);
           },
-          py::arg("columns"), py::arg("out"), py::arg("stream"), py::kw_only(), py::arg("multiprocessors") = 0)
+          py::arg("columns"), py::arg("out"), py::arg("stream"), py::kw_only(), py::arg("multiprocessors") = 0, py::arg("copy") = 0)
       .def(
           "read_rows",
           [](ProductProbe& p, uintptr_t input, int columns, uintptr_t out, uintptr_t stream) { p.probe().read_rows(place_of(input), columns, place_of(out), place_of(stream)); },

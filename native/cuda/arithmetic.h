@@ -11,6 +11,12 @@ constexpr int kVirtual = 16;  // lanes of a row reduction: index mod 16
 PACELINE_DEVICE unsigned lane_index() { return thread_index() % kWarp; }
 PACELINE_DEVICE unsigned warp_index() { return thread_index() / kWarp; }
 
+// Floats into the L2 cache, by one warp: they come from memory while the kernel before still runs.
+PACELINE_DEVICE void fetch_floats(const float* from, int count) {
+  constexpr int kLine = 32;  // floats
+  for (int i = static_cast<int>(lane_index()) * kLine; i < count; i += kWarp * kLine) fetch_ahead(from + i);
+}
+
 // The second where either is no number, as everywhere in the cores.
 PACELINE_DEVICE float larger(float a, float b) { return a > b ? a : b; }
 PACELINE_DEVICE float smaller(float a, float b) { return a < b ? a : b; }
@@ -73,10 +79,18 @@ PACELINE_DEVICE float gated(float gate, float up, bool gelu) {
 
 // 1 / rms of row [size], by one warp; all lanes get it. NaN where the sum of squares is infinite or NaN.
 PACELINE_DEVICE float inverse_rms(const float* row, int size, float epsilon) {
+  constexpr int kTogether = 16;  // on their way at once; a square of zero changes no sum
   const int lane = static_cast<int>(lane_index());
   float squares = 0.0f;
-  if (lane < kVirtual)
-    for (int i = lane; i < size; i += kVirtual) squares = fma(row[i], row[i], squares);
+  if (lane < kVirtual) {
+    for (int first = lane; first < size; first += kTogether * kVirtual) {
+      float x[kTogether];
+      PACELINE_UNROLL
+      for (int j = 0; j < kTogether; ++j) x[j] = first + j * kVirtual < size ? row[first + j * kVirtual] : 0.0f;
+      PACELINE_UNROLL
+      for (int j = 0; j < kTogether; ++j) squares = fma(x[j], x[j], squares);
+    }
+  }
   const float inverse = 1.0f / square_root(fold_sum(squares) / static_cast<float>(size) + epsilon);
   return inverse > 0.0f ? inverse : __builtin_nanf("");
 }

@@ -268,9 +268,12 @@ void launch_attention(const Attention& a, const StepInput& input, int most_items
 
 void attend(const Attention& a, const StepInput& input, int most_tokens, int most_columns, Stream stream) {
   const int group = a.heads / a.kv_heads, together = queries_together(a.cache.head_size), queries = most_tokens * (group < together ? group : together);
+  const int blocks = most_columns * a.heads * (a.partial ? a.splits : 1);  // of one head each
+  // One sequence or few leave most of a GPU idle: then each head has a block of its own, and reads its group's keys from the L2 cache.
   // Queries whose values a thread adds: two of up to eight where threads are enough. A value is loaded and widened once for both; more would be too few warps.
   const bool two = a.cache.value_stride <= 128;
-  if (queries <= 4) (two ? launch_attention<4, 2> : launch_attention<4, 4>)(a, input, most_columns, stream);
+  if (most_tokens == 1 && blocks <= 2 * multiprocessors() && together > 4) launch_attention<1, 1>(a, input, most_columns, stream);
+  else if (queries <= 4) (two ? launch_attention<4, 2> : launch_attention<4, 4>)(a, input, most_columns, stream);
   else if (queries <= 8) (two ? launch_attention<8, 2> : launch_attention<8, 4>)(a, input, most_columns, stream);
   else launch_attention<16, 4>(a, input, most_columns, stream);
   if (a.partial)

@@ -36,17 +36,17 @@ struct Candidates {
   PACELINE_DEVICE int id_of(uint64_t key) const { return static_cast<int>(by_id(0) - (key & by_id(0))); }
 };
 
-// work(id, logit) for a thread's part of ids [count], or of 0 .. count - 1 where ids are null; some logits are on their way together.
+// work(id, logit) for a thread's part of ids [begin, end), or of begin .. end - 1 where ids are null; some logits are on their way together.
 template <class Work>
-PACELINE_DEVICE void each_candidate(const Candidates& d, const int* ids, int count, Work work) {
-  constexpr int kAhead = 4;
-  for (int first = static_cast<int>(thread_index()); first < count; first += kAhead * kRowThreads) {
+PACELINE_DEVICE void each_candidate(const Candidates& d, const int* ids, int begin, int end, Work work) {
+  constexpr int kAhead = 16;
+  for (int first = begin + static_cast<int>(thread_index()); first < end; first += kAhead * kRowThreads) {
     int id[kAhead];
     float logit[kAhead];
     PACELINE_UNROLL
     for (int j = 0; j < kAhead; ++j) {
       const int i = first + j * kRowThreads;
-      id[j] = i >= count ? -1 : ids ? ids[i] : i;
+      id[j] = i >= end ? -1 : ids ? ids[i] : i;
     }
     PACELINE_UNROLL
     for (int j = 0; j < kAhead; ++j) logit[j] = id[j] < 0 ? 0.0f : d.logits[id[j]];
@@ -73,15 +73,23 @@ PACELINE_DEVICE void add_up(uint64_t (&values)[n], uint64_t* shared) {
   }
 }
 
-// The key at which the sum of measure(id, logit) over candidates, largest key first, is enough; where it never is, the smallest key.
-template <class Key, class Measure, class Enough>
-PACELINE_DEVICE uint64_t search(const Candidates& d, int bits, Key key, Measure measure, Enough enough) {
+// Places of candidates.
+struct Span {
+  int begin, end;
+};
+
+// The key at which the sum of measure(id, logit) over candidates, largest key first, is enough; where it never is, the smallest key. among(first, last): where
+// those stand whose keys are from `first` to `last`, and others may.
+template <class Key, class Measure, class Enough, class Among>
+PACELINE_DEVICE uint64_t search(const Candidates& d, int bits, Key key, Measure measure, Enough enough, Among among) {
   uint64_t prefix = 0, above = 0;
   for (int shift = (bits + kDigitBits - 1) / kDigitBits * kDigitBits - kDigitBits; shift >= 0; shift -= kDigitBits) {
     uint64_t sums[kDigits];
     PACELINE_UNROLL
     for (int i = 0; i < kDigits; ++i) sums[i] = 0;
-    each_candidate(d, d.ids, d.count, [&](int id, float logit) {
+    const uint64_t width = uint64_t{1} << (shift + kDigitBits);
+    const Span span = among(prefix * width, prefix * width + (width - 1));
+    each_candidate(d, d.ids, span.begin, span.end, [&](int id, float logit) {
       const uint64_t k = key(id, logit) >> shift;
       if (k >> kDigitBits != prefix) return;
       const uint64_t value = measure(id, logit);
@@ -104,6 +112,22 @@ PACELINE_DEVICE uint64_t search(const Candidates& d, int bits, Key key, Measure 
     prefix = prefix << kDigitBits | digit;
   }
   return prefix;
+}
+
+template <class Key, class Measure, class Enough>
+PACELINE_DEVICE uint64_t search(const Candidates& d, int bits, Key key, Measure measure, Enough enough) {
+  return search(d, bits, key, measure, enough, [&](uint64_t, uint64_t) { return Span{0, d.count}; });
+}
+
+// By id, in the order of ids; of a whole vocabulary, whose ids are places, each digit leaves a part to look at.
+template <class Measure, class Enough>
+PACELINE_DEVICE uint64_t search_ids(const Candidates& d, Measure measure, Enough enough) {
+  const auto key = [&](int id, float) { return d.by_id(id); };
+  return search(d, d.id_bits, key, measure, enough, [&](uint64_t first, uint64_t last) {
+    if (d.ids) return Span{0, d.count};
+    const int end = static_cast<int>(d.by_id(0) - first) + 1;
+    return Span{last < d.by_id(0) ? d.id_of(last) : 0, end < d.count ? end : d.count};
+  });
 }
 
 // The key of the `place`th of them all by logit, counted from one.
@@ -143,7 +167,7 @@ PACELINE_DEVICE uint64_t take_candidates(Candidates& d, int* ids, Enough enough)
   }
   PACELINE_UNROLL
   for (int j = 0; j < 2 * kCuts + 1; ++j) found[j] = 0;
-  each_candidate(d, nullptr, d.size, [&](int, float logit) {
+  each_candidate(d, nullptr, 0, d.size, [&](int, float logit) {
     const uint64_t weight = d.whole(d.weight(logit));
     found[2 * kCuts] += weight;
     PACELINE_UNROLL
@@ -170,7 +194,7 @@ PACELINE_DEVICE uint64_t take_candidates(Candidates& d, int* ids, Enough enough)
   }
   if (chosen == kCuts) return found[2 * kCuts];
   uint32_t at = counted_before(d, mine);
-  each_candidate(d, nullptr, d.size, [&](int id, float logit) {
+  each_candidate(d, nullptr, 0, d.size, [&](int id, float logit) {
     if (logit >= bound) ids[at++] = id;
   });
   sync_block();

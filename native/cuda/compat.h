@@ -94,7 +94,7 @@ PACELINE_DEVICE uint16_t load_once_2(const void* p) {
 // The emulated device counts the weights that are loaded, where they are; here DeviceCore::weight_bytes says how many they should be.
 PACELINE_DEVICE void count_weights(size_t) {}
 
-// Into the L2 cache, for later.
+// Into the L2 cache, for later: of what others write too, since they write it there.
 PACELINE_DEVICE void fetch_ahead(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // From sm_90 on a kernel begins while the one before it still runs, as soon as all blocks of that one have said let_next_begin() and there is room. All threads

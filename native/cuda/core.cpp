@@ -34,6 +34,11 @@ class DeviceCore::PackStore final : public Store {
     const size_t row_tile = device_row_tile_bytes(m.format, m.blocks);
     uint8_t* const place = core_.allocate(row_tile * m.tiles);
     core_.loaded_bytes_ += row_tile * m.tiles;
+    if (core_.one_piece && sent_ >= kPieceBytes) {  // of experts; all have one size
+      core_.memory_.copy(first_, place, row_tile * m.tiles);
+      return place;
+    }
+    if (!first_) first_ = place;
     const int piece = static_cast<int>(kPieceBytes / row_tile) + 1;
     std::vector<uint8_t> packed(row_tile * std::min(piece, m.tiles));
     for (int first = 0; first < m.tiles; first += piece) {
@@ -52,6 +57,7 @@ class DeviceCore::PackStore final : public Store {
         }
       }
       core_.memory_.upload(place + first * row_tile, packed.data(), (end - first) * row_tile);
+      sent_ += (end - first) * row_tile;
       const size_t read = source_row_bytes(m.format, m.columns) * kTileRows, begin = first * read;
       if (source.mapped && begin < source.size) forget(source.data + begin, std::min(end * read, source.size) - begin);
     }
@@ -66,6 +72,8 @@ class DeviceCore::PackStore final : public Store {
 
  private:
   DeviceCore& core_;
+  uint8_t* first_ = nullptr;  // of the matrices of one tensor
+  size_t sent_ = 0;
 };
 
 uint8_t* DeviceCore::allocate(size_t bytes) {

@@ -13,9 +13,9 @@ PACELINE_DEVICE void tell_likeliest(Candidates& d, int count, int best, int* ids
   const uint64_t sum = take_candidates(d, ids, [&](uint64_t found, uint64_t, uint64_t) { return found >= wanted; });
   d.lowest = key_of_place(d, wanted);
   uint32_t mine = 0;
-  each_candidate(d, d.ids, d.count, [&](int id, float logit) { mine += d.by_logit(id, logit) >= d.lowest; });
+  each_candidate(d, d.ids, 0, d.count, [&](int id, float logit) { mine += d.by_logit(id, logit) >= d.lowest; });
   uint32_t at = counted_before(d, mine);
-  each_candidate(d, d.ids, d.count, [&](int id, float logit) {
+  each_candidate(d, d.ids, 0, d.count, [&](int id, float logit) {
     const uint64_t key = d.by_logit(id, logit);
     if (key >= d.lowest) keys[at++] = key;
   });

@@ -30,16 +30,25 @@ PACELINE_DEVICE float fetch_column(const Norm& norm, int column, float* row, flo
 }
 
 PACELINE_KERNEL norm_column(Norm norm, int parts) {
-  begin_kernel();
+  let_next_begin();
+  const int first_block = static_cast<int>(block_y() * kWarps + warp_index());
+  const auto weight = [&](int block) {
+    const int i = block * kBlock + static_cast<int>(lane_index());
+    return i < norm.size ? norm.weight[i] : 0.0f;
+  };
+  float next_weight = weight(first_block);  // it comes from memory, where the column is still in the L2 cache
+  wait_for_earlier();
   const int column = static_cast<int>(block_x());
   if (column >= *norm.count) return;
   SharedMemory memory;
   float* const shared_scale = memory.take<float>(4);
   float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
   const float scale = fetch_column(norm, column, row, shared_scale);
-  for (int block = static_cast<int>(block_y() * kWarps + warp_index()); block < norm.out.blocks; block += parts * kWarps) {
+  for (int block = first_block; block < norm.out.blocks; block += parts * kWarps) {
     const int i = block * kBlock + static_cast<int>(lane_index());
-    store_block(norm.out, column, block, i < norm.size ? row[i] * scale * norm.weight[i] : 0.0f);
+    const float own_weight = next_weight;
+    next_weight = weight(block + parts * kWarps);
+    store_block(norm.out, column, block, i < norm.size ? row[i] * scale * own_weight : 0.0f);
   }
 }
 

@@ -8,14 +8,25 @@ namespace {
 constexpr int kWarps = 4;
 
 PACELINE_KERNEL place_heads(Place p, StepInput input) {
-  begin_kernel();
+  let_next_begin();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int unit = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
-  if (column >= input.counts->columns || unit >= p.heads + 2 * p.kv_heads) return;
+  if (column >= input.counts->columns || unit >= p.heads + 2 * p.kv_heads) return wait_for_earlier();
+  const Column where = input.columns[column];
+  const int half = p.rope_size / 2, page_number = input.pages[where.table + where.position / kPage];
+  const float* const cosines = p.cosine + static_cast<size_t>(where.position) * half;
+  const float* const sines = p.sine + static_cast<size_t>(where.position) * half;
+  const bool is_query = unit < p.heads, is_key = !is_query && unit < p.heads + p.kv_heads;
+  const float* const weight = is_query ? p.q_norm : is_key ? p.k_norm : nullptr;
+  if (weight) fetch_floats(weight, p.head_size);
+  if (is_query || is_key) {
+    fetch_floats(cosines, half);
+    fetch_floats(sines, half);
+  }
+  wait_for_earlier();
   SharedMemory memory;
   const int room = (p.head_size + kBlock - 1) / kBlock * kBlock;
   float* const head = memory.take<float>(static_cast<size_t>(kWarps) * room) + warp_index() * room;
-  const bool is_query = unit < p.heads, is_key = !is_query && unit < p.heads + p.kv_heads;
   const int index = is_query ? unit : is_key ? unit - p.heads : unit - p.heads - p.kv_heads;  // of its kind
   const float* const from = p.mixed + static_cast<size_t>(column) * p.stride +
                             (is_query ? (p.gates ? 2 * index : index) * p.head_size : (is_key ? p.key_offset : p.value_offset) + index * p.head_size);
@@ -26,8 +37,6 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
     head[i] = x;
   }
   sync_warp();
-  const Column where = input.columns[column];
-  const float* const weight = is_query ? p.q_norm : is_key ? p.k_norm : nullptr;
   if (weight) {
     const float scale = inverse_rms(head, p.head_size, p.epsilon);
     sync_warp();  // all have read the head
@@ -35,11 +44,10 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
     sync_warp();
   }
   if (is_query || is_key) {
-    const int half = p.rope_size / 2;
     for (int i = lane; i < half; i += kWarp) {
       float& first = head[p.pairs ? 2 * i : i];
       float& second = head[p.pairs ? 2 * i + 1 : i + half];
-      const float a = first, b = second, cosine = p.cosine[static_cast<size_t>(where.position) * half + i], sine = p.sine[static_cast<size_t>(where.position) * half + i];
+      const float a = first, b = second, cosine = cosines[i], sine = sines[i];
       first = fma(a, cosine, -(b * sine));
       second = fma(a, sine, b * cosine);
     }
@@ -53,7 +61,7 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
     }
     return;
   }
-  uint8_t* const page = p.cache.pool + static_cast<size_t>(input.pages[where.table + where.position / kPage]) * p.cache.page_stride + index * p.head_stride;
+  uint8_t* const page = p.cache.pool + static_cast<size_t>(page_number) * p.cache.page_stride + index * p.head_stride;
   if (is_key) write_key(p.cache.key_type, page + p.cache.key_offset, p.head_size, where.position % kPage, head);
   else write_value(p.cache.value_type, page + p.cache.value_offset, p.cache.value_stride, p.head_size, where.position % kPage, head);
 }

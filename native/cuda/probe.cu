@@ -13,7 +13,7 @@ struct ProductProbe::Room {
   int* count = nullptr;
 };
 
-ProductProbe::ProductProbe(const std::string& type, int rows, int columns, const uint8_t* data, size_t size, float scale, int most_columns, Memory& memory)
+ProductProbe::ProductProbe(const std::string& type, int rows, int columns, const uint8_t* data, size_t size, float scale, int most_columns, int copies, Memory& memory)
     : memory_(memory), most_(most_columns), room_(std::make_unique<Room>()) {
   matrix_.format = format_named("probe", type);
   check_columns("probe", matrix_.format, type, columns);
@@ -24,6 +24,7 @@ ProductProbe::ProductProbe(const std::string& type, int rows, int columns, const
   matrix_.tiles = (rows + kTileRows - 1) / kTileRows;
   if (size != source_row_bytes(matrix_.format, columns) * rows) throw std::invalid_argument("data has not the size of this matrix");
   if (most_columns < 1) throw std::invalid_argument("most_columns must be at least 1");
+  if (copies < 1) throw std::invalid_argument("copies must be at least 1");
   const auto place = [&](size_t bytes) {
     places_.push_back(memory_.allocate(bytes));
     return places_.back();
@@ -38,6 +39,12 @@ ProductProbe::ProductProbe(const std::string& type, int rows, int columns, const
   uint8_t* const weights = place(bytes_);
   memory_.upload(weights, packed.data(), bytes_);
   matrix_.data = weights;
+  copies_.push_back(weights);
+  while (static_cast<int>(copies_.size()) < copies) {
+    uint8_t* const again = place(bytes_);
+    memory_.copy(weights, again, bytes_);
+    copies_.push_back(again);
+  }
   Activations& a = room_->activations;
   a.blocks = matrix_.blocks;
   const size_t places = static_cast<size_t>((most_columns + kColumns - 1) / kColumns) * kColumns * a.blocks;
@@ -63,9 +70,9 @@ void ProductProbe::quantize(const uint8_t* x, int columns, Stream stream) {
   cuda::quantize(reinterpret_cast<const float*>(x), matrix_.columns, matrix_.columns, nullptr, 0, room_->count, room_->activations, columns, stream);
 }
 
-void ProductProbe::multiply(int columns, uint8_t* out, Stream stream, int multiprocessors) {
+void ProductProbe::multiply(int columns, uint8_t* out, Stream stream, int multiprocessors, int copy) {
   Product product;
-  product.items[0] = {matrix_.data, reinterpret_cast<float*>(out), matrix_.scale, matrix_.tiles};
+  product.items[0] = {copies_.at(copy), reinterpret_cast<float*>(out), matrix_.scale, matrix_.tiles};
   product.count = 1;
   product.blocks = matrix_.blocks;
   product.input = room_->activations;

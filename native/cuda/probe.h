@@ -11,20 +11,20 @@ namespace paceline::cuda {
 // One matrix alone. Places are device memory.
 class ProductProbe {
  public:
-  // data: the matrix's bytes as in a file.
-  ProductProbe(const std::string& type, int rows, int columns, const uint8_t* data, size_t size, float scale, int most_columns, Memory& memory);
+  // data: the matrix's bytes as in a file. copies: how often it stands in memory, so that it is in no cache when a copy's turn comes again.
+  ProductProbe(const std::string& type, int rows, int columns, const uint8_t* data, size_t size, float scale, int most_columns, int copies, Memory& memory);
   ~ProductProbe();
 
   // x [columns][inputs] floats -> activations
   void quantize(const uint8_t* x, int columns, Stream stream);
   // activations -> out [columns][out_stride()]
-  void multiply(int columns, uint8_t* out, Stream stream, int multiprocessors);  // 0: the device's own
+  void multiply(int columns, uint8_t* out, Stream stream, int multiprocessors, int copy);  // multiprocessors 0: the device's own
   // rows of the matrix `ids` [columns] as an embedding reads them -> out [columns][out_stride of inputs]
   void read_rows(const uint8_t* input, int columns, uint8_t* out, Stream stream);
 
   int out_stride() const { return matrix_.tiles * kTileRows; }
   int in_stride() const { return matrix_.blocks * kBlock; }
-  uint64_t bytes() const { return bytes_; }  // of the weights
+  uint64_t bytes() const { return bytes_; }  // of the weights, once
 
  private:
   struct Room;
@@ -32,6 +32,7 @@ class ProductProbe {
   Matrix matrix_;
   Memory& memory_;
   std::vector<uint8_t*> places_;
+  std::vector<const uint8_t*> copies_;  // the weights
   uint64_t bytes_ = 0;
   int most_;
   std::unique_ptr<Room> room_;

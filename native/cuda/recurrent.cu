@@ -33,10 +33,10 @@ PACELINE_DEVICE float softplus(float x) {
 // A unit of a column: a head's queries, keys or values, or, last, all heads' decays and betas. What the row leaves behind is written here too: the last
 // inputs of the convolution, and of short rows all that their updates were made of.
 PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* columns, const int* count) {
-  begin_kernel();
+  let_next_begin();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int unit = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), heads = 2 * r.key_heads;
-  if (column >= *count || unit > heads + r.value_heads) return;
+  if (column >= *count || unit > heads + r.value_heads) return wait_for_earlier();
   const RowInput row = rows[columns ? columns[column].row : 0];
   const int index = column - row.first_column;  // in the row
   const RecurrentState& state = r.state;
@@ -44,7 +44,16 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   float* const update = keeps ? state.update(row.slot, index) : nullptr;
   const float* const mixed = r.mixed ? r.mixed + static_cast<size_t>(row.first_column) * r.stride : state.update(row.slot, 0);
   const size_t stride = r.mixed ? r.stride : state.update_size;
-  if (unit == heads + r.value_heads) {
+  const bool is_gates = unit == heads + r.value_heads, is_value = unit >= heads;
+  const int begin = is_value ? heads * r.key_size + (unit - heads) * r.value_size : unit * r.key_size, size = is_value ? r.value_size : r.key_size;
+  const int kept = r.taps - 1, channels = heads * r.key_size + r.value_heads * r.value_size;
+  const float* const past = state.conv(row.slot, row.state);
+  if (!is_gates) {
+    for (int tap = 0; tap < r.taps; ++tap) fetch_floats(r.taps_weights + static_cast<size_t>(tap) * state.channel_stride + begin, size);
+    for (int i = index; i < kept && row.position > 0; ++i) fetch_floats(past + static_cast<size_t>(i) * state.channel_stride + begin, size);
+  }
+  wait_for_earlier();
+  if (is_gates) {
     if (!r.mixed) return;
     float* const gates = r.gates + static_cast<size_t>(column) * 2 * r.value_heads;
     const float* const own = mixed + index * stride;
@@ -59,10 +68,6 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
     }
     return;
   }
-  const bool is_value = unit >= heads;
-  const int begin = is_value ? heads * r.key_size + (unit - heads) * r.value_size : unit * r.key_size, size = is_value ? r.value_size : r.key_size;
-  const int kept = r.taps - 1, channels = heads * r.key_size + r.value_heads * r.value_size;
-  const float* const past = state.conv(row.slot, row.state);
   float* const next = state.conv(row.slot, row.state ^ 1);
   float* const out = r.convolved + static_cast<size_t>(column) * state.channel_stride;
   const auto input = [&](int token, int channel) {  // of the row; before it, of the past
@@ -116,9 +121,9 @@ PACELINE_DEVICE KeysOf load_keys(const float* column, const float* vector) {
 
 // 32 values of a head by one warp, over the tokens of a row. The state stands in shared memory.
 PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) {
-  begin_kernel();
+  let_next_begin();
   const int index = static_cast<int>(block_z()), head = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
-  if (index >= *count) return;
+  if (index >= *count) return wait_for_earlier();
   const RowInput row = rows[index];
   const RecurrentState& state = r.state;
   const int first = static_cast<int>(block_x()) * kDeltaPart, left = state.value_stride - first, width = left < kDeltaPart ? left : kDeltaPart;
@@ -128,12 +133,16 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
   float* const query = memory.take<float>(r.key_size);
   const float* const from = state.matrix(row.slot, row.state, head) + first;
   float* const to = state.matrix(row.slot, row.state ^ 1, head) + first;
+  if (row.position > 0)  // a key's values are a line
+    for (int k = lane; k < r.key_size; k += kWarp) fetch_ahead(from + static_cast<size_t>(k) * state.value_stride);
+  wait_for_earlier();
   if (row.position == 0) {
     for (int k = 0; k < r.key_size; ++k) s[k * kDeltaPart + lane] = 0.0f;
   } else {
-    const int pieces = width / 4;  // of 16 bytes
-    for (int i = lane; i < r.key_size * pieces; i += kWarp)
-      copy_async_16(s + i / pieces * kDeltaPart + i % pieces * 4, from + static_cast<size_t>(i / pieces) * state.value_stride + i % pieces * 4);
+    constexpr int kPieces = kDeltaPart / 4;  // of 16 bytes
+    if (lane % kPieces * 4 < width)
+      for (int k = lane / kPieces; k < r.key_size; k += kWarp / kPieces)
+        copy_async_16(s + k * kDeltaPart + lane % kPieces * 4, from + static_cast<size_t>(k) * state.value_stride + lane % kPieces * 4);
     commit_copies();
   }
   const int key_head = r.grouped_heads ? head / (r.value_heads / r.key_heads) : head % r.key_heads, value = first + lane;

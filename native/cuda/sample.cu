@@ -49,23 +49,23 @@ PACELINE_DEVICE int largest_of_row(const float* logits, int size, Largest* share
 PACELINE_DEVICE int draw_token(const SampleInput& s, Candidates& d, int best, int* ids) {
   const bool cut = s.top_k > 0 && s.top_k < d.size, nucleus = s.top_p < 1.0f;
   const uint64_t kept_at_most = static_cast<uint64_t>(s.top_k);
+  uint64_t of_all = 0;  // the weight of all, where it is asked for
   if (cut || nucleus)
-    take_candidates(d, ids, [&](uint64_t count, uint64_t weight, uint64_t all) {
+    of_all = take_candidates(d, ids, [&](uint64_t count, uint64_t weight, uint64_t all) {
       return cut ? count >= kept_at_most : !(static_cast<double>(weight) < s.top_p * static_cast<double>(all));
     });
   const int bits = 32 + d.id_bits;
   const auto by_logit = [&](int id, float logit) { return d.by_logit(id, logit); };
   if (cut) d.lowest = key_of_place(d, kept_at_most);
   const auto weight = [&](int id, float logit) { return d.by_logit(id, logit) >= d.lowest ? d.whole(d.weight(logit)) : 0; };
-  const auto total_of = [&](const int* own, int count, auto measure) {
+  const auto total_of = [&](auto measure) {
     uint64_t total[1] = {0};
-    each_candidate(d, own, count, [&](int id, float logit) { total[0] += measure(id, logit); });
+    each_candidate(d, d.ids, 0, d.count, [&](int id, float logit) { total[0] += measure(id, logit); });
     add_up(total, d.sums);
     return total[0];
   };
   if (nucleus) {
-    const bool of_all = !cut && d.ids;  // of those that were left out too
-    const uint64_t all = of_all ? total_of(nullptr, d.size, [&](int, float logit) { return d.whole(d.weight(logit)); }) : total_of(d.ids, d.count, weight);
+    const uint64_t all = cut ? total_of(weight) : of_all;
     const double enough = s.top_p * static_cast<double>(all);
     d.lowest = search(d, bits, by_logit, weight, [&](uint64_t sum) { return static_cast<double>(sum) >= enough; });
   }
@@ -74,10 +74,10 @@ PACELINE_DEVICE int draw_token(const SampleInput& s, Candidates& d, int best, in
     const float w = d.weight(logit);
     return s.min_p > 0.0f && !(w >= s.min_p) ? 0 : d.whole(w);
   };
-  const uint64_t total = total_of(d.ids, d.count, kept), drawn = share_of(s.draw, total);
+  const uint64_t total = total_of(kept), drawn = share_of(s.draw, total);
   if (total == 0) return best;
   const auto hit = [&](uint64_t sum) { return sum > drawn; };
-  const uint64_t key = nucleus ? search(d, bits, by_logit, kept, hit) : search(d, d.id_bits, [&](int id, float) { return d.by_id(id); }, kept, hit);
+  const uint64_t key = nucleus ? search(d, bits, by_logit, kept, hit) : search_ids(d, kept, hit);
   return d.id_of(key);
 }
 

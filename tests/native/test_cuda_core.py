@@ -97,10 +97,12 @@ def test_rows_that_decode_together_are_as_alone(pair: Pair, rows: int) -> None:
         core.step([Row(slot, ids, 0, 0, table(slot, CONTEXT))])
         core.commit(slot, len(ids))
     together, _ = core.step([Row(slot, [slot + 3], 9 + slot, 1, table(slot, CONTEXT)) for slot in range(rows)])
-    for slot in range(rows):
-        alone, _ = core.step([Row(slot, [slot + 3], 9 + slot, 1, table(slot, CONTEXT))])
-        assert alone[0][0] == together[slot][0]
-        assert same_bits(alone[0][1], together[slot][1])
+    for multiprocessors in (1, 1000):  # of a large device attention's heads have a block each
+        for slot in range(rows):
+            with planned_for(multiprocessors):
+                alone, _ = core.step([Row(slot, [slot + 3], 9 + slot, 1, table(slot, CONTEXT))])
+            assert alone[0][0] == together[slot][0]
+            assert same_bits(alone[0][1], together[slot][1])
 
 
 def test_a_history_of_two_splits_reads_the_cpu_cores_pages(small: Pair) -> None:
@@ -118,6 +120,9 @@ def test_a_history_of_two_splits_reads_the_cpu_cores_pages(small: Pair) -> None:
     assert same_bits(whole[0][1], expected[0][1])
     few, _ = small.device.step([Row(0, ids[520:523], 520, 3, own)])  # each block takes one
     assert same_bits(few[0][1], expected[0][1][:3])
+    with planned_for(1000):
+        one, _ = small.device.step([Row(0, ids[520:521], 520, 1, own)])  # and one head
+    assert same_bits(one[0][1], expected[0][1][:1])
     full = own[8]  # positions 512 .. 575
     assert small.device.read_page(full) == small.cpu.read_page(full)
     small.device.copy_page(full, own[0])
@@ -128,7 +133,10 @@ def test_a_history_of_two_splits_reads_the_cpu_cores_pages(small: Pair) -> None:
 def test_every_cache_type_has_the_bits_of_the_cpu(tiny_model, types: tuple[str, str]) -> None:
     both = Pair(tiny_model(**ONE_ORDER["Q8_0"]), cache_type_k=types[0], cache_type_v=types[1])
     ids = ids_of(4, 70, both.cpu.vocab)
-    assert same_bits(all_logits(both.device, 0, ids, cuts=(40, 67)), all_logits(both.cpu, 0, ids))
+    expected = all_logits(both.cpu, 0, ids)
+    assert same_bits(all_logits(both.device, 0, ids, cuts=(40, 67)), expected)
+    with planned_for(1000):
+        assert same_bits(all_logits(both.device, 0, ids, cuts=(68, 69)), expected)
 
 
 @pytest.mark.parametrize("head_size", [336, 512])
@@ -137,7 +145,10 @@ def test_a_float32_cache_of_large_heads_has_the_bits_of_the_cpu(tiny_model, head
     sizes = {"width": 32, "layers": 1, "heads": 2, "kv_heads": 1, "head_size": head_size, "ffn": 32}
     both = Pair(tiny_model(**ONE_ORDER["Q8_0"] | sizes), cache_type_k="f32", cache_type_v="f32")
     ids = ids_of(4, 530, both.cpu.vocab)  # a step of two splits, side by side and one after the other
-    assert same_bits(all_logits(both.device, 0, ids, cuts=(1, 3, 400, 526, 528)), all_logits(both.cpu, 0, ids))
+    expected = all_logits(both.cpu, 0, ids)
+    assert same_bits(all_logits(both.device, 0, ids, cuts=(1, 3, 400, 526, 528)), expected)
+    with planned_for(1000):
+        assert same_bits(all_logits(both.device, 0, ids, cuts=(1, 529)), expected)
 
 
 SAMPLING = {

@@ -52,7 +52,7 @@ def test_chunks_have_the_bits_of_the_cpu(cores: tuple[Core, Core]) -> None:
 def test_heads_that_end_with_a_block_have_the_bits_of_the_cpu(tiny_model: Any) -> None:
     """So that several blocks of threads share a column."""
     path = tiny_model(**WIDE)
-    cpu, device = opened(path, "cpu"), opened(path, "emulator")
+    cpu, device = opened(path, "cpu"), opened(path, KIND)
     ids = ids_of(2, 20, cpu.vocab)
     assert same_bits(all_logits(device, 0, ids, (9,)), all_logits(cpu, 0, ids))
 

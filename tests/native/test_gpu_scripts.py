@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -51,11 +53,11 @@ def test_what_a_short_run_leaves_out_is_in_its_record(tmp_path: Path) -> None:
 
 
 def test_what_was_asked_for_first_comes_first(script: Any) -> None:
-    measure, order = script("bench_gpu_measure"), script("bench_gpu_order")
+    measure, order, worker = (script(f"bench_gpu_{name}") for name in ("measure", "order", "worker"))
     models = ("Qwen3-8B", "Qwen3.5-27B hybrid", "Qwen3-30B-A3B")
     formats = ("Q4_K", "Q8_0", "BF16", "NVFP4", "IQ2_XXS")
-    device, clock = measure.Device("emulator", True), measure.Clock(240)
-    plan = order.Plan(device, models, formats, (1, 8), (512, 8192), 1.0, clock, True, True, None)
+    own, clock = worker.Worker(measure.Device("emulator", True)), measure.Clock(240)
+    plan = order.Plan("emulator", own, models, formats, (1, 8), (512, 8192), 1.0, clock, True, True, None)
     works = [work.about for work in plan.works()]
     assert [about["format"] for about in works[:5]] == list(formats)
     assert [(about["model"], about["format"]) for about in works[5:9]] == list(order.FIRST)
@@ -64,6 +66,33 @@ def test_what_was_asked_for_first_comes_first(script: Any) -> None:
     assert set(steps) == {(model, kind) for model in models for kind in formats}
     assert len(steps) == len(set(steps)) + len(order.FIRST)  # those, at the other context
     assert sum(about["kind"] == "peer" for about in works) == 2 * len(models)
+
+
+def test_a_process_that_fails_hangs_or_dies_costs_one_figure(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure, module = script("bench_gpu_measure"), script("bench_gpu_worker")
+    worker, clock = module.Worker(measure.Device("emulator", True)), measure.Clock(120)
+
+    def copies() -> bool:
+        (found,) = worker.run("roof", clock=clock)
+        return found["device"] == "emulator" and found["copy_bytes_per_s"] > 0
+
+    try:
+        with pytest.raises(ValueError, match="expected of"):
+            list(worker.run("products", "Q9", (1,), 1.0, clock=clock))
+        with pytest.raises(RuntimeError, match="KeyError: 'no model'"):
+            list(worker.run("steps", "no model", "Q4_K", (1,), (64,), 1.0, clock=clock))
+        assert copies()
+        os.kill(worker.process.pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="ended with -9"):
+            copies()
+        assert copies()
+        os.kill(worker.process.pid, signal.SIGSTOP)
+        with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="it hangs"):
+            patch.setattr(module, "MOST", 0.2)
+            copies()
+        assert copies()
+    finally:
+        worker.close()
 
 
 def test_ratios_are_of_equal_sizes_and_formats(script: Any) -> None:
