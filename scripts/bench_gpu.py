@@ -25,24 +25,26 @@ missing is in the record with that reason. `at_s` is when a figure was there, `m
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bench_gpu_llama import LlamaCpp, program
-from bench_gpu_measure import Clock, Device, copy_bandwidth
+from bench_gpu_measure import Clock, Device
 from bench_gpu_models import MODELS
 from bench_gpu_order import Plan
 from bench_gpu_peer import numbers
 from bench_gpu_table import line, ratio_line, ratios, table
+from bench_gpu_worker import KNOWN, Worker
 from paceline.native.machine import describe_machine
 
 FORMATS = ("Q4_K", "Q8_0", "BF16", "NVFP4", "IQ2_XXS")
 ROWS = (1, 2, 4, 8, 16, 32)
 CONTEXTS = (512, 8192)
+MOST_OF_A_COPY = 60.0  # seconds
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -77,15 +79,16 @@ class Record:
     def __init__(self, clock: Clock, path: Path | None, about: dict[str, Any]) -> None:
         self._clock, self._path = clock, path
         self.results: list[dict[str, Any]] = []
-        self._about = about
+        self.about = about
 
     def add(self, found: dict[str, Any]) -> None:
         self.results.append(found | {"at_s": round(self._clock.spent(), 1)})
         print(line(found), flush=True)
+        self.write()
 
     def write(self) -> None:
         if self._path:
-            whole = self._about | {"results": self.results, "ratios": ratios(self.results)}
+            whole = self.about | {"results": self.results, "ratios": ratios(self.results)}
             self._path.write_text(json.dumps(whole, indent=1) + "\n")
 
 
@@ -103,42 +106,43 @@ def measure(plan: Plan, record: Record, clock: Clock) -> bool:
     """Whether all that can be there is. A peer that fails is a line; its faults are not ours."""
     good = True
     for work in plan.works():
-        gc.collect()  # the memory of the one before
         try:
             if clock.left() <= 0:
                 raise TimeoutError(clock.over)
             for found in work.run():
                 record.add(found)
-        except (ValueError, MemoryError, ImportError, TimeoutError) as reason:  # known not to be there
+        except KNOWN as reason:
             record.add(work.about | {"skipped": str(reason)})
         except Exception as error:
             good = good and work.about["kind"] == "peer"
-            record.add(work.about | {"skipped": f"failed: {type(error).__name__}: {error}"})
-        record.write()
+            record.add(work.about | {"skipped": f"failed: {error!r}"})
     return good
 
 
 def main() -> int:
     chosen = arguments()
-    device = Device(chosen.device, chosen.tiny)
-    _, memory = device.open()
-    name = memory.name
-    del memory
+    worker = Worker(Device(chosen.device, chosen.tiny))
     llama = llama_cpp(chosen)
     clock = Clock(chosen.seconds)
-    roof = copy_bandwidth(device)
-    about: dict[str, Any] = {"device": name, "machine": describe_machine(), "date": time.strftime("%Y-%m-%d")}
-    record = Record(clock, chosen.json, about | {"copy_bytes_per_s": roof})
-    print(f"{name}: a copy moves {roof / 1e9:.1f} GB/s", flush=True)
+    (about,) = worker.run("roof", clock=Clock(MOST_OF_A_COPY))
+    roof = about["copy_bytes_per_s"]
+    record = Record(clock, chosen.json, about | {"machine": describe_machine(), "date": time.strftime("%Y-%m-%d")})
+    print(f"{about['device']}: a copy moves {roof / 1e9:.1f} GB/s", flush=True)
     if isinstance(llama, str):
         record.add({"kind": "peer", "peer": "llama.cpp", "skipped": llama})
         llama = None
     asked = (chosen.models, chosen.formats, chosen.rows, chosen.contexts)
+    plan = Plan(chosen.device, worker, *asked, roof, clock, chosen.products, chosen.peer, llama)
     try:
-        good = measure(Plan(device, *asked, roof, clock, chosen.products, chosen.peer, llama), record, clock)
+        good = measure(plan, record, clock)
+        with suppress(*KNOWN, RuntimeError):
+            (again,) = worker.run("roof", clock=Clock(MOST_OF_A_COPY))
+            record.about["copy_bytes_per_s_after"] = again["copy_bytes_per_s"]  # clocks may have fallen
     finally:
+        worker.close()
         if llama:
             llama.close()
+    record.write()
     print("\n".join(["", *map(ratio_line, ratios(record.results)), "", *table(record.results)]), flush=True)
     return int(not good)
 

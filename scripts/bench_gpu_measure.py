@@ -71,13 +71,13 @@ def timed(run: Callable[[], None], wait: Callable[[], Any], seconds: float) -> f
     return statistics.median(found)
 
 
-def copy_bandwidth(device: Device) -> float:
-    """Bytes read and written per second."""
+def copy_bandwidth(device: Device, clock: Clock) -> Iterator[dict[str, Any]]:
+    """Of the device that is named: bytes read and written per second."""
     _, memory = device.open()
     size = device.copy_bytes
     source, target = memory.allocate(size), memory.allocate(size)
     seconds = timed(lambda: memory.copy(source, target, size), lambda: memory.fetch([]), device.seconds)
-    return 2 * size / seconds
+    yield {"device": memory.name, "copy_bytes_per_s": 2 * size / seconds}
 
 
 def products(device: Device, kind: str, rows: tuple[int, ...], roof: float, clock: Clock) -> Iterator[dict[str, Any]]:
@@ -87,25 +87,24 @@ def products(device: Device, kind: str, rows: tuple[int, ...], roof: float, cloc
     outputs = -(-device.matrix_bytes // blocks.of(128, columns).size) * 128
     data = blocks.of(outputs, columns)
     count = max(2, device.sweep_bytes // data.size)
-    probes = [native.ProductProbe(kind, outputs, columns, data, memory, most_columns=max(rows)) for _ in range(count)]
+    probe = native.ProductProbe(kind, outputs, columns, data, memory, most_columns=max(rows), copies=count)
     inputs = np.random.RandomState(1).standard_normal((max(rows), columns)).astype(np.float32)
-    x, out = memory.allocate(inputs.nbytes), memory.allocate(4 * max(rows) * probes[0].out_stride)
+    x, out = memory.allocate(inputs.nbytes), memory.allocate(4 * max(rows) * probe.out_stride)
     memory.upload(x, inputs)
     for number in rows:
         about = {"kind": "product", "format": kind, "rows": number, "outputs": outputs, "inputs": columns}
         if clock.left() <= 0:
             yield about | {"skipped": clock.over}
             continue
-        for probe in probes:
-            probe.quantize(x, number, memory.stream)
+        probe.quantize(x, number, memory.stream)
 
         def multiply(stream: int, number: int = number) -> None:
-            for probe in probes:
-                probe.multiply(number, out, stream)
+            for copy in range(count):
+                probe.multiply(number, out, stream, copy=copy)
 
         seconds = timed(lambda m=multiply, n=number: memory.run(n, m), lambda: memory.fetch([]), device.seconds) / count
-        per_second = probes[0].bytes / seconds
-        found = {"ms": 1e3 * seconds, "bytes": probes[0].bytes}
+        per_second = probe.bytes / seconds
+        found = {"ms": 1e3 * seconds, "bytes": probe.bytes}
         yield about | found | {"bytes_per_s": per_second, "share": per_second / roof}
 
 
@@ -133,6 +132,8 @@ def steps(
     each_expert = expert_bytes(shape, kind)
     weights = stepper.step([Row(0, 0, 0, [1], 0, 1, None, 1, array("i", [0]), False)])[1]
     for used in contexts:
+        if stepper.state_bytes:
+            stepper.write_state(0, used.to_bytes(8, "little") + bytes(stepper.state_bytes))
         for number in rows:
             per_row = used // PAGE + 1
             if clock.left() <= 0:
@@ -143,8 +144,6 @@ def steps(
                 continue
             batch = []
             for slot in range(number):
-                if stepper.state_bytes:
-                    stepper.write_state(0, used.to_bytes(8, "little") + bytes(stepper.state_bytes))
                 stepper.seat(slot, [1] * used, 0 if stepper.state_bytes else None)
                 table = array("i", range(slot * per_row, (slot + 1) * per_row))
                 batch.append(Row(0, slot, 0, [1 + slot], used, 1, None, used, table, False))

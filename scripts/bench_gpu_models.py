@@ -12,8 +12,9 @@ from paceline.native.core import native_shape, rotations
 from paceline.native.cuda_core import DeviceStepper
 from paceline.native.shape import ModelShape
 
-# Of random blocks; the core packs the first 16 MiB of a matrix, and the device copies them for the rest.
-POOL_BYTES = 24 << 20
+# Of random blocks: all of an isolated product's matrix; of a model's the core packs the first 16 MiB, and the device
+# copies them for the rest.
+POOL_BYTES = 40 << 20
 
 HYBRID = replace(
     dense(

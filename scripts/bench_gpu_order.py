@@ -8,9 +8,10 @@ from typing import Any
 
 from bench_gpu_llama import ARCHITECTURES, LlamaCpp
 from bench_gpu_llama import FORMATS as FILE_FORMATS
-from bench_gpu_measure import Clock, Device, products, steps
+from bench_gpu_measure import Clock
 from bench_gpu_models import MODELS
 from bench_gpu_peer import transformers_steps
+from bench_gpu_worker import Worker
 
 PEER_ROWS = (1, 8, 16)
 DENSE, HYBRID = "Qwen3-8B", "Qwen3.5-27B hybrid"
@@ -31,7 +32,8 @@ class Work:
 class Plan:
     """All that can be asked for; contexts and rows ascend."""
 
-    device: Device
+    device: str
+    worker: Worker
     models: tuple[str, ...]
     formats: tuple[str, ...]
     rows: Numbers
@@ -73,16 +75,16 @@ class Plan:
 
     def _products(self, kind: str) -> Work:
         about = {"kind": "product", "format": kind}
-        return Work(about, lambda: products(self.device, kind, self.rows, self.roof, self.clock))
+        return Work(about, lambda: self.worker.run("products", kind, self.rows, self.roof, clock=self.clock))
 
     def _steps(self, model: str, kind: str, contexts: Numbers) -> Work:
         about = {"kind": "step", "model": model, "format": kind}
-        more = (self.roof, self.clock)
-        return Work(about, lambda: steps(self.device, model, kind, self.rows, contexts, *more))
+        asked = (model, kind, self.rows, contexts, self.roof)
+        return Work(about, lambda: self.worker.run("steps", *asked, clock=self.clock))
 
     def _peers(self, model: str, contexts: Numbers) -> Iterator[Work]:
         rows = tuple(number for number in self.rows if number in PEER_ROWS) or self.rows[:1]
-        clock, place = self.clock, self.device.kind
+        clock, place = self.clock, self.device
         if self.peer:
             about = {"kind": "peer", "peer": "transformers", "model": model, "format": "BF16"}
             yield Work(about, lambda: transformers_steps(model, rows, contexts, place, clock.left(), clock.over))

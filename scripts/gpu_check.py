@@ -42,7 +42,7 @@ from dataclasses import asdict
 from math import inf
 from pathlib import Path
 
-from gpu_here import asked, check_packages, find_nvcc, find_sanitizer, read_gpu, unpack
+from gpu_here import asked, check_packages, describe_gpu, describe_tools, find_nvcc, find_sanitizer, read_gpu, unpack
 from gpu_jobs import ROOT, Job, Result, run_jobs
 
 BUILD = ROOT / "build" / "gpu_check"
@@ -62,6 +62,7 @@ class Check:
         self.chosen = chosen
         self.begun = time.monotonic()
         self.results: list[Result] = []
+        self.about: dict[str, object] = {}
         self.device = "emulator" if chosen.emulate else chosen.device
         self.architecture, self.at_once = "", chosen.jobs
         self.bench_record, self.bench_found = BUILD / "bench.json", None
@@ -113,6 +114,8 @@ class Check:
         check_packages(self.env, NEEDED if self.chosen.emulate else (*NEEDED, "cupy"))
         if not self.chosen.emulate:
             self.architecture, self.at_once = read_gpu(self.env, self.device)
+            self.about["tools"] = describe_tools(self.env)
+            self.about["before"] = describe_gpu(self.env, self.device)
 
     def build(self) -> None:
         """ValueError where it fails."""
@@ -140,7 +143,7 @@ class Check:
         return self.job(name, [*before, sys.executable, *base], limit, tests=True, summary=summary)
 
     def jobs(self, limit: float) -> list[Job]:
-        """Everything but the build and the benchmark, the longest first."""
+        """Everything but the build and the benchmark: what tells most first, then the longest."""
         quick = ["-k", "Q8_0 and (company or one_hash or greedy)"] if self.chosen.emulate else []
         paths = sorted((ROOT / "tests" / "native").glob("test_cuda_*.py"))
         names = {path.stem.removeprefix("test_cuda_"): str(path.relative_to(ROOT)) for path in paths}
@@ -149,11 +152,12 @@ class Check:
         found = []
         if not self.chosen.emulate:
             found.append(self.tests("hashes", [names["schedules"], "-k", "hash_to_the_emulators"], limit))
+        daemon = [sys.executable, "scripts/gpu_daemon.py", self.device, *self.chosen.model]
+        found.append(self.job("daemon", daemon, min(120, limit)))
         found += self.sanitizers(limit)
         order = sorted(names, key=lambda name: (name not in FIRST, name))
         found += [self.tests(name, [names[name], *quick], limit) for name in order]
-        daemon = [sys.executable, "scripts/gpu_daemon.py", self.device, *self.chosen.model]
-        return [*found, self.job("daemon", daemon, min(120, limit))]
+        return found
 
     def sanitizers(self, limit: float) -> list[Job]:
         tool = "" if self.chosen.emulate else find_sanitizer()
@@ -177,7 +181,10 @@ class Check:
         words += ["--tiny", "--rows", "1,3", "--contexts", "64", "--formats", "Q4_K,BF16"] if tiny else []
         words += ["--seconds", str(int(max(20, self.left() - 45)))]
         job = self.job("bench", words, max(60, self.left()))
-        if self.run([job]):
+        good = self.run([job])
+        self.about["after"] = {} if tiny else describe_gpu(self.env, self.device)
+        self.write()
+        if good:
             print("\n".join(job.lines()), flush=True)
 
     def table(self) -> None:
@@ -190,7 +197,8 @@ class Check:
         with suppress(OSError, ValueError):  # not there, or being written
             self.bench_found = json.loads(self.bench_record.read_text())
         steps = [asdict(one) for one in self.results]
-        about = {"date": time.strftime("%Y-%m-%d"), "device": self.device, "bench": self.bench_found, "steps": steps}
+        about = {"date": time.strftime("%Y-%m-%d"), "device": self.device} | self.about
+        about |= {"bench": self.bench_found, "steps": steps}
         fresh = self.chosen.json.with_suffix(".new")
         fresh.write_text(json.dumps(about, indent=1) + "\n")
         fresh.replace(self.chosen.json)  # whenever this is cut off, one is whole

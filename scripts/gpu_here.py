@@ -63,6 +63,35 @@ def read_gpu(env: Mapping[str, str], device: str) -> tuple[str, int]:
     return capability + "a" * (capability == "90"), max(1, int(free) // JOB_BYTES)  # 9.0 has more, which is asked for
 
 
+def describe_gpu(env: Mapping[str, str], device: str) -> dict[str, str]:
+    """What nvidia-smi says of it at this moment, its clocks among them; nothing where there is none."""
+    names = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.draw", "temperature.gpu")
+    words = ["nvidia-smi", f"--id={int(device.partition(':')[2] or 0)}", f"--query-gpu={','.join(names)}"]
+    line = _line_of(env, [*words, "--format=csv,noheader"])
+    return dict(zip(names, line.split(", "), strict=False)) if line else {}
+
+
+def describe_tools(env: Mapping[str, str]) -> dict[str, str]:
+    """Versions of what builds and runs the kernels, and the variables that change how."""
+    code = "import cupy, numpy, sys; print(cupy.__version__, cupy.cuda.runtime.runtimeGetVersion(), numpy.__version__)"
+    cupy, runtime, numpy = asked(env, code).split()
+    found = {"cupy": cupy, "cuda_runtime": runtime, "numpy": numpy, "python": sys.version.split()[0]}
+    found |= {
+        "nvcc": _line_of(env, [_find_tool("nvcc", env.get("NVCC")), "--version"]),
+        "commit": _line_of(env, ["git", "rev-parse", "HEAD"]),
+    }
+    return found | {name: value for name, value in env.items() if name.startswith("PACELINE_CUDA")}
+
+
+def _line_of(env: Mapping[str, str], words: Sequence[str]) -> str:
+    """The last line that a command prints; empty where it fails."""
+    try:
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return (done.stdout.strip().splitlines() or [""])[-1]
+
+
 def unpack(wheels: Path, folder: Path) -> list[str]:
     """Those of `wheels` that this Python can import, into `folder`; the names of the others."""
     others = []
