@@ -224,9 +224,17 @@ class AsyncClient:
             reader.close()
         except asyncio.CancelledError:
             problem = "the client was closed"
+            await self._end_unread()
         except Exception as error:  # whatever it is, nobody may be left waiting
             problem = f"its frame stream is broken: {error}"
         words = await self.process.last_words() if self.process else "the daemon has gone"
         gone = DaemonGone(f"{problem}; {words}")
         desk.give_up(gone)
         self._watch(gone)
+
+    async def _end_unread(self) -> None:
+        """For a daemon whose frames are not read any more. If the client was closed, it has ended; if just its event
+        loop ends, it still waits for commands, or computes what nobody will see."""
+        self._commands.close()
+        if self.process:
+            await self.process.stop(LAST_SECONDS)

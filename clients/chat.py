@@ -33,7 +33,11 @@ class BrokenTemplate(ModelUnreadable):
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"cannot use the chat template of {path}: {reason}")
+        self.path = path
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Path, str], dict[str, Any]]:
+        return type(self), (self.path, self.reason), vars(self)
 
 
 class Generation(Extension):

@@ -4,7 +4,8 @@
         for token in client.start([1, 2, 3], total=16):
             print(token)
 
-Any thread may use it, but no process forked from this one; what arrives is kept until somebody asks for it.
+Any thread may use it, but no process forked from this one; what arrives is kept until somebody asks for it. A daemon
+that it started ends as by `close` once nobody holds the client any more, nor one of its streams.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ class Client:
         `start` that finds it dead starts another one; what was live is lost all the same."""
         client = cls.__new__(cls)
         client._begin(AsyncClient.spawn(args, log, watch, restart))
+        client._thread.when_dropped(client._client.close)
         return client
 
     @property

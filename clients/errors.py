@@ -3,9 +3,12 @@
 
 class _Told(Exception):
     def __init__(self, code: str, error: str) -> None:
-        super().__init__(f"{code}: {error}")
+        super().__init__(code, error)  # of which pickle makes it again
         self.code = code
         self.error = error
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.error}"
 
 
 class Refused(_Told):

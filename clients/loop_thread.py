@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, TypeVar
+from weakref import finalize
 
 T = TypeVar("T")
 LATE_SECONDS = 5.0
@@ -18,8 +19,13 @@ class LoopThread:
         self._process = os.getpid()
         self._open = True
         self._asking = Lock()  # whoever asked before the end gets an answer
-        self._thread = Thread(target=self._run, name="paceline client", daemon=True)
+        self._thread = Thread(target=_run, args=[self._loop], name="paceline client", daemon=True)  # it holds no `self`
         self._thread.start()
+
+    def when_dropped(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Once nobody holds this object any more, the loop does this work, which must not hold it either, and ends. At
+        the end of the interpreter nothing of it is done."""
+        finalize(self, _end, self._loop, work).atexit = False
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Its result, or TimeoutError; work that nobody waits for any more is cancelled. After `close` there is nothing
@@ -47,13 +53,27 @@ class LoopThread:
         self.later(self._loop.stop)
         self._thread.join()
 
-    def _run(self) -> None:
-        self._loop.run_forever()
-        while tasks := asyncio.all_tasks(self._loop):
-            _, late = self._loop.run_until_complete(asyncio.wait(tasks, timeout=LATE_SECONDS))
-            for task in late:
-                task.cancel()
-        self._loop.close()
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    while tasks := asyncio.all_tasks(loop):
+        _, late = loop.run_until_complete(asyncio.wait(tasks, timeout=LATE_SECONDS))
+        for task in late:
+            task.cancel()
+    loop.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Waits for nothing, no lock either: garbage is collected in the middle of anything, on the loop's thread too."""
+
+    async def last() -> None:
+        try:
+            await work()
+        finally:
+            loop.stop()
+
+    with suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(lambda: loop.create_task(last()))
 
 
 def _run_apart(work: Coroutine[Any, Any, T]) -> T:

@@ -6,6 +6,7 @@ import stat
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +65,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """The exit code. Raises ModelUnavailable, KeyboardInterrupt."""
+    if isinstance(sys.stdout, TextIOWrapper):  # in a locale that is not UTF-8 a letter may be lost, and not the answer
+        sys.stdout.reconfigure(errors="replace")
     try:
         text = _prompt(arguments.prompt)
     except UnicodeDecodeError as problem:

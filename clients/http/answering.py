@@ -15,7 +15,11 @@ from .run import Ended, Run
 from .sse import dumped
 from .writers import Writer
 
-STREAM_HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+STREAM_HEADERS: Final = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # nginx would hold events back until it has some kilobytes
+}
 JSON: Final = "application/json"
 QUIET_SECONDS: Final = 15.0  # many a proxy cuts a connection on which nothing came for 30 or 60
 T = TypeVar("T")

@@ -1,5 +1,8 @@
 """The body of /v1/messages, read."""
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from .asked import MOST_STOPS, Asked, Chat
@@ -16,6 +19,7 @@ UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "mcp_servers": ([],),
 }
 THOUGHTS: Final = ("thinking", "redacted_thinking")
+THOUGHT: Final = "reasoning_content"  # what a template calls it
 
 
 def read_message(body: object, answered: bool = True) -> Asked:
@@ -31,9 +35,10 @@ def read_message(body: object, answered: bool = True) -> Asked:
     messages = [_message(Fields(one, f"messages[{number}]")) for number, one in enumerate(given)]
     if messages[-1]["role"] != "user":
         raise wrong("messages", "an answer that is begun already is not supported: the last must be the user's")
-    system = fields.value("system")
-    if system is not None:
-        messages.insert(0, {"role": "system", "content": text_of(system, "system")})
+    turns = list(_turns(messages))
+    given = fields.value("system")
+    if system := "" if given is None else text_of(given, "system"):
+        turns.insert(0, {"role": "system", "content": system})
     most = fields.integer("max_tokens", 1, WHOLE) or WHOLE
     temp, top_p = fields.real("temperature", 0, 1), fields.real("top_p", 0, 1)
     options = {
@@ -42,7 +47,7 @@ def read_message(body: object, answered: bool = True) -> Asked:
         "top_k": fields.integer("top_k", 0, WHOLE),
     }
     return Asked(
-        prompts=(Chat(tuple(messages), {"enable_thinking": _thinks(fields, most)}),),
+        prompts=(Chat(tuple(turns), {"enable_thinking": _thinks(fields, most)}),),
         most=most,
         options={name: value for name, value in options.items() if value is not None},
         stop=fields.texts("stop_sequences", MOST_STOPS, one=False),
@@ -65,7 +70,16 @@ def _message(fields: Fields) -> dict[str, str]:
         else:
             said.append(part)
     message = {"role": role, "content": text_of(said, fields.path("content"))}
-    return message | ({"reasoning_content": thought} if thought else {})
+    return message | ({THOUGHT: thought} if thought else {})
+
+
+def _turns(messages: Sequence[dict[str, str]]) -> Iterator[dict[str, str]]:
+    """Messages of one role that follow each other are one turn, as in Anthropic's API: many a template refuses two, and
+    the others were not trained on them. A newline is between their texts."""
+    for role, same in groupby(messages, itemgetter("role")):
+        turn = list(same)
+        said, thought = ("\n".join(filter(None, (one.get(name) for one in turn))) for name in ("content", THOUGHT))
+        yield {"role": role, "content": said} | ({THOUGHT: thought} if thought else {})
 
 
 def _thinks(fields: Fields, most: int) -> bool:

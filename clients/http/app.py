@@ -76,7 +76,7 @@ class Proxy:
             Route("/health", self._health),
         ]
         origins = list(self.limits.cors)
-        shown = ["x-request-id", "x-paceline-req-id"]
+        shown = ["x-request-id", "request-id", "x-paceline-req-id"]
         every = ["*"]
         cors = [
             Middleware(
@@ -204,7 +204,8 @@ def answer(body: Any, status: int = 200) -> Response:
 
 def refusal(request: Request, refused: HttpRefused) -> Response:
     shape = anthropic_error if request.url.path.startswith("/v1/messages") else openai_error
-    return Response(dumped(shape(refused)), refused.status, refused.headers, JSON)
+    body = dumped(shape(refused)).encode(errors="replace")  # it may repeat half of a surrogate pair
+    return Response(body, refused.status, refused.headers, JSON)
 
 
 def _no_route(request: Request, problem: Exception) -> Response:

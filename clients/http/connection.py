@@ -1,5 +1,5 @@
 """A connection with limits that uvicorn does not have: on the time for the head of a request to come, on the head's
-size, and on the time for a reader to take what was written."""
+size, on the time for a reader to take what was written, and on the number of those that idle."""
 
 import asyncio
 import sys
@@ -8,11 +8,12 @@ from termios import TIOCOUTQ
 from typing import Any, Final
 
 from httptools import HttpParserUpgrade, HttpRequestParser
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_SECONDS: Final = 10.0
 HEAD_BYTES: Final = 1 << 16  # about
 SEND_SECONDS: Final = 60.0
+MOST_AHEAD: Final = 16  # requests behind the one that is answered, until no more of them is read
 OFFERS: Final = (b"upgrade", b"http2-settings")
 
 
@@ -45,8 +46,16 @@ class Parser:
 
 
 class Connection(HttpToolsProtocol):
-    def __init__(self, *given: Any, **named: Any) -> None:
+    """`idle` are those of a server that have no request, in the order in which they came to that. Once there are `most`
+    connections, another one takes the place of the first of these, of its own where no other idles."""
+
+    def __init__(
+        self, *given: Any, most: int = sys.maxsize, idle: dict["Connection", None] | None = None, **named: Any
+    ) -> None:
         super().__init__(*given, **named)
+        self._most = most
+        self._idle = {} if idle is None else idle
+        self._answered: RequestResponseCycle | None = None  # what is being answered, not what came last
         self.parser = Parser(self)  # type: ignore[assignment]
         self._head_late: asyncio.TimerHandle | None = None
         self._send_late: asyncio.TimerHandle | None = None
@@ -56,6 +65,11 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._await_head()
+        self._idle[self] = None
+        if len(self.connections) > self._most:
+            first = next(one for one in self._idle if not one.transport.get_write_buffer_size())
+            del self._idle[first]
+            first.transport.abort()
 
     # The parser calls these, and would take a head of any size.
     def on_message_begin(self) -> None:
@@ -66,10 +80,22 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         if not self._is_offered():
             super().on_headers_complete()
+            self._idle.pop(self, None)
+            if not self.pipeline:
+                self._answered = self.cycle
+            elif len(self.pipeline) <= MOST_AHEAD:
+                self.flow.resume_reading()  # or nobody would see that the reader goes away
 
     def on_message_complete(self) -> None:
         if not self._is_offered():
             super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self.pipeline:
+            self._answered = self.pipeline[-1][0]
+        else:
+            self._idle[self] = None
+        super().on_response_complete()
 
     def _is_offered(self) -> bool:
         return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
@@ -100,6 +126,10 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, problem: Exception | None) -> None:
         super().connection_lost(problem)
+        self._idle.pop(self, None)
+        if self._answered is not None:  # uvicorn tells the request that came last
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         self._cancel(self._head_late)
         self._cancel(self._send_late)
 

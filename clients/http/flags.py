@@ -36,7 +36,9 @@ def daemon_words(words: Sequence[str]) -> list[str]:
 
 def add_serve_arguments(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("HTTP")
-    group.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen on (default 127.0.0.1)")
+    group.add_argument(
+        "--host", type=_host, default="127.0.0.1", metavar="H", help="address to listen on (default 127.0.0.1)"
+    )
     group.add_argument("--port", type=_port, default=8080, metavar="N", help="0 is any that is free (default 8080)")
     group.add_argument(
         "--api-key",
@@ -77,6 +79,13 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--grace", type=_seconds, default=30.0, metavar="S", help="seconds to finish at SIGTERM (default 30)"
     )
+
+
+def _host(word: str) -> str:
+    """An empty one would be every interface, and who gave it, as by a variable that is not set, hardly meant that."""
+    if not word.strip():
+        raise ArgumentTypeError("it is empty, expected an address; 0.0.0.0 is every one of this machine")
+    return word
 
 
 def _key(word: str) -> str:

@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 def check_key(request: Request, key: str | None) -> None:
-    """As OpenAI's clients send it, or as Anthropic's do; raises HttpRefused."""
+    """As OpenAI's clients send it, or as Anthropic's do, one of them right; raises HttpRefused."""
     if key is None:
         return
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        given = request.headers.get("x-api-key", "")
-    if not hmac.compare_digest(given.encode("latin-1").strip(), key.encode()):  # a header's characters are its bytes
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    given = [request.headers.get("x-api-key", ""), bearer if scheme.lower() == "bearer" else ""]
+    words = [word.encode("latin-1").strip() for word in given]  # a header's characters are its bytes
+    if not any(hmac.compare_digest(word, key.encode()) for word in words):
         raise HttpRefused(401, "the API key is missing or wrong", code="invalid_api_key")
 
 

@@ -116,6 +116,8 @@ class CompletionShape:
             tokens.append(self._text(one.token))
             offsets.append(place.after(self._spell(one.token)[one.unsaid :]))
             likeliest = {self._text(token): logprob for token, logprob in one.top[: self._logprobs]}
+            if one.logprob is not None:
+                likeliest.setdefault(tokens[-1], one.logprob)
             top.append(None if one.logprob is None else likeliest)
         logprobs = [one.logprob for one in likely]
         return {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": top, "text_offset": offsets}

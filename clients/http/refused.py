@@ -24,11 +24,14 @@ class HttpRefused(Exception):
     """`status` is HTTP's; `param` names the field that was wrong, None if it was none."""
 
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(status, message, param, code)
         self.status = status
         self.message = message
         self.param = param
         self.code = code
+
+    def __str__(self) -> str:
+        return self.message
 
     @property
     def headers(self) -> dict[str, str]:

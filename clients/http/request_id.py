@@ -1,10 +1,12 @@
-"""x-request-id: a name that a request has for whoever looks into the logs on both sides."""
+"""x-request-id: a name that a request has for whoever looks into the logs on both sides. Anthropic's clients look for
+it in request-id, so the answer has it there too."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final
 
 NAME: Final = b"x-request-id"
+ANTHROPIC_NAME: Final = b"request-id"
 LONGEST: Final = 128  # characters
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -26,7 +28,7 @@ class RequestIds:
 
         def named(message: Message) -> Awaitable[None]:  # not async: each piece of a stream comes through here
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), (NAME, number)]
+                message["headers"] = [*message.get("headers", ()), (NAME, number), (ANTHROPIC_NAME, number)]
             return send(message)
 
         await self._app(scope, receive, named)

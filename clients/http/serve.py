@@ -5,8 +5,9 @@ import signal
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 
@@ -14,11 +15,13 @@ from ...native.weights import ModelUnreadable
 from ..errors import DaemonGone
 from .app import Limits, Proxy
 from .connection import Connection
+from .descriptors import AT_ONCE, BEYOND, room_for
 from .engine import Engine
 from .flags import daemon_words
 from .log_pipe import log_pipe, say
 
 FAILED: Final = 70
+WAITING: Final = 2048  # connections that the kernel holds until they are accepted
 KEEP_SECONDS: Final = 75
 """How long a connection may idle: longer than most clients and proxies keep theirs, as whoever uses one at the moment
 that it is closed gets no answer."""
@@ -41,6 +44,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for server in self.servers:
             for listener in server.sockets:
+                with listener.dup() as own:
+                    own.listen(WAITING)  # asyncio takes what it accepts at once for this number too
                 host, port = listener.getsockname()[:2]
                 _say(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
 
@@ -80,6 +85,7 @@ def serve(arguments: Namespace, words: Sequence[str]) -> int:
 
 
 async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
+    connections = room_for(arguments.max_connections, _say)
     engine = Engine(
         daemon,
         say,
@@ -91,7 +97,7 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         arguments.api_key,
         arguments.max_body,
         tuple(arguments.cors),
-        arguments.max_connections,
+        connections,
         arguments.max_seconds,
         arguments.queue_tokens,
         arguments.default_max_tokens,
@@ -101,7 +107,8 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         proxy.app(),
         arguments.host,
         arguments.port,
-        http=Connection,
+        http=cast(Any, partial(Connection, most=connections + BEYOND, idle={})),
+        backlog=AT_ONCE,
         log_level="warning",
         access_log=False,
         timeout_keep_alive=KEEP_SECONDS,

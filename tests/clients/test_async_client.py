@@ -4,14 +4,18 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from paceline.clients import process
 from paceline.clients.async_client import AsyncClient
 from paceline.clients.errors import DaemonGone, Refused, RequestFailed
 from paceline.clients.stream import AsyncStream
 from paceline.protocol import CANCELLED, Frame, Message, encode_tagged
+
+from ..procfs import is_running
 
 NULL = ["--engine", "null"]
 SLOW = [*NULL, "--fault", "slow:5"]
@@ -248,3 +252,24 @@ def test_lines_that_are_sent_together_are_one_write() -> None:
         await stream.cancel()
 
     with_client(work, SLOW)
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_client_that_nobody_closes_does_not_hold_up_the_end_of_its_loop(
+    live: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "PATIENCE", 60.0)
+    told: list[object] = []
+
+    async def run() -> int:
+        client = await AsyncClient.spawn(SLOW, watch=told.append)
+        await client.ready
+        if live:
+            await (await client.start([1], 4000)).some()  # 20 seconds
+        assert client.process
+        return client.process.pid
+
+    begun = time.monotonic()
+    pid = asyncio.run(run())
+    assert time.monotonic() - begun < 15 and not is_running(pid)
+    assert str(told[-1]) == "the client was closed; the daemon ended with exit code 0"

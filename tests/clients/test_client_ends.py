@@ -1,5 +1,6 @@
 """How a client, its daemon and its threads end, with a real process on the null engine."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -147,6 +148,61 @@ print(next(answer).token >= 0, next(iter(stream)) >= 0, client.process.pid)
     while is_running(int(pid)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def pid_of(client: Client) -> int:
+    assert client.process
+    return client.process.pid
+
+
+def wait_for_end(pid: int) -> None:
+    """Of the daemon, and of the thread of its client."""
+    deadline = time.monotonic() + 20
+    while is_running(pid) or any(thread.name == "paceline client" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_client_that_is_dropped_ends_its_daemon() -> None:
+    client = Client.spawn(NULL)
+    pid = pid_of(client)
+    assert len(client.start([1], total=8, quantum=2).turn()) == 2
+    del client
+    wait_for_end(pid)
+
+
+def test_a_stream_holds_the_daemon_that_it_is_read_from() -> None:
+    client = Client.spawn(NULL)
+    pid, stream = pid_of(client), client.start([1], total=8, quantum=2)
+    del client
+    gc.collect()
+    assert len(stream.turn()) == 2
+    stream.proceed(6)
+    assert len(list(stream)) == 6 and is_running(pid)
+    del stream
+    wait_for_end(pid)
+
+
+def test_garbage_that_is_collected_on_the_client_s_thread_ends_it_too() -> None:
+    found: list[str] = []
+
+    def watch(item: object) -> None:
+        if cycle_is_garbage.is_set() and not found and gc.collect():
+            found.append(threading.current_thread().name)
+
+    cycle_is_garbage = threading.Event()
+    gc.disable()
+    try:
+        client = Client.spawn([*NULL, "--fault", "slow:5"], watch=watch)
+        pid = pid_of(client)
+        cycle: list[object] = [client, client.start([1], 400)]
+        cycle.append(cycle)
+        del client, cycle
+        cycle_is_garbage.set()
+        wait_for_end(pid)
+    finally:
+        gc.enable()
+    assert found == ["paceline client"]
 
 
 def test_an_interrupt_ends_a_wait_and_the_daemon() -> None:

@@ -50,6 +50,14 @@ def test_what_comes_through_a_pipe_is_the_prompt_or_goes_behind_it(client: Clien
     assert run(*words, data=b"Sum up:\n\nA cat sat.\n") == (0, expected, "")
 
 
+def test_where_a_letter_cannot_be_written_the_answer_goes_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt = "Un café à Paris, s’il vous plaît: l’été, la forêt, le garçon, "
+    answer = "".join(piece.text for piece in client.generate(prompt, 12))
+    assert not answer.isascii()
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    assert run("--raw", "-n12", prompt) == (0, answer.encode("ascii", "replace").decode() + "\n", "")
+
+
 def test_a_text_goes_on_until_a_stop_string(client: Client) -> None:
     whole = "".join(piece.text for piece in client.generate("Once upon a time", 16))
     stop = whole[9:14]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -19,13 +20,21 @@ SECONDS = 60.0
 
 
 class Served:
-    """`said` is what it wrote on stderr so far. Without `ready` it may still be loading once it is constructed."""
+    """`said` is what it wrote on stderr so far. Without `ready` it may still be loading once it is constructed. `files`
+    are the soft and the hard limit on how many it may have open."""
 
-    def __init__(self, *flags: str, env: dict[str, str] | None = None, ready: bool = True) -> None:
+    def __init__(
+        self, *flags: str, env: dict[str, str] | None = None, ready: bool = True, files: tuple[int, int] | None = None
+    ) -> None:
         command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--port", "0", *flags]
         environment = os.environ | (env or {})
         self.popen = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files)) if files else None,
         )
         self.said: list[str] = []
         self._listener = Thread(target=self._listen, daemon=True)

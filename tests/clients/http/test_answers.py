@@ -61,6 +61,15 @@ def test_a_completion_tells_offsets() -> None:
     assert second["logprobs"]["text_offset"] == [1]
 
 
+def test_a_completion_tells_a_token_that_is_none_of_the_likeliest() -> None:
+    unlikely = Likely(2, -9.0, ((1, -0.5), (0, -1.5)))
+    for count, top in ((1, {"é": -0.5, "b": -9.0}), (0, {"b": -9.0})):
+        told = CompletionShape(spell, count).whole(0, Answer("b", "eos", (unlikely,)))["logprobs"]
+        assert told["top_logprobs"] == [top]
+    (entry,) = ChatShape(spell, 1).whole(0, Answer("b", "eos", (unlikely,)))["logprobs"]["content"]
+    assert (entry["logprob"], [one["logprob"] for one in entry["top_logprobs"]]) == (-9.0, [-0.5])
+
+
 def test_a_completion_names_tokens_that_are_no_character_by_their_bytes() -> None:
     pieces = [b"a", b"\xf0\x9f", b"\x99", b"\x82", b"\xf0\x9f\x98", b"b"]
     shape = CompletionShape(pieces.__getitem__, 3)

@@ -1,12 +1,15 @@
 """Bodies in, what they ask for out; and what is wrong with them, by the field's name."""
 
+import json
 from typing import Any
 
 import pytest
 from paceline.clients.http.anthropic_requests import read_message
+from paceline.clients.http.app import refusal
 from paceline.clients.http.asked import Asked, Chat, Ids, Text
 from paceline.clients.http.openai_requests import read_chat, read_completion
 from paceline.clients.http.refused import HttpRefused, anthropic_error, openai_error
+from starlette.requests import Request
 
 HI = [{"role": "user", "content": "Hi"}]
 CHAT = {"messages": HI}
@@ -85,6 +88,28 @@ def test_messages_in_parts_and_roles() -> None:
     assert message.messages == ({"role": "system", "content": "ab"}, {"role": "user", "content": "Hi"})
 
 
+def test_turns_of_one_role_are_one() -> None:
+    thinking = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hello."}]
+    said = [
+        ("user", "Hi."), ("user", [{"type": "text", "text": "You"}, {"type": "text", "text": "there?"}]),
+        ("assistant", thinking), ("assistant", ""), ("assistant", "And you?"), ("assistant", thinking[:1]),
+        ("user", "Yes."),
+    ]  # fmt: skip
+    body = MESSAGE | {"messages": [{"role": role, "content": content} for role, content in said]}
+    (chat,) = read_message(body).prompts
+    assert isinstance(chat, Chat)
+    assert chat.messages == (
+        {"role": "user", "content": "Hi.\nYouthere?"},
+        {"role": "assistant", "content": "Hello.\nAnd you?", "reasoning_content": "Hm.\nHm."},
+        {"role": "user", "content": "Yes."},
+    )
+
+
+@pytest.mark.parametrize("system", ["", [], [{"type": "text", "text": ""}], None])
+def test_an_empty_system_is_none(system: Any) -> None:
+    assert read_message(MESSAGE | {"system": system}) == read_message(MESSAGE)
+
+
 def test_message_options() -> None:
     asked = read_message(
         MESSAGE | {"temperature": 0, "top_k": 3, "top_p": 0.9, "stop_sequences": ["x"], "stream": True}
@@ -148,3 +173,11 @@ def test_what_is_wrong_is_named(read: Any, body: Any, param: str | None) -> None
     error = openai_error(found.value)["error"]
     assert (error["type"], error["param"]) == ("invalid_request_error", param)
     assert anthropic_error(found.value)["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_what_is_no_character_is_told_all_the_same(path: str) -> None:
+    """A chat template may repeat a role or a text that it does not accept."""
+    request = Request({"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""})
+    told = refusal(request, HttpRefused(400, "messages: \ud800 é", "messages"))
+    assert json.loads(bytes(told.body))["error"]["message"] == "messages: ? é"

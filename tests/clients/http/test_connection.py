@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,10 +16,11 @@ HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n"
 
 
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[int]:
+async def serving(app: Any, most: int = 99) -> AsyncIterator[int]:
+    http: Any = partial(Connection, most=most, idle={})
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, http=Connection, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, http=http, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         serving = asyncio.create_task(server.serve([listener]))
@@ -215,3 +217,108 @@ def test_a_reader_that_is_slow_gets_it_all(monkeypatch: pytest.MonkeyPatch) -> N
                 return read
 
     assert asyncio.run(run()) > size
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await asyncio.wait_for(reader.read(1), 5) == b""
+    except ConnectionError:
+        return True
+
+
+def test_one_more_takes_the_place_of_the_one_that_idles_the_longest() -> None:
+    """What is answered is answered to its end."""
+
+    answering: list[object] = []
+
+    async def told(scope: Any, receive: Any, send: Any) -> None:
+        answering.append(scope)
+        await hello(scope, receive, send)
+        answering.clear()
+
+    async def run() -> None:
+        async with serving(told, most=2) as port:
+            readers, writers = [], []
+
+            async def connect() -> None:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                readers.append(reader)
+                writers.append(writer)
+
+            async def ask(number: int) -> None:
+                writers[number].write(HEAD + b"\r\n")
+                await asyncio.wait_for(readers[number].readuntil(b"Hi"), 5)
+
+            await connect()
+            await connect()
+            await ask(0)
+            await connect()
+            assert await ended(readers[1])
+            asking = asyncio.create_task(ask(0))
+            while not answering:
+                await asyncio.sleep(0.01)
+            await connect()
+            assert await ended(readers[2])
+            await asking
+            await ask(3)
+            await connect()
+            assert await ended(readers[0])
+            await ask(3)
+            for writer in writers:
+                writer.close()
+
+    asyncio.run(run())
+
+
+def test_where_none_idles_one_more_is_closed() -> None:
+    size = 16 << 20
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
+        await send({"type": "http.response.body", "body": b"x" * size})
+
+    async def run() -> None:
+        async with serving(large, most=1) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"\r\n")
+            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)  # it is all written, and not all taken
+            other, unused = await asyncio.open_connection("127.0.0.1", port)
+            assert await ended(other)
+            assert await asyncio.wait_for(reader.readexactly(size), 5) == b"x" * size
+            writer.close()
+            unused.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_request_behind_it_hides_no_reader_that_goes_away(before: int) -> None:
+    """One that pipelines: `before` requests are answered, one is being answered, and there are others behind it."""
+    told: list[str] = []
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/quick":
+            return await hello(scope, receive, send)
+        while (await receive())["type"] != "http.disconnect":
+            begun.set()
+        told.append(scope["path"])
+        return None
+
+    async def run() -> None:
+        nonlocal begun
+        begun = asyncio.Event()
+        async with serving(slow) as port:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /quick HTTP/1.1\r\n\r\n" * before)
+            writer.write(b"POST /slow HTTP/1.1\r\ncontent-length: 2\r\n\r\nHi" + (HEAD + b"\r\n") * 2)
+            await asyncio.wait_for(begun.wait(), 5)
+            writer.write(HEAD + b"\r\n")
+            writer.close()
+            for _ in range(500):
+                if told:
+                    break
+                await asyncio.sleep(0.01)
+            assert told == ["/slow"]
+
+    begun: asyncio.Event
+    asyncio.run(run())

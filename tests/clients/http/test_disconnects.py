@@ -30,13 +30,15 @@ def alone() -> str:
 
 
 class Left:
-    """A request whose reader goes away when it is told to. `chunks` are those that were read before."""
+    """A request whose reader goes away when it is told to. `behind` is what it sends behind the request; `chunks` are
+    those that were read before it goes."""
 
-    def __init__(self, served: Served, path: str, body: dict[str, Any]) -> None:
+    def __init__(self, served: Served, path: str, body: dict[str, Any], behind: bytes = b"") -> None:
         self.chunks = 0
         self._socket = socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2])))
         data = json.dumps(body).encode()
-        self._socket.sendall(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(data)}\r\n\r\n"
+        self._socket.sendall(head.encode() + data + behind)
 
     def read(self, chunks: int) -> None:
         while self.chunks < chunks:
@@ -77,6 +79,15 @@ def test_in_decode(alone: str, path: str) -> None:
         reader.leave()
         end = end_of(served)
         assert read - 2 <= end["tokens"] <= read + 2  # events that are no tokens, and the step that was running
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_with_another_request_behind_it(alone: str, stream: bool) -> None:
+    with beside_a_neighbour(alone) as served:
+        reader = Left(served, "/v1/completions", ASKED | {"stream": stream}, b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        served.until(lambda states: states == ["decode", "decode"])
+        reader.leave()
+        assert end_of(served)["tokens"] < MOST
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -28,6 +28,13 @@ def test_this_machine_alone_is_listened_to(served: Served) -> None:
         socket.create_connection(("127.0.0.2", wide.port)).close()
 
 
+def test_an_empty_host_is_usage_and_not_every_machine() -> None:
+    command = [sys.executable, "-m", "paceline.clients.cli", "serve", "--engine", "null", "--port", "0"]
+    for host in ("", " "):
+        done = subprocess.run([*command, "--host", host], capture_output=True, text=True, timeout=SECONDS)
+        assert done.returncode == 2 and "--host: it is empty, expected an address" in done.stderr
+
+
 def test_no_web_page_may_call(served: Served) -> None:
     for origin in (PAGE, "null", served.url):
         refused = served.http.post("/v1/completions", json={"prompt": "Hi"}, headers={"origin": origin})
@@ -63,7 +70,12 @@ def test_wrong_keys_are_refused_on_every_route_but_health() -> None:
                     [(b"authorization", key)],
                 ):
                     assert served.http.request(method, path, headers=headers).status_code == 401
-            for headers in ([(b"x-api-key", right)], [(b"authorization", b"bearer " + right)]):
+            for headers in (
+                [(b"x-api-key", right)],
+                [(b"authorization", b"bearer " + right)],
+                [(b"x-api-key", right), (b"authorization", b"Bearer wrong")],
+                [(b"x-api-key", b"wrong"), (b"authorization", b"Bearer " + right)],
+            ):
                 assert served.http.request(method, path, headers=headers).status_code in (200, 400)
         assert served.http.get("/health").status_code == 200
         error = served.http.post("/v1/messages", json={}).json()

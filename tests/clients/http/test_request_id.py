@@ -1,4 +1,4 @@
-"""x-request-id: the request's own on each response, or one of ours."""
+"""x-request-id, and request-id: the request's own on each response, or one of ours."""
 
 import asyncio
 import re
@@ -42,8 +42,10 @@ def test_it_is_on_each_response(
     served: Served, method: str, path: str, body: dict[str, Any] | None, more: dict[str, str], status: int
 ) -> None:
     own = served.http.request(method, path, json=body, headers={"X-Request-ID": "run 7/a"} | more)
-    assert (own.status_code, own.headers["x-request-id"]) == (status, "run 7/a")
-    made = [served.http.request(method, path, json=body, headers=more).headers["x-request-id"] for _ in range(2)]
+    assert (own.status_code, own.headers["x-request-id"], own.headers["request-id"]) == (status, "run 7/a", "run 7/a")
+    answers = [served.http.request(method, path, json=body, headers=more).headers for _ in range(2)]
+    made = [headers["x-request-id"] for headers in answers]
+    assert made == [headers["request-id"] for headers in answers]
     assert all(re.fullmatch(OURS, one) for one in made) and made[0] != made[1]
 
 

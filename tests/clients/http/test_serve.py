@@ -24,6 +24,7 @@ def served() -> Iterator[Served]:
 def events(served: Served, path: str, **body: Any) -> list[Any]:
     answer = served.post(path, stream=True, **body)
     assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-accel-buffering"] == "no"
     data = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
     return [line if line == "[DONE]" else json.loads(line) for line in data]
 
