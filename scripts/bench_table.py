@@ -94,7 +94,8 @@ HEAD = (
     "llama.cpp on the same file; for 1 sequence the share of what memory gave in the same run (of a small file a part "
     "stays in the last cache, so that it may be more than all), for 16 and the prefill of the products of 8-bit codes "
     "that the processor sums (those with weights are counted, attention's are not; F16's are of a slower kind). "
-    "llama.cpp's attention is slower on some processors than on others: a table for each machine measured.\n"
+    "llama.cpp's attention is slower on some processors than on others: a table for each machine, both engines as they "
+    "were that day.\n"
 )
 
 

@@ -70,18 +70,20 @@ def same_bits(found: Floats, expected: Floats) -> bool:
 class Product:
     """One matrix on the device."""
 
-    def __init__(self, name: str, rows: int, columns: int, data: npt.NDArray[np.uint8], most: int = 80):
+    def __init__(
+        self, name: str, rows: int, columns: int, data: npt.NDArray[np.uint8], most: int = 80, copies: int = 1
+    ):
         native, self.memory = new_device()
         self.rows = rows
-        self.probe = native.ProductProbe(name, rows, columns, data, self.memory, most_columns=most)
+        self.probe = native.ProductProbe(name, rows, columns, data, self.memory, most_columns=most, copies=copies)
 
-    def __call__(self, inputs: Floats, multiprocessors: int = 0) -> Floats:
+    def __call__(self, inputs: Floats, multiprocessors: int = 0, copy: int = 0) -> Floats:
         """inputs [n, columns] -> [n, rows]. multiprocessors: to plan for, 0 for the device's own."""
         count, stride = len(inputs), self.probe.out_stride
         x, out = self.memory.allocate(inputs.nbytes), self.memory.allocate(4 * count * stride)
         self.memory.upload(x, inputs)
         self.probe.quantize(x, count, self.memory.stream)
-        self.probe.multiply(count, out, self.memory.stream, multiprocessors=multiprocessors)
+        self.probe.multiply(count, out, self.memory.stream, multiprocessors=multiprocessors, copy=copy)
         found = self.memory.download(out, 4 * count * stride).view(np.float32).reshape(count, stride)
         self.memory.release(x)
         self.memory.release(out)

@@ -45,6 +45,17 @@ def test_products_have_the_bits_of_the_cpu(name: str) -> None:
         assert same_bits(device(inputs), expected_of(name, cpu, device, inputs)), count
 
 
+def test_a_copy_is_the_same_matrix() -> None:
+    data, inputs = random_blocks("Q4_K", 512), inputs_of(3, 512)
+    device = Product("Q4_K", ROWS, 512, data, copies=3)
+    expected = Product("Q4_K", ROWS, 512, data)(inputs)
+    assert all(same_bits(device(inputs, copy=copy), expected) for copy in range(3))
+    with pytest.raises(IndexError):
+        device(inputs, copy=3)
+    with pytest.raises(ValueError, match="copies must be at least 1"):
+        Product("Q4_K", ROWS, 512, data, copies=0)
+
+
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
     """Many columns: on a small device a warp has a row tile for itself, on a large one segments of it. 147 rows: ten

@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from array import array
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from paceline.daemon.plan import Row
+from paceline.native.device_memory import EmulatedMemory
 
 from .emulated import _emulator
 
@@ -91,6 +95,17 @@ def test_a_process_that_fails_hangs_or_dies_costs_one_figure(script: Any, monkey
         assert copies()
     finally:
         worker.close()
+
+
+def test_experts_beyond_the_first_piece_are_copies(script: Any) -> None:
+    """Of 17 MiB of experts 16 are packed; what nobody filled would be no number on the emulated device."""
+    models = script("bench_gpu_models")
+    shape = replace(models.TINY_MOE, experts=128, expert_ffn=512)
+    stepper, _ = models.synthetic(shape, "Q8_0", 64, 8, lambda: (_emulator, EmulatedMemory()))
+    stepper.make_room(8, 8)
+    stepper.take_pages(8)
+    rows = [Row(0, slot, 0, [7 + 5 * slot], 0, 1, None, 1, array("i", [slot]), False) for slot in range(8)]
+    assert all(tokens[0] >= 0 for tokens, *_ in stepper.step(rows)[0])
 
 
 def test_ratios_are_of_equal_sizes_and_formats(script: Any) -> None:
