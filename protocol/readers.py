@@ -102,10 +102,13 @@ class BrokenStream(ValueError):
     """Bytes that are no frame stream. `items` holds what the same feed decoded before them, so that nothing is lost."""
 
     def __init__(self, offset: int, error: str, items: tuple[Item, ...] = ()) -> None:
-        super().__init__(f"offset {offset}: {error}")
+        super().__init__(offset, error, items)
         self.offset = offset
         self.error = error
         self.items = items
+
+    def __str__(self) -> str:
+        return f"offset {self.offset}: {self.error}"
 
 
 class FrameReader:

@@ -78,7 +78,7 @@ def describe_tools(env: Mapping[str, str]) -> dict[str, str]:
     found = {"cupy": cupy, "cuda_runtime": runtime, "numpy": numpy, "python": sys.version.split()[0]}
     found |= {
         "nvcc": _line_of(env, [_find_tool("nvcc", env.get("NVCC")), "--version"]),
-        "commit": _line_of(env, ["git", "rev-parse", "HEAD"]),
+        "commit": _line_of(env, ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]),
     }
     return found | {name: value for name, value in env.items() if name.startswith("PACELINE_CUDA")}
 

@@ -92,7 +92,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   const auto page_at = [&](int position) {
     return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
   };
-  if (input.counts->items * a.kv_heads * a.splits <= kFewBlocks) {  // nothing else keeps memory busy; what the last kernel writes is not read here
+  if (part == 0 && input.counts->items * a.kv_heads * a.splits <= kFewBlocks) {  // nothing else keeps memory busy; what the last kernel writes is not read here
     const int position = first_split * kSplit + static_cast<int>(warp_index()) * kPage;
     if (position <= last_position && position + kPage > lowest)
       for (size_t i = lane_index() * kLine; i < key_bytes; i += kWarp * kLine) fetch_ahead(page_at(position) + cache.key_offset + i);

@@ -9,7 +9,7 @@ from paceline.clients.chat import BrokenTemplate, ChatRefused, NoTemplate
 from paceline.clients.errors import DaemonGone, Refused, RequestFailed
 from paceline.clients.http.refused import HttpRefused
 from paceline.native.weights import ModelUnreadable
-from paceline.protocol import Refusal
+from paceline.protocol import BrokenStream, Frame, Refusal
 
 PROBLEMS = [
     Refused("queue_full", "the queue is full"),
@@ -21,6 +21,7 @@ PROBLEMS = [
     BrokenTemplate(Path("/models/a.gguf"), "it does not end"),
     HttpRefused(400, "prompt: is empty", "prompt", "invalid_value"),
     Refusal("bad_argument", "no number", 7),
+    BrokenStream(12, "tag 5", (Frame(1, 9),)),
 ]
 
 
@@ -42,4 +43,5 @@ def test_what_they_say() -> None:
         "cannot use the chat template of /models/a.gguf: it does not end",
         "prompt: is empty",
         "bad_argument: no number",
+        "offset 12: tag 5",
     ]
