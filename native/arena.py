@@ -6,7 +6,7 @@ ALIGNMENT = 256
 
 
 class Arena:
-    """Parts of `bytes` bytes, the first gap that is large enough; gaps that touch are one."""
+    """Gives out parts of `bytes` bytes, first fit; adjacent gaps are merged."""
 
     def __init__(self, bytes: int) -> None:
         self.bytes = bytes = bytes // ALIGNMENT * ALIGNMENT

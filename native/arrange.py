@@ -19,7 +19,7 @@ Indexes = npt.NDArray[np.int64]
 
 
 def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors with those that files fuse taken apart."""
+    """The tensors, with those that files fuse split into their parts."""
     return [part for tensor in tensors for part in _parts(shape, tensor)]
 
 
@@ -48,7 +48,7 @@ def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
 
 
 def _taken_apart(tensor: Tensor, groups: int, sizes: list[int]) -> list[Indexes]:
-    """Where the parts are of a tensor of `groups` times `sizes` rows: each part [groups, rows of a group]."""
+    """The row indexes of the parts of a tensor of `groups` times sum(`sizes`) rows: each [groups, size of the part]."""
     rows = groups * sum(sizes)
     if tensor.rows != rows:
         raise ValueError(
@@ -58,5 +58,5 @@ def _taken_apart(tensor: Tensor, groups: int, sizes: list[int]) -> list[Indexes]
 
 
 def _joined(tensor: Tensor, name: str, parts: list[Indexes]) -> Tensor:
-    """Parts one below the other, each with its groups one below the other."""
+    """The parts stacked by rows, each with all of its groups."""
     return renamed(take_rows(tensor, np.concatenate([part.ravel() for part in parts])), name)

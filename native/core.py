@@ -34,9 +34,9 @@ from .weights import Metadata, ModelUnreadable, Tensor, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
-ROUNDED_BY_GPU = ("BF16", "F16")  # their products on a GPU have bits of its own (cuda/product_float16.cu)
+ROUNDED_BY_GPU = ("BF16", "F16")  # a GPU rounds their products in its own way (cuda/product_float16.cu)
 EMPTY = np.empty(0, np.float32)
-# What the rotation tables are made of, and what C++ has under a name of its own; all else it has under the same.
+# Fields that only the rotation tables need, and fields that C++ names otherwise; all others it has by the same name.
 OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors"}
 OTHERWISE_NAMED = {"architecture", "rope_layout", "activation"}
 
@@ -70,9 +70,9 @@ class Core:
         self.has_files = not isinstance(stepper, ReferenceStepper)  # pages and states can be read and written
         self.greedy_only = isinstance(stepper, ReferenceStepper)  # rows with sampling are refused
         self.seats_feed = isinstance(stepper, ReferenceStepper)  # it has no pages: seat computes the ids again
-        # Of the model, the cache types, and a GPU that rounds in its own way; files alone ask for it.
+        # Of the model, the cache types, and a GPU that rounds in its own way; only used for files.
         self.fingerprint = fingerprint.hexdigest() if self.has_files else ""
-        # The methods of the stepper as they are: commit is called for every row of every step.
+        # The stepper's methods without a wrapper: commit is called for every row of every step.
         self.step = stepper.step
         self.commit = stepper.commit
         self.seat = stepper.seat
@@ -84,7 +84,7 @@ class Core:
         self.write_state = stepper.write_state
 
     def meanwhile(self, work: Callable[[], None]) -> bool:
-        """From now on `work` is called in each step, while a device computes it. False where this processor does."""
+        """From now on `work` is called in each step, while a device computes it. False, and no calls, on the CPU."""
         if isinstance(self.stepper, DeviceStepper):
             self.stepper.meanwhile = work
             return True
@@ -114,11 +114,11 @@ def open_core(
 
     context: positions per slot, the model's or 4096 by default, whichever is less. cache_bytes: size of the page pool,
     by default what all slots need at full context, if there is memory for it beside the model and `keep_free` bytes
-    (machine.cache_pages). states: how many recurrent states can be kept, resident where touched. replay: where layers
-    are recurrent, a row of more tokens is committed whole; the reference has no such limit. threads: by default
-    machine.usable_cores(). quantize: what float matrices become, "q8_0" or "q4_0".
-    gpu_memory: of a GPU, a share of what is free (up to 1) or bytes, for everything (open_device.py). step_tokens: of
-    the largest usual step; a GPU has room for it from the start.
+    (machine.cache_pages). states: how many recurrent states can be kept; they take memory once written. replay: where
+    layers are recurrent, a row of more tokens can only be committed whole; the reference has no such limit. threads: by
+    default machine.usable_cores(). quantize: what float matrices become, "q8_0" or "q4_0".
+    gpu_memory: of a GPU, a share of what is free (up to 1) or bytes, for everything (open_device.py). step_tokens:
+    tokens of the largest usual step, for which a GPU reserves room at the start.
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
     Raises ModelUnreadable for the file, MemoryError, ValueError for the other arguments. In a process that was forked
     from this one the core has no threads: open another there.
@@ -181,7 +181,7 @@ def open_core(
 def native_shape(shape: ModelShape, context: int) -> Shape:
     native = Shape()
     for name in {field.name for field in fields(shape)} - OF_THE_TABLES - OTHERWISE_NAMED:
-        setattr(native, name, getattr(shape, name))  # an AttributeError is a formula that the C++ cores lack
+        setattr(native, name, getattr(shape, name))  # an AttributeError means a formula that the C++ cores lack
     native.context = context
     native.rope_pairs = shape.rope_layout == "pairs"
     native.gelu = shape.activation == "gelu"
@@ -202,7 +202,7 @@ def load(core: Any, tensors: Sequence[Tensor], fingerprint: Fingerprint, progres
         tqdm(total=total, unit="B", unit_scale=True, desc="loading", disable=disable, leave=False) as bar,
     ):
         for tensor in tensors:
-            if tensor.name == ROPE_FREQUENCIES:  # it is in the tables
+            if tensor.name == ROPE_FREQUENCIES:  # it is in the rotation tables
                 continue
             try:
                 data = tensor.data

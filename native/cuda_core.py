@@ -1,8 +1,8 @@
 """The CUDA core behind the interface of the cores (stepper.Stepper), on a device or in the emulator.
 
-A step's host work: the native side checks the rows and writes them into one buffer, which goes over in one copy; one
-sequence of launches, or the graph captured from it, runs; four bytes for each output come back, and besides, where a
-row wants log-probabilities, its likeliest ids and their logits, or the logits of the step where one wants those.
+A step's host work: the native side checks the rows and writes them into one buffer, uploaded in one copy; one sequence
+of launches, or the graph captured from it, runs; four bytes for each output come back, with the likeliest ids and their
+logits for each row that wants log-probabilities, and all logits of the step if any row wants logits.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ class DeviceStepper:
         self.meanwhile: Callable[[], None] = lambda: None  # the host's own work while the device has a step to compute
 
     def one_piece(self, on: bool) -> None:
-        """For benchmarks: of a large matrix only the first 16 MiB are packed and sent, and copied for the others."""
+        """For benchmarks: only the first 16 MiB of a large matrix are packed and uploaded, and copied for the rest."""
         self._core.one_piece = on
 
     def take_pages(self, pages: int) -> None:
-        """Where `pages` was 0; filled with zeros."""
+        """Allocates the pages, filled with zeros, where `pages` was 0."""
         self._core.take_pages(pages)
         self._memory.clear(self._core.page(0), pages * self.page_bytes)
 
     def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
         core, memory = self._core, self._memory
         prepared = core.prepare(rows)
-        if core.generation != self._generation:  # what was captured points to memory that is no more
+        if core.generation != self._generation:  # captured graphs point to freed memory
             memory.forget()
             self._generation = core.generation
         memory.begin(core.input_place, core.input)
@@ -85,13 +85,13 @@ class DeviceStepper:
         return results
 
     def run_again(self) -> None:
-        """The launches of the last step, on what the device was told for it."""
+        """Repeats the launches of the last step, on the input that the device still has."""
         sizes = self._sizes
         self._memory.run(sizes, lambda stream: self._core.enqueue(sizes, stream))
 
     def commit(self, slot: int, position: int) -> None:
         updates = self._core.commit(slot, position)
-        if updates:  # of recurrent layers, made again for a part of a row
+        if updates:  # of recurrent layers, replayed as a row was committed in part
             most = 1 << (updates - 1).bit_length()
             self._memory.begin(self._core.replay_place, self._core.replay_input)
             self._memory.run(("replay", most), lambda stream: self._core.replay(most, stream))

@@ -1,8 +1,8 @@
 """A GPU's memory through CuPy: one arena, one stream, pinned buffers to copy through, a graph for each key.
 
 A steady step is one upload, one graph's launch, one download and one wait; nothing is allocated. `cupy` is the module,
-or what a test puts in its place. PACELINE_CUDA_PIECES=1 allocates every part of the arena by itself: to a checker of
-memory the arena would be one piece, and all of it anybody's.
+or what a test puts in its place. PACELINE_CUDA_PIECES=1 allocates every part of the arena by itself: to a memory
+checker the arena would be one allocation, in which every access is valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAUNCHED = object()  # in place of a graph that could not be made
 
 class CupyMemory:
     def __init__(self, cupy: Any, number: int, bytes: int) -> None:
-        """Takes `bytes` of device `number`, and no more later but for graphs. MemoryError where they are not there."""
+        """Takes `bytes` of device `number`, and later only what graphs need. MemoryError where they are not free."""
         self._cupy = cupy
         self._runtime = cupy.cuda.runtime
         cupy.cuda.Device(number).use()
@@ -37,8 +37,8 @@ class CupyMemory:
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._graphs: OrderedDict[Hashable, Any] = OrderedDict()  # None: launched once, not captured yet; or LAUNCHED
         self.without_graph: str | None = None  # why a key is launched every time, if one is
-        self._given, self._taken = Pinned(cupy), Pinned(cupy)  # by begin; by the rest
-        self._copied = cupy.cuda.Event(disable_timing=True)  # what begin() has put there has gone over
+        self._given, self._taken = Pinned(cupy), Pinned(cupy)  # used by begin; by the rest
+        self._copied = cupy.cuda.Event(disable_timing=True)  # the upload of the last begin() is complete
         with self._errors(f"{bytes} bytes of the device: "):
             self._pieces: dict[int, tuple[Any, int]] | None = {} if os.environ.get(PIECES) else None  # and its offset
             self._whole = cupy.cuda.Memory(ALIGNMENT + (bytes if self._pieces is None else 0))
@@ -68,7 +68,7 @@ class CupyMemory:
         return int(piece.ptr)
 
     def release(self, place: int) -> None:
-        with suppress(Exception):  # the core's end calls this, and has nobody to tell
+        with suppress(Exception):  # called from the core's destructor, which cannot report errors
             self._stream.synchronize()
         self._arena.give_back(place - self._base if self._pieces is None else self._pieces.pop(place)[1])
 
@@ -92,7 +92,7 @@ class CupyMemory:
                     kind = self._runtime.memcpyDeviceToHost
                     self._runtime.memcpyAsync(self._taken.place + at, place, bytes, kind, self._stream.ptr)
                 at += bytes
-            self._stream.synchronize()  # also for no bytes: what has gone wrong in a step is told in that step
+            self._stream.synchronize()  # also for no bytes: a step's errors must be reported in that step
         ends = np.cumsum([bytes for _, bytes in pieces])
         return [buffer[end - bytes : end].copy() for end, (_, bytes) in zip(ends, pieces, strict=True)]
 
@@ -112,9 +112,9 @@ class CupyMemory:
             self._copied.record(self._stream)
 
     def run(self, key: Hashable, enqueue: Callable[[int], None]) -> None:
-        """Launched at its first call, captured at its second, replayed from then on: sizes that come once are not worth
-        a graph, and the first launch loads the kernels, which a capture must not. Where no graph can be made, for want
-        of memory say, the key goes on being launched: that is slower, and the same."""
+        """A key is launched at its first call, captured at its second, replayed from then on: sizes that occur once are
+        not worth a graph, and the first launch loads the kernels, which a capture must not do. Where no graph can be
+        made, for example for lack of memory, the key is launched every time: slower, with the same results."""
         with self._errors():
             if key not in self._graphs:
                 enqueue(self._stream.ptr)
@@ -124,7 +124,7 @@ class CupyMemory:
             if graph is None:
                 try:
                     graph = self._capture(enqueue)
-                    graph.upload(self._stream)  # or its first launch would be what finds no memory
+                    graph.upload(self._stream)  # or its first launch could run out of memory
                 except Exception as error:
                     self.without_graph = str(error)
                     graph = LAUNCHED
@@ -165,7 +165,7 @@ class CupyMemory:
 
     @contextmanager
     def _errors(self, what: str = "") -> Iterator[None]:
-        """An error that the stream repeats is a device that is lost; others are the call's own."""
+        """An error that the stream reports again means a lost device; any other concerns the call alone."""
         try:
             yield
         except (MemoryError, DeviceLost):

@@ -13,8 +13,8 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class DeviceMemory(Protocol):
-    """Everything happens in the order of its calls; what gives contents waits for them. A lost device is DeviceLost, no
-    room is MemoryError."""
+    """Operations happen in call order; those that return contents wait for them. A lost device raises DeviceLost, lack
+    of room MemoryError."""
 
     @property
     def name(self) -> str:
@@ -26,10 +26,10 @@ class DeviceMemory(Protocol):
 
     @property
     def stream(self) -> int:
-        """What launches outside of `run` are for; 0 is none."""
+        """The stream for launches outside of `run`; 0: none."""
 
     def allocate(self, bytes: int) -> int:
-        """A place aligned to 256; its contents are anything."""
+        """A place aligned to 256; its contents are undefined."""
 
     def release(self, place: int) -> None: ...
     def upload(self, place: int, data: Any) -> None:
@@ -42,7 +42,7 @@ class DeviceMemory(Protocol):
     def copy(self, source: int, target: int, bytes: int) -> None: ...
 
     def clear(self, place: int, bytes: int) -> None:
-        """Zeros."""
+        """Fills with zeros."""
 
     def begin(self, place: int, data: Any) -> None:
         """An upload that later work waits for, and the caller does not."""
@@ -51,7 +51,7 @@ class DeviceMemory(Protocol):
         """Calls enqueue(stream), or replays what a call with this key launched before."""
 
     def forget(self) -> None:
-        """No key is known any more."""
+        """Forgets all keys."""
 
 
 class EmulatedMemory:

@@ -1,6 +1,7 @@
-"""Layers that draft tokens ahead, of Qwen's later models: behind the others in a file, counted with them, and not used.
+"""The layers of Qwen's later models that draft tokens ahead: they follow the others in a file, are counted with them,
+and are not used.
 
-The text is the one that the model has without them.
+The text is the same without them.
 """
 
 import re
@@ -14,7 +15,7 @@ LAYER = re.compile(r"blk\.(\d{1,9})\.")
 
 
 def without_drafting(values: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors of a file with the keys `values`, but for those of such layers. Numbers that cannot be are left for
+    """The tensors of a file with the metadata `values`, without those of such layers. Impossible counts are left for
     read_shape to refuse."""
     architecture = values.get("general.architecture")
     layers, drafting = (values.get(f"{architecture}.{key}") for key in ("block_count", DRAFTING))

@@ -15,24 +15,24 @@ Activation = Literal["silu", "gelu"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`rope_layout` "pairs" turns the values 2i and 2i + 1 of a head together, "halves" i and i + rope_size / 2.
+    """`rope_layout` "pairs" rotates the values 2i and 2i + 1 of a head together, "halves" i and i + rope_size / 2.
 
-    `layer_kind` is what all layers are but every `interval`-th, which is full attention; `interval_key` may say another
-    interval, or a list: for each layer, whether it is sliding. 0: every layer is full attention. `own_keys` are keys
-    that change the maths and that this family reads.
+    Every `interval`-th layer is full attention, all others are of `layer_kind`; interval 0: every layer is full
+    attention. The key `interval_key` of a file may give another interval, or a list: for each layer, whether it is
+    sliding. `own_keys` are keys that change the maths and that this family reads.
     """
 
     rope_layout: RopeLayout
     qkv_bias: bool = False  # queries, keys and values have a bias
-    qk_norm: bool = False  # each head of queries and keys is normed before it turns
+    qk_norm: bool = False  # each head of queries and keys is normed before its rotation
     interval: int = 0
     interval_key: str = ""
     layer_kind: LayerKind = "attention"
-    rope_base: float | None = 10000.0  # where the file is silent; None: it may not be
-    local_rope_base: float = 0.0  # of sliding layers; 0: they turn as all others
-    may_slide: bool = False  # a window, where the file has one, is every layer's
-    gated_attention: bool = False  # the query product holds a gate for each value that attention gives
-    post_norms: bool = False  # what a branch gives is normed before it is added
+    rope_base: float | None = 10000.0  # where the file has none; None: it must have one
+    local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
+    may_slide: bool = False  # if the file has a window, it applies to every layer
+    gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
+    post_norms: bool = False  # a branch's output is normed before it is added
     activation: Activation = "silu"
     scaled_embedding: bool = False  # by the root of the width
     experts: bool = False
@@ -56,7 +56,7 @@ class Family:
         return keys.size("attention.sliding_window") if self.layer_kind == "sliding" else 0
 
     def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
-        """What queries are multiplied by where the file does not say; Gemma 3's 27B goes by its width."""
+        """The factor of queries where the file gives none; Gemma 3 27B derives it from its width, not the head size."""
         odd = self.layer_kind == "sliding" and layers == 62
         return 1 / sqrt(width / heads if odd else head_size)
 

@@ -10,7 +10,7 @@ import numpy as np
 from .model_file import Bytes, Tensor
 from .shape import ModelShape
 
-LAYOUT = "pages and states, layout 2"  # counted up when cores lay them out or round in another way, or this changes
+LAYOUT = "pages and states, layout 2"  # counted up when the cores' layout or rounding, or this file, changes
 BLOCK = 1 << 18  # bytes, a checksum each
 
 
@@ -18,7 +18,7 @@ class Fingerprint:
     """Grows tensor by tensor, in load order: a converted tensor's bytes are at hand when it is loaded and only then.
 
     Every byte counts, as models tuned from one another may differ anywhere. Checksums are enough and much faster than
-    a cryptographic hash: the file that holds a fingerprint can be written by anybody, so this guards from mistakes.
+    a cryptographic hash: whoever can write a file can forge its fingerprint anyway; this guards against mistakes.
     """
 
     def __init__(self, shape: ModelShape, cache_type_k: str, cache_type_v: str) -> None:
@@ -41,7 +41,7 @@ class Fingerprint:
         self._add(np.array(checksums, "<u4").tobytes())
 
     def add_machine(self, name: str) -> None:
-        """Of one whose products round in their own way: its pages are of no use to another."""
+        """A machine whose products round in their own way: its pages are of no use to another."""
         self._add(repr(("computed by", name)).encode())
 
     def hexdigest(self) -> str:

@@ -1,4 +1,4 @@
-"""config.json of a Hugging Face folder, said in GGUF's keys.
+"""config.json of a Hugging Face folder, translated into GGUF's keys.
 
 A key that would change the maths and has no GGUF key to say so is refused by name; a key that the model may not use
 either (a sliding window of a qwen2) is passed on, and refused where the shape is read.
@@ -12,12 +12,12 @@ from .folder_families import ARCHITECTURES, DEFAULTS, EXPERTS, GEMMA_PERIOD, HYB
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
 
-MOST = 1 << 24  # what has more rows or columns than this is damage, and would take for ever to lay out
+MOST = 1 << 24  # more rows or columns than this are damage, and would take for ever to lay out
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the tensors are cut by. The last four are 0 in a model without recurrent layers."""
+    """The sizes by which tensors are split and reordered. The last four are 0 without recurrent layers."""
 
     architecture: str
     layers: int
@@ -200,7 +200,7 @@ class Config:
         return window if window and (window < self.context or self.architecture == "gemma3") else None
 
     def _kind_of_layer(self, window: int | None) -> str | None:
-        """Where all layers are alike; None: either kind, as the window hides nothing."""
+        """The kind that all layers have; None: either kind, as the window hides nothing."""
         if window is None and "sliding_window" in self._values and self.size("sliding_window") >= self.context:
             return None
         return FULL if window is None else SLIDING

@@ -1,4 +1,4 @@
-"""What the families of Hugging Face folders are in GGUF's words, what config.json leaves out, and what it may say."""
+"""The GGUF names of Hugging Face's families, defaults for what config.json leaves out, and values that it may have."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +19,8 @@ ARCHITECTURES: Mapping[str, str] = {
 }
 EXPERTS = ("qwen3moe", "qwen3next", "qwen35moe")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
-WINDOWED = ("mistral", "gemma3", "gemma3_text")  # model types that do not ask for use_sliding_window
-GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 sees everything, unless config.json says another
+WINDOWED = ("mistral", "gemma3", "gemma3_text")  # model types whose window needs no use_sliding_window
+GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 is full attention, unless config.json says otherwise
 
 # What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -42,7 +42,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
-# Keys that change the maths, with the values that leave it alone; a key that is absent or null does.
+# Keys that change the maths, with the values that do not; an absent or null key does not either.
 UNUSED: Mapping[str, tuple[Any, ...]] = {
     "attn_logit_softcapping": (),
     "final_logit_softcapping": (),

@@ -1,4 +1,4 @@
-"""Which layers of a Hugging Face folder see everything, said as GGUF's keys say it."""
+"""Which layers of a Hugging Face folder have full attention, in the form of GGUF's keys."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention
 
 
 def recurrent_interval(kinds: Any, layers: int) -> int:
-    """Of layer_types, [layers]: every how manieth layer is full attention; one more than there are for none."""
+    """From layer_types [layers]: n where every n-th layer is full attention; layers + 1 where none is."""
     interval = _interval(_checked(kinds, layers, LINEAR))
     for layer, kind in enumerate(kinds):
         expected = LINEAR if (layer + 1) % interval else FULL
@@ -20,15 +20,15 @@ def recurrent_interval(kinds: Any, layers: int) -> int:
 
 
 def sliding_pattern(kinds: Any, layers: int) -> int | list[bool]:
-    """Of layer_types, [layers]: as above if they repeat, else whether each layer has a window."""
+    """From layer_types [layers]: n as above if they repeat so, else for each layer whether it has a window."""
     sliding = [kind == SLIDING for kind in _checked(kinds, layers, SLIDING)]
     interval = _interval(kinds)
     return interval if sliding == [(layer + 1) % interval != 0 for layer in range(layers)] else sliding
 
 
 def check_alike(kinds: Any, layers: int, expected: str | None) -> None:
-    """Of layer_types, [layers] or None: whether each layer is what all are; None: where a window hides nothing, and one
-    kind does as the other."""
+    """Raises ValueError unless all of layer_types, [layers] or None, are `expected`. expected None: any mix is fine, as
+    the window hides nothing and both kinds compute the same."""
     if kinds is not None and any(kind != (expected or kind) for kind in _checked(kinds, layers, SLIDING)):
         raise ValueError(f"the key 'layer_types' of config.json has other layers than {expected!r}, expected none")
 

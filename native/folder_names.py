@@ -1,7 +1,7 @@
 """The tensors of a Hugging Face folder by their GGUF names, in the form that GGUF has them.
 
-What differs is more than names: llama's queries and keys turn by pairs, some families keep norms as their distance
-from one, experts lie stacked, and recurrent layers keep their projections apart.
+More than names differ. In GGUF llama's queries and keys rotate by pairs, norms that a folder stores minus one have the
+one added, experts are stacked, and recurrent layers have separate projections.
 """
 
 import re
@@ -19,7 +19,7 @@ OUTER = ("model.language_model.", "language_model.model.", "language_model.", "m
 SEEING = re.compile(r"(model\.)?(visual|vision_tower|vision_model|multi_modal_projector|embed_vision)\.")
 DRAFTING = re.compile(r"(model\.)?mtp\.")  # the head that drafts tokens ahead, of Qwen's later models
 EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate|up|down)_proj\.weight")
-CENTRED = ("gemma3", *HYBRIDS)  # norms that are kept as their distance from one
+CENTRED = ("gemma3", *HYBRIDS)  # families that store norm weights minus one
 
 
 def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -> Iterator[Tensor]:
@@ -56,8 +56,8 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
 
 
 def _is_embedding(head: Tensor, found: Mapping[str, Tensor]) -> bool:
-    """Whether a head that is stored though it is tied is the embedding; one that differs is the head, as it is for
-    transformers."""
+    """Whether a head that is stored although it is tied equals the embedding; one that differs is used as the head, as
+    in transformers."""
     embedding = next((tensor for name, tensor in found.items() if _short(name) == "embed_tokens.weight"), None)
     return embedding is not None and embedding.type == head.type and np.array_equal(embedding.data, head.data)
 
@@ -146,7 +146,7 @@ def _paired_keys(tensor: Tensor, sizes: Sizes) -> Tensor:
 
 
 def _pairs(heads: int, head_size: int) -> Indexes:
-    """Rows of each head from halves to pairs: i and i + head_size / 2 come to lie side by side."""
+    """Row order that takes each head from halves to pairs: rows i and i + head_size / 2 become adjacent."""
     return np.arange(heads * head_size).reshape(heads, 2, head_size // 2).swapaxes(1, 2).ravel()
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from math import pi
 from typing import Any
 
-LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json is silent
+LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
 
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """`partial` is the share of a head that turns; the last three are Llama 3's scaling, 0 without it."""
+    """`partial` is the share of a head that is rotated; the last three are Llama 3's scaling, 0 without it."""
 
     base: float
     local_base: float
@@ -24,8 +24,8 @@ class Rope:
     def divisors(self, head_size: int) -> list[float]:
         """What each frequency is divided by, [head_size / 2]; empty but for Llama 3's scaling.
 
-        A frequency that turns often within the context it was trained with stays, one that turns seldom is divided by
-        the factor, and between the two it is a blend.
+        A frequency that turns often within the context of training stays as it is, one that turns seldom is divided by
+        the factor, and one in between by a blend.
         """
         if self.kind != "llama3":
             return []
@@ -77,7 +77,7 @@ def _trained(asked: Any, values: Mapping[str, Any]) -> float:
 
 
 def _settings(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Those of layers that see everything, and those of layers with a sliding window."""
+    """The settings of layers with full attention, and of those with a sliding window."""
     new, old = values.get("rope_parameters") or {}, values.get("rope_scaling") or {}
     for found in (new, old):
         if not isinstance(found, dict):

@@ -3,8 +3,8 @@
 `gguf.GGUFReader` takes every piece of the header through `_get`. Here each such read is checked against the end of the
 file, where NumPy would give a shorter slice and the reader would go on with it, perhaps for ever; and it slices a plain
 array: a slice of a memmap costs ten times as much. Arrays, of which a vocabulary has three with a quarter of a million
-elements, are read whole if they are numbers and in a short loop if they are strings. What a header
-says of itself is bounded before it is believed: a damaged count in a file of gigabytes would be followed to its end.
+elements, are read whole if they are numbers and in a short loop if they are strings. Counts in a
+header are bounded before they are used: a damaged one would be followed to the end of a file of gigabytes.
 """
 
 import struct
@@ -120,7 +120,7 @@ class GGUFFile(gguf.GGUFReader):
         return found, begin
 
     def _build_tensor_info(self, offs: int, count: int) -> Any:
-        """Sizes are looked at before the package multiplies and adds them in 64 bits."""
+        """Checks sizes before the package multiplies and adds them in 64 bits, where they could overflow."""
         if count > MOST_TENSORS:
             raise ValueError(f"{count} tensors, expected at most {MOST_TENSORS}")
         end, fields = super()._build_tensor_info(offs, count)

@@ -1,4 +1,4 @@
-"""What a result was measured on, and how much there is to take: memory, cores."""
+"""What a result was measured on, and what of it can be used: memory, cores."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from typing import Any
 
 FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asimd", "asimddp")
 GIB = 2**30
-# Of the two generations of control groups: a controller's mount; of memory also what a group may take, and has taken.
+# Control groups v2 (no controller name) and v1: a controller's mount; for memory also the files of limit and usage.
 CGROUPS = {
     "": ("sys/fs/cgroup", "memory.max", "memory.current"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -40,9 +40,9 @@ def read_memory(root: Path = Path("/")) -> Memory | None:
 def cache_pages(
     needed: int, least: int, page_bytes: int, memory: Memory | None, taken: int, keep_free: int | None
 ) -> int:
-    """Pages of a cache that nobody gave a size: the `needed` ones, or as many as there is memory for.
+    """Pages of a cache without a given size: the `needed` ones, or as many as there is memory for.
 
-    least: fewer are of no use, and MemoryError. taken: bytes that the rest of the process will take. keep_free: bytes
+    least: fewer are of no use: MemoryError. taken: bytes that the rest of the process will take. keep_free: bytes
     that stay free for everybody else; None: a tenth of the memory, at most a GiB.
     """
     if memory is None:
@@ -71,14 +71,14 @@ def check_cache(asked: int, memory: Memory | None, taken: int) -> None:
 
 def usable_cores(root: Path = Path("/")) -> int:
     """Threads that can run at the same time: the cores that the process may run on, or fewer where its control group
-    has a quota, as a container's is. One thread more than that, and all wait for the rest of a period.
+    has a quota, as a container's may. With more threads than that, all of them wait for the rest of a quota period.
     """
     quotas = [quota for _, folder in _groups(root, CPU_MOUNTS) if (quota := _cpu_quota(folder))]
     return max(1, min([len(os.sched_getaffinity(0)), *map(int, quotas)]))
 
 
 def _cpu_quota(folder: Path) -> float | None:
-    """Cores' worth of time; None: there is no limit."""
+    """CPU time in cores; None: there is no limit."""
     try:
         if (folder / "cpu.max").exists():
             quota, period = (folder / "cpu.max").read_text().split()
@@ -104,7 +104,7 @@ def _groups(root: Path, mounts: Mapping[str, str]) -> Iterator[tuple[str, Path]]
 
 
 def _group_limits(root: Path) -> Iterator[Memory]:
-    """Of memory, where there is one."""
+    """Memory limits, of the groups that have one."""
     for controller, folder in _groups(root, {name: mount for name, (mount, _, _) in CGROUPS.items()}):
         limit = _group_limit(folder, *CGROUPS[controller][1:])
         if limit:

@@ -112,7 +112,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
 
 
 def _read_layers(keys: Keys) -> int:
-    """Without those that draft, which open_model leaves out."""
+    """The number of layers without those that draft, which open_model leaves out."""
     layers, drafting = keys.size("block_count"), keys.optional_size(DRAFTING)
     if drafting >= layers:
         raise ValueError(

@@ -1,12 +1,12 @@
-"""NVFP4 as others store it, made ggml's: 4-bit floats (E2M1), a scale (UE4M3) for every 16, a float32 for the tensor.
+"""Converts NVFP4 to ggml's layout: 4-bit floats (E2M1), a scale (UE4M3) for every 16, a float32 for the tensor.
 
 ggml's block is 64 weights in 36 bytes: 4 scales, then for each sub-block of 16 weights 8 bytes, byte j having element j
 in its low half and element j + 8 in its high half. Everybody else has elements 2j and 2j + 1 in a byte. The float32
 has no place in a block: it is in Tensor.scales, one for the tensor or one for each expert.
 
 ModelOpt stores `weight`, `weight_scale` and the factor `weight_scale_2`; compressed-tensors `weight_packed`,
-`weight_scale` and the divisor `weight_global_scale`. A GGUF file has the factors in `NAME.scale`; the files of ds4 give
-the same type to blocks of 256 in another layout, and can be told by their names alone: NAME.nvfp4_weight.
+`weight_scale` and the divisor `weight_global_scale`. A GGUF file has the factors in `NAME.scale`; ds4's files use the
+same type number for blocks of 256 in another layout, recognizable by name alone: NAME.nvfp4_weight.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def stored_tensors(found: Mapping[str, Stored]) -> Iterator[tuple[Tensor, tuple[
 
 
 def merged(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors of a GGUF file with the factors of NVFP4 matrices where they belong; ds4's blocks become ggml's."""
+    """The tensors of a GGUF file, NVFP4 factors moved to Tensor.scales and ds4's blocks converted to ggml's."""
     found = {tensor.name: tensor for tensor in tensors}
     used: set[str] = set()
     result = []
@@ -121,7 +121,7 @@ def _from_ds4(tensor: Tensor, name: str) -> Tensor:
 
 
 def _checked(tensor: Tensor) -> Tensor:
-    """ggml's own blocks, their scales looked at when the tensor is read."""
+    """ggml's own blocks; the scales are checked when the tensor is read."""
 
     def read() -> Bytes:
         data = tensor.data

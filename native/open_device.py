@@ -18,9 +18,9 @@ from .lost import DeviceLost
 from .sizes import held_bytes
 
 SHARE = 0.9  # of the free memory
-OWN_PART = 64  # of a share, one part in so many is CUDA's own, for kernels and graphs
-SPARE = 1 << 30  # beside weights, what the core holds, and pages: the room of a step
-SPARE_COLUMN = 1 << 18  # for each of its columns
+OWN_PART = 64  # one part in so many of the free memory is left out of a share, for CUDA's kernels and graphs
+SPARE = 1 << 30  # the room of a step, beside weights, what the core holds, and pages
+SPARE_COLUMN = 1 << 18  # more of it for each of the step's columns
 GET_CUPY = "pip install 'paceline[cuda]'"
 GET_MODULE = "with CUDA's nvcc on the PATH: pip install -C cmake.define.PACELINE_CUDA=ON '.[cuda]'"
 LEAST_CAPABILITY = (8, 0)
@@ -34,7 +34,7 @@ class Wanted:
     slots: int
     columns: int  # tokens of the largest usual step
     pages: int  # of all slots at full context, or of a cache that was given a size
-    weight_bytes: int  # about
+    weight_bytes: int  # approximate
     gpu_memory: float | None = None  # a share of what is free up to 1, else bytes
     states: int = 0  # kept copies of recurrent states
     replay: int = 0  # tokens of the longest row that may be committed in part where layers are recurrent
@@ -74,7 +74,7 @@ def open_device(
 
 
 def open_gpu(kind: str, arena: Any) -> tuple[Any, CupyMemory]:
-    """The native module and the memory: of arena(free bytes) bytes."""
+    """The native module, and the memory, of which arena(free bytes) bytes are taken."""
     number = device_number(kind)
     native, cupy = find_modules(kind)
     check_device(kind, cupy, number)
@@ -83,7 +83,7 @@ def open_gpu(kind: str, arena: Any) -> tuple[Any, CupyMemory]:
         native.use_device(number)
         free, _ = cupy.cuda.runtime.memGetInfo()
         return native, CupyMemory(cupy, number, arena(free))
-    except (RuntimeError, DeviceLost) as error:  # it is somebody else's alone, or the module was built for others
+    except (RuntimeError, DeviceLost) as error:  # another process owns it, or the build is for other GPUs
         raise ValueError(f"--device {kind}: the GPU cannot be used ({error})") from None
 
 
@@ -147,7 +147,7 @@ def arena_bytes(free: int, wanted: Wanted, page_bytes: int) -> int:
 
 
 def take_rest(stepper: DeviceStepper, memory: DeviceMemory, wanted: Wanted, cache_given: bool) -> int:
-    """After the weights: room for the largest usual step, then pages; how many. MemoryError where they are too few."""
+    """After the weights, takes room for the largest usual step, then pages: how many. MemoryError for too few."""
     stepper.make_room(wanted.columns, wanted.slots)
     most = memory.free // stepper.page_bytes
     pages = most if wanted.gpu_memory is not None and not cache_given else min(most, wanted.pages)

@@ -11,7 +11,7 @@ from .model_file import Bytes, Tensor, row_bytes
 from .rearrange import FLOAT_TYPES
 
 TYPES = ("q8_0", "q4_0")
-ENDS = re.compile(r"(token_embd|output)\.weight")  # what first meets and last leaves the model: never below 8 bits
+ENDS = re.compile(r"(token_embd|output)\.weight")  # the embedding and the head: never below 8 bits
 MATRICES = re.compile(
     r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?|ssm_(in|out))\.weight"
 )

@@ -7,7 +7,7 @@ of its slot, which is scratch until `commit(slot, position)` moves that position
 step can be tried again, and a row that begins anywhere but at the committed position is a mistake of the caller. Models
 with recurrent layers go down no further than where the last step began, or to 0.
 
-It is the measure for closeness, not for bits: BLAS may sum in another order for another number of rows.
+It is the measure for numerical closeness, not for equal bits: BLAS may sum in another order for another number of rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -98,7 +98,7 @@ class Reference:
         self._check(rows)
         for row in rows:
             self._begin(self._cache(row.slot))
-        ids = np.concatenate([np.asarray(row.tokens, np.int64) for row in rows])  # [n], all rows in a line
+        ids = np.concatenate([np.asarray(row.tokens, np.int64) for row in rows])  # [n], all rows concatenated
         positions = np.concatenate([row.position + np.arange(len(row.tokens)) for row in rows])  # [n]
         hidden = self.weights["token_embd.weight"][ids] * np.float32(self.shape.embedding_scale)  # [n, width]
         for layer in range(self.shape.layers):
@@ -237,7 +237,7 @@ def to_float32(tensor: Tensor) -> Floats:
 
 
 def spans(rows: Sequence[Row]) -> Iterator[tuple[Row, slice]]:
-    """Each row and where its tokens stand among those of all rows in a line."""
+    """Each row and the span of its tokens among those of all rows, concatenated."""
     begin = 0
     for row in rows:
         yield row, slice(begin, begin + len(row.tokens))

@@ -1,4 +1,4 @@
-"""The feed-forward part of the reference: one network, or some of many and a shared one."""
+"""The feed-forward part of the reference: a dense network, or a mixture of experts with or without a shared one."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ Weights = Mapping[str, Floats]
 
 
 def feed_forward(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> Floats:
-    """Of normed [n, width]: [n, width]."""
+    """The feed-forward output of normed [n, width]: [n, width]."""
     if not shape.experts:
         gate, up, down = (weights[f"{block}.ffn_{part}.weight"] for part in ("gate", "up", "down"))
         return network(shape, normed, gate, up, down)

@@ -30,22 +30,22 @@ def gelu(inputs: Floats) -> Floats:
 
 
 def softcap(inputs: Floats, cap: float) -> Floats:
-    """Bends the inputs so that none leaves -cap..cap; 0 leaves them alone."""
+    """cap · tanh(x / cap), so that no input leaves -cap..cap; a cap of 0 leaves them unchanged."""
     return np.float32(cap) * np.tanh(inputs / np.float32(cap)) if cap else inputs
 
 
 def likeliest(logits: Floats) -> Integers:
-    """The id of each row's largest of logits [rows, vocab], [rows]: of equal ones the lowest, -1 if all are NaN."""
+    """The id of each row's largest of logits [rows, vocab]: [rows]; ties to the lower id, -1 if all are NaN."""
     numbers = ~np.isnan(logits)
     largest = np.argmax(np.where(numbers, logits, -np.inf), axis=1)
     return np.where(numbers.any(axis=1), largest, -1)
 
 
 def root_mean_square_norm(inputs: Floats, weights: Floats, epsilon: float) -> Floats:
-    """The last axis: inputs [..., size] over the root of their mean square, times a weight each."""
+    """RMSNorm over the last axis: inputs [..., size] over the root of their mean square, times weights [size]."""
     mean_square = np.mean(inputs * inputs, axis=-1, keepdims=True)  # [..., 1]
     scale: Floats = np.sqrt(mean_square + np.float32(epsilon))
-    scale[~np.isfinite(scale)] = np.nan  # what has broken down must not end in zeros
+    scale[~np.isfinite(scale)] = np.nan  # a numerical breakdown must not end in zeros
     return inputs / scale * weights
 
 

@@ -44,7 +44,7 @@ def empty_state(shape: ModelShape) -> LayerState:
 
 
 def read_inputs(weights: Weights, block: str, normed: Floats) -> Inputs:
-    """Of normed [n, width]."""
+    """What normed [n, width] feeds the layer."""
     steps = np.logaddexp(0, normed @ weights[f"{block}.ssm_alpha.weight"].T + weights[f"{block}.ssm_dt.bias"])
     return Inputs(
         normed @ weights[f"{block}.attn_qkv.weight"].T,
@@ -58,7 +58,7 @@ def advance(shape: ModelShape, taps: Floats, state: LayerState, inputs: Inputs) 
     count, keys_end = len(inputs.channels), 2 * shape.key_heads * shape.key_size
     line = np.concatenate([state.tail, inputs.channels])  # [conv_kernel - 1 + n, channels]
     mixed = np.zeros_like(inputs.channels)
-    for tap in range(shape.conv_kernel):  # tap 0 meets the oldest
+    for tap in range(shape.conv_kernel):  # tap 0 is for the oldest input
         mixed += taps[:, tap] * line[tap : tap + count]
     mixed = silu(mixed)
     vectors = mixed[:, :keys_end].reshape(count, 2, shape.key_heads, shape.key_size)

@@ -30,7 +30,7 @@ class LocalRotation(Rotation, Protocol):
 def rope_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Table]:
     """Cosines and sines, each [positions, rope_size / 2]; computed in float64, then rounded once.
 
-    Row p, column i turns by the angle p * rope_base ** (-2 i / rope_size) / rope_divisors[i], without the divisor where
+    Row p, column i is for the angle p * rope_base ** (-2 i / rope_size) / rope_divisors[i], without the divisor where
     there are none. Without `positions`: the model's context.
     """
     return _table(shape.context if positions is None else positions, shape.rope_base, shape)

@@ -8,10 +8,10 @@ from .metadata_keys import Keys
 from .weights import Tensor
 
 ROPE_FREQUENCIES = "rope_freqs.weight"
-# All keys that are read, or say no more than what is read does.
+# The keys that are read, and those that add nothing to them.
 ROPE_KEYS = (
     "dimension_count",
-    "dimension_sections",  # of pictures' positions; a text's are all the same
+    "dimension_sections",  # for positions in images; in a text all sections have the same
     "freq_base",
     "freq_base_swa",
     "scale_linear",
@@ -26,7 +26,7 @@ ROPE_KEYS = (
 def read_divisors(keys: Keys, rope_size: int, tensors: Sequence[Tensor]) -> tuple[float, ...]:
     """What each frequency is divided by, [rope_size / 2], or nothing where RoPE is not scaled: linear scaling divides
     all alike, rope_freqs.weight (Llama 3) each by a factor of its own. Raises ValueError for any other, and for a key
-    that nobody knows: a model that turns in another way still produces fluent text."""
+    that is not known: a model with wrong rotations still produces fluent text."""
     prefix = f"{keys.architecture}.rope."
     kind = keys.values.get(f"{prefix}scaling.type", "linear")
     if kind not in ("none", "linear"):

@@ -59,7 +59,7 @@ def _metadata(path: Path, config: Config) -> Metadata:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor of all shards by its name in the folder; as many and no more than the index says."""
+    """Every tensor of all shards by its name in the folder; those that the index lists must be there."""
     found: dict[str, Stored] = {}
     for file, names in _shards(path).items():
         if not (path / file).is_file():

@@ -10,7 +10,7 @@ class ModelShape:
     """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout.
 
     Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
-    included, and turns by `local_rope_base` without divisors unless that is 0. A "recurrent" layer holds, for each
+    included, and rotates by `local_rope_base` without divisors unless that is 0. A "recurrent" layer holds, for each
     value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs of its convolution. Value head h
     reads key head h // (value_heads / key_heads) if `grouped_heads`, else h mod key_heads.
     """
@@ -35,9 +35,9 @@ class ModelShape:
     query_scale: float
     rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
     window: int = 0
-    local_rope_base: float = 0.0  # 0: sliding layers turn as all others do
+    local_rope_base: float = 0.0  # 0: sliding layers rotate as all others do
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
-    post_norms: bool = False  # post_attention_norm and post_ffw_norm, of what a branch gives, before it is added
+    post_norms: bool = False  # post_attention_norm and post_ffw_norm of a branch's output, before it is added
     activation: Activation = "silu"  # "gelu" is its tanh form
     embedding_scale: float = 1.0
     attention_softcap: float = 0.0  # 0: none

@@ -1,4 +1,4 @@
-"""What a core must be able to do, and the NumPy reference doing it."""
+"""The interface of every core, and the NumPy reference behind it."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -11,7 +11,7 @@ from .reference import Reference
 NO_FILES = "the NumPy reference has no pages and no states that could be read or written"
 
 Logprobs = tuple[float, tuple[tuple[int, float], ...]]
-"""Of a token by the model's own logits, before bias and penalties; and of the likeliest ids, likeliest first."""
+"""A token's, by the model's own logits, before bias and penalties; and (id, its own), likeliest first."""
 
 Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None, tuple[Logprobs, ...] | None]
 """A row's predicted tokens, -1 for one whose logits are all NaN; its logits float32 [outputs, vocab] if row.logits;

@@ -45,7 +45,7 @@ def _special_tokens(path: Path, settings: Mapping[str, Any]) -> Iterator[tuple[i
 
 
 def _added_tokens(path: Path, settings: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """Each one's id and what is said of it: as the settings have them, which are short, or else the tokenizer."""
+    """The id and entry of each added token: from the settings, which are short, or else from the tokenizer."""
     listed = settings.get("added_tokens_decoder")
     if isinstance(listed, dict):
         return list(listed.items())

@@ -15,7 +15,7 @@ namespace {
 using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
 using Ints = py::array_t<int32_t, py::array::c_style | py::array::forcecast>;
 
-// The pages lie backwards in the pool, and the pool starts as NaN: what nobody wrote must not be read.
+// The pages are in reverse order in the pool, which starts as NaN: what nobody wrote must not be read.
 class AttentionProbe {
  public:
   AttentionProbe(int head_size, int pages, const std::string& key_type, const std::string& value_type, int window, float softcap)

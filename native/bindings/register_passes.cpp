@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
 
-// A matrix, by its number, and how many columns it meets.
+// The index of a matrix, and the number of its columns of inputs.
 using Item = std::pair<int, int>;
 
 class PassProbe {
@@ -48,12 +48,12 @@ class PassProbe {
     return static_cast<int>(matrices_.size()) - 1;
   }
 
-  // Seconds of reading `bytes` of other memory with all threads: what memory gives, and no weight stays in a cache.
+  // Seconds to read `bytes` of other memory with all threads: measures bandwidth, and evicts all weights from the caches.
   double sweep(size_t bytes) {
     const py::gil_scoped_release release;
     const size_t words = bytes / sizeof(uint64_t);
     uint64_t* other = other_.reserve(words);
-    if (other[0] == 0) std::fill(other, other + words, 1);  // pages that were never written are all one page
+    if (other[0] == 0) std::fill(other, other + words, 1);  // pages that were never written all map to one zero page
     double seconds = 0;
     std::atomic<uint64_t> all{0};
     paceline::run_team(threads_, [&](paceline::Member& me) {
@@ -69,7 +69,7 @@ class PassProbe {
     return seconds;
   }
 
-  // One after another the phases, shared among the threads by row tiles -> seconds, and the weight bytes that were unpacked.
+  // Runs the phases one after another, the row tiles of each divided among the threads -> seconds, and the weight bytes unpacked.
   std::pair<double, uint64_t> pass(const std::vector<std::vector<Item>>& phases, bool per_column, const std::string& isa) {
     const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
     for (const auto& phase : phases)
@@ -123,7 +123,7 @@ class PassProbe {
     });
   }
 
-  // A group of columns of as many blocks as the widest matrix has; narrower ones take the first.
+  // Quantizes a group of columns with as many blocks as the widest matrix; narrower ones use the first of them.
   void fill(const paceline::Kernels& kernels, int blocks) {
     if (blocks == filled_) return;
     quantized_.reserve(static_cast<size_t>(blocks) * paceline::kGroup);

@@ -1,4 +1,4 @@
-// Small windows into the core for its tests: conversions, products and draws that have an answer known elsewhere.
+// Parts of the core exposed for its tests: conversions, products and draws whose results are known independently.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -75,8 +75,8 @@ class ProductProbe {
   paceline::Buffer<uint8_t> tiles_;
 };
 
-// Operations of so many items, one after another -> of each how often every item was called. late: the first member, once it has an item, waits for all but
-// half a share, for at most `seconds` of an operation; false if that did not come.
+// A team divides operations of so many items, one after another -> for each, how often every item was called. late: at its first item of an operation the first
+// member waits until all items but half a share are done, for at most `seconds`; false if it waited in vain.
 std::pair<std::vector<std::vector<int>>, bool> divide(int threads, const std::vector<int>& operations, bool late, double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -32,8 +32,8 @@ constexpr int kTogether = 1, kWide = 4;
 
 constexpr int kKeyLanes = kPage / kLanes;
 
-// Most queries of several tokens that ask for the next page early. Those of one token wait for memory; those of a prompt meet pages that others have just
-// read, and asking too made their attention two thirds slower.
+// Up to so many queries of several tokens prefetch the next page. Queries of one token are bound by memory; those of a prompt meet pages that others have just
+// read, and prefetching made their attention two thirds slower.
 constexpr int kPrefetching = 4;
 
 struct Softmax {

@@ -7,8 +7,8 @@
 
 namespace paceline::PACELINE_ISA {
 
-// The page after this one lies somewhere else in memory, where the processor can't guess it: whoever reads some bytes of a
-// page asks for the same bytes of the next.
+// The next page lies elsewhere in memory, where the hardware prefetcher cannot predict it: whoever reads some bytes of a
+// page prefetches the same bytes of the next.
 template <size_t bytes>
 inline void prefetch(const uint8_t* next) {
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);

@@ -260,8 +260,8 @@ PACELINE_INLINE int32x4_t add_products(int32x4_t sum, int8x16_t codes, int8x16_t
   return vpadalq_s16(sum, vpaddq_s16(low, high));
 #endif
 }
-// All of the columns before the next codes, which are more than the registers hold. Codes of 8 bits are signed once their bias is off; others are below 128
-// and lose it through sum(x).
+// A vector of codes meets all columns before the next is loaded, since all codes are more than the registers hold. 8-bit codes are signed once their bias is
+// off; others are below 128, and their bias is taken off through sum(x).
 template <int bias, int halves, int half, int n>
 struct Dots {
   IntLanes sums[n];
@@ -341,7 +341,7 @@ PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
 #endif
 
 #if !PACELINE_NEON
-// Those of a block's first n columns, each when it is asked for.
+// The dot products of a block's first n columns, each computed when it is asked for.
 template <int bias, int halves, int half, int n>
 struct Dots {
   const Codes& codes;

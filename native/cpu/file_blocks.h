@@ -110,7 +110,7 @@ inline void read_iq4_xs(const uint8_t* p, int b, FileBlock& out) {
   for (int i = 0; i < kBlock; ++i) out.codes[i] = p[8 + 16 * b + i % 16] >> 4 * (i / 16) & 15;
 }
 
-// half d; to a block four patterns and a word of four times seven signs and a scale. The eighth sign makes minuses even.
+// half d; for each block four patterns and a word of four times seven signs and a scale. The eighth sign makes the number of minus signs even.
 inline void read_iq2_xxs(const uint8_t* p, int b, FileBlock& out) {
   std::memcpy(out.scale, p, 2);
   std::memcpy(out.patterns, p + 2 + 8 * b, 4);

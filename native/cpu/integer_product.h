@@ -30,8 +30,8 @@
 
 namespace paceline::PACELINE_ISA {
 
-// Sixteen accumulators are twice the registers of AVX2. To keep most of them in the nearest cache costs less than to unpack into it
-// (docs/decisions.md). ARM's registers hold as much; there it is not measured.
+// Sixteen accumulators need twice the registers that AVX2 has, but keeping most of them in L1 costs less than unpacking codes into it
+// (docs/decisions.md). NEON's registers hold as many bytes; more columns are not measured there.
 #if defined(__AVX2__)
 constexpr int kColumns = kGroup;
 #else
@@ -81,7 +81,7 @@ struct Tile {
 
   PACELINE_INLINE Tile(const uint8_t* tiles, int block) : header(tiles + unit_offset(f, block)), tile(header + tile_offset(f, block)) {}
 
-  // Sixteen columns take some 30 ns for a tile, memory four times as long to answer.
+  // A tile takes some 30 ns at sixteen columns, an access to memory four times as long.
   PACELINE_INLINE const uint8_t* ahead(const Ahead&, int) const { return tile + 8192; }
   PACELINE_INLINE static constexpr size_t ahead_bytes(const Ahead&) { return kBytes; }
 

@@ -65,7 +65,7 @@ struct Kernels {
 
   // `queries` queries q[i] [head_size], already scaled, at positions[i], over the keys up to it, or those of its window -> out[i] [head_size].
   // part: only some splits, whose states are kept for merge_splits(); out is not used then. May be null.
-  // then: the keys that are read next, of any head, with their values as far behind them as here; fetched meanwhile. May be null.
+  // then: keys that will be read next, of any head, their values at the same distance as here; prefetched meanwhile. May be null.
   // scratch: attention_scratch(value_stride) floats per query.
   void (*attend)(const CacheView& cache, const int32_t* table, int queries, const float* const* q, const int* positions, float* const* out,
                  const SplitPart* part, const uint8_t* then, float* scratch);

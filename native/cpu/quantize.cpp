@@ -7,7 +7,7 @@ namespace {
 
 void quantize_block(const float* y, QuantizedBlock& out) {
   const Lanes low = load(y), high = load(y + kLanes);
-  // Of an infinite input or one that is NaN the difference is NaN: then the scale is, and no code of the block is told.
+  // x - x is NaN for an infinite or NaN input: the block's scale is NaN then, and its codes are zeros.
   const float nothing = fold_sum((low - low) + (high - high));
   const float peak = fold_larger(larger(magnitude(low), magnitude(high)));
   const bool tiny = !(peak > 1e-30f) || nothing != 0.0f;  // 127 / peak must stay finite

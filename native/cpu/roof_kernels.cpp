@@ -4,7 +4,7 @@
 
 namespace paceline::PACELINE_ISA {
 
-// The compiler must take what lies in `x` for something that it knows nothing of.
+// Keeps the compiler from knowing anything of the value of `x`.
 #if PACELINE_NEON
 #define PACELINE_OPAQUE(x) asm volatile("" : "+w"(x))
 #else

@@ -39,8 +39,8 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
   list_items(rows, work);
 }
 
-// A few long histories would be work for a few threads, so that their splits are shared out too, while there is room for what they come to: no item has much
-// more than a third of a thread's keys.
+// A few long histories would keep only a few threads busy, so their splits become items of their own, as long as there is room for the partial results: no
+// item has much more than a third of a thread's share of the keys.
 void Core::list_items(const std::vector<Row>& rows, Work& work) {
   constexpr int kPieces = 3;
   constexpr size_t kMostStates = 16 << 20;  // floats
@@ -102,7 +102,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   }
   work.stride_x = padded(s.width, kBlock);
   work.stride_mixed = padded(mixed, kBlock) + kTileRows;
-  work.stride_attention = padded(attention, kBlock) + kBlock;  // lanes past a head, loaded and dropped, are no other thread's
+  work.stride_attention = padded(attention, kBlock) + kBlock;  // whole lanes are loaded past a head's end and dropped: no other thread may own them
   work.x.reserve(columns * work.stride_x);
   work.mixed.reserve(columns * work.stride_mixed);
   work.attention.reserve(columns * work.stride_attention + kBlock);
@@ -159,7 +159,7 @@ void Core::Step::run(Member& me) {
   if (outputs) predict(me, own);
 }
 
-// No barrier: what follows goes by columns too.
+// No barrier: the next operation is divided by columns too.
 void Core::Step::embed(Member& me) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
@@ -204,7 +204,7 @@ void Core::Step::add_product(Member& me, Private& own, const Matrix& weights, co
 }
 
 void Core::Step::predict(Member& me, Private& own) {
-  // By as many members as there are outputs, the first: others have no sampler.
+  // By the first `outputs` members: the others have no sampler.
   const auto [first, last] = me.index < outputs ? share_of(me.index, std::min(me.count, outputs), outputs) : Range{0, 0};
   for (int o = first; o < last; ++o) {
     kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.weights_.final_norm, s.norm_epsilon, s.width, own.norm.data());

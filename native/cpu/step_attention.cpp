@@ -82,7 +82,7 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
   for (int i = next.fetch_add(1, std::memory_order_relaxed); i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
     const AttentionItem& item = work.items[i];
     const CacheView view = cache(layer, item.kv_head);
-    // Each item begins with a page that the processor can't guess. If the members keep step, this one's next item is that one.
+    // Each item begins with a page that the hardware prefetcher cannot predict. If the members advance evenly, this is the member's next item.
     const uint8_t* const then = i + me.count < items ? first_keys(layer, work.items[i + me.count]) : nullptr;
     const float* queries[kQueryTile];
     float *out[kQueryTile], *states[kQueryTile];

@@ -16,8 +16,8 @@
 
 namespace paceline {
 
-// Pauses before a waiter offers its core, some ten microseconds. Few: it offers the core to another program in the middle of a
-// step and gets it back a time slice later. Many: where that program has a core and both our threads share the other, every
+// Pauses before a waiter yields its core, some ten microseconds. Too few: it yields to another program in mid-step and gets
+// the core back a time slice later. Too many: where that program has a core and both our threads share the other, every
 // barrier costs a whole spin. Measured beside a busy program on two cores, ms a step of 2.4: 64: 22, 400: 8, 1500: 8, 4000: 34.
 constexpr int kSpins = 400;
 
@@ -88,9 +88,9 @@ class Member {
 
   Range share(int n) const { return share_of(index, count, n); }
 
-  // f(i) once for each i of [0, n), in any order and by any member: each begins with its own share, and who is done helps others, since cores are not
-  // equally fast where some are small or have other work too. With many members it looks at those 1, 2, 4, ... places on, since every look at another's count
-  // costs a cache line of another core. Then the barrier; all members make the same calls in the same order.
+  // f(i) once for each i of [0, n), in any order and by any member: each begins with its own share and then helps others, since cores may be of unequal
+  // speed or have other work. With many members it looks only at those 1, 2, 4, ... places on, since each look at another's count
+  // fetches a cache line from another core. Then the barrier; all members make the same calls in the same order.
   template <class Function>
   void divide(int n, const Function& f) {
     ++operation_;
@@ -104,7 +104,7 @@ class Member {
   }
 
  private:
-  // Half of what is left of a share: few atomic operations for its owner, single items at the end. Nothing but the count is passed on this way.
+  // Half of what is left of a share: few atomic operations for its owner, single items at the end. Relaxed, as the count publishes no other data.
   Range take(int owner, Range whole) {
     std::atomic<uint64_t>& taken = taken_[owner].value;
     uint64_t seen = taken.load(std::memory_order_relaxed);

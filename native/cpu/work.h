@@ -20,7 +20,7 @@ struct AttentionItem {
   int keys(int history) const { return std::min(history, end_split * kSplit) - begin_split * kSplit; }
 };
 
-// Where in split_states it is kept what the splits of a column came to, where they are several items.
+// Where split_states has the partial results of a column whose splits are several items.
 struct KeptSplits {
   size_t begin = 0;
   int splits = 0;  // 0: they are not

@@ -1,5 +1,5 @@
-// Activations as the products read them: int8 codes in the order of the mma's second operand, with what belongs to a block of 32
-// beside them, the same codes as halves, floats as two bfloat16, or floats as they are.
+// Activations as the products read them: int8 codes in the order of the mma's B operand, with the scale and sums of each block of 32
+// in an array beside them; the same codes as halves; floats split into two bfloat16; or plain floats.
 #pragma once
 
 #include "../cpu/tile.h"
@@ -14,12 +14,12 @@ struct alignas(16) ColumnBlock {
   int32_t sum, low_sum;  // of all codes, of the first 16
 };
 
-// Each form is there as the weights' formats ask; `blocks` of 32 inputs to a column, zeros past the row's end.
+// Only the forms that the weights' formats need are present. A column has `blocks` blocks of 32 inputs, zeros past its end.
 struct Activations {
   uint32_t* codes = nullptr;      // [columns / 8][blocks][8 columns][4][2]: word w of place t has inputs 16w + 4t .. + 3
   uint32_t* halves = nullptr;     // [columns / 8][blocks][8 columns][4][4]: words 2w and 2w + 1 of place t have inputs 16w + 4t .. + 3
   ColumnBlock* about = nullptr;   // [columns / 8][blocks][8 columns], with either of them
-  uint32_t* brains = nullptr;     // [columns / 8][blocks][8 columns][4][8]: words 0 .. 3 of place t have inputs 8t .. + 7, words 4 .. 7 what is left of them
+  uint32_t* brains = nullptr;     // [columns / 8][blocks][8 columns][4][8]: words 0 .. 3 of place t have inputs 8t .. + 7, words 4 .. 7 their remainders
   float* wide = nullptr;          // [columns / 8][blocks * 8][8 columns][4]: place t has inputs 4t .. + 3
   int blocks = 0;
 };
@@ -41,7 +41,7 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
     to[8] = static_cast<uint16_t>(parts.rest);
   }
   if (!out.about) return;
-  // Of an infinite input or one that is NaN the difference is NaN: then the scale is, and no code of the block is told.
+  // y - y is NaN for an infinite or NaN input: then the block's scale is NaN and its codes are 0.
   const bool broken = any_of_warp(y - y != 0.0f);
   const float size = magnitude(y), peak = fold_larger(larger(size, shuffle(size, lane + kVirtual)));
   const bool tiny = !(peak > 1e-30f) || broken;  // 127 / peak must stay finite

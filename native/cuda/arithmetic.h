@@ -1,4 +1,4 @@
-// The one order of a row's sums, and the functions of one value: the same operations in the same order as native/cpu/simd.h.
+// The fixed summation order of row reductions, and scalar functions: the same operations in the same order as native/cpu/simd.h.
 #pragma once
 
 #include "compat.h"
@@ -11,13 +11,13 @@ constexpr int kVirtual = 16;  // lanes of a row reduction: index mod 16
 PACELINE_DEVICE unsigned lane_index() { return thread_index() % kWarp; }
 PACELINE_DEVICE unsigned warp_index() { return thread_index() / kWarp; }
 
-// Floats into the L2 cache, by one warp: they come from memory while the kernel before still runs.
+// Prefetches floats into L2, by one warp, so that they arrive from memory while the previous kernel still runs.
 PACELINE_DEVICE void fetch_floats(const float* from, int count) {
   constexpr int kLine = 32;  // floats
   for (int i = static_cast<int>(lane_index()) * kLine; i < count; i += kWarp * kLine) fetch_ahead(from + i);
 }
 
-// The second where either is no number, as everywhere in the cores.
+// They return the second operand where either is NaN, as everywhere in the cores.
 PACELINE_DEVICE float larger(float a, float b) { return a > b ? a : b; }
 PACELINE_DEVICE float smaller(float a, float b) { return a < b ? a : b; }
 
@@ -33,8 +33,8 @@ PACELINE_DEVICE float fold_larger(float v) {
   return shuffle(v, 0);
 }
 
-// Of two floats each the nearest bfloat16, and that of what is left: together all but 2^-17 of it. Of an infinite one NaN is left, so that its products are
-// NaN, where a CPU's may be infinite.
+// Splits each of two floats into its nearest bfloat16 and that of the remainder: their sum has a relative error of at most 2^-17. The remainder of an infinity
+// is NaN, so its products are NaN where the CPU's may be infinite.
 struct TwoBrains {
   uint32_t first, rest;
 };
@@ -79,7 +79,7 @@ PACELINE_DEVICE float gated(float gate, float up, bool gelu) {
 
 // 1 / rms of row [size], by one warp; all lanes get it. NaN where the sum of squares is infinite or NaN.
 PACELINE_DEVICE float inverse_rms(const float* row, int size, float epsilon) {
-  constexpr int kTogether = 16;  // on their way at once; a square of zero changes no sum
+  constexpr int kTogether = 16;  // loads in flight at once; zeros past the end change no sum
   const int lane = static_cast<int>(lane_index());
   float squares = 0.0f;
   if (lane < kVirtual) {

@@ -47,7 +47,7 @@ PACELINE_DEVICE void add_values(const Queries& queries, int first, int step, con
   }
 }
 
-// (peak, sum) of what came before and (peak, sum) of a split into the first; the factors of both sides' values.
+// Merges a split's (peak, sum) into the (peak, sum) so far; returns the factors for both sides' values.
 struct Merge {
   float before, after;
 };
@@ -59,14 +59,14 @@ PACELINE_DEVICE Merge merge(float& peak, float& sum, float split_peak, float spl
   return factors;
 }
 
-// Dimension d of a head's output, the block of 32 that it is in by a warp.
+// Gates dimension d of a head's output and stores it as an activation; a warp does so for the block of 32 that d is in.
 PACELINE_DEVICE void join_block(const Attention& a, int column, int head, int d, float y) {
   const int input = head * a.cache.head_size + d;
   if (a.gates) y = y * sigmoid(a.gates[static_cast<size_t>(column) * a.heads * a.cache.head_size + input]);
   store_block(a.joined, column, input / kBlock, y);
 }
 
-// Where a query's part of a split goes.
+// Where a query's partial result for a split is stored.
 PACELINE_DEVICE float* part_of(const Attention& a, const Queries& queries, int i, int split) {
   return a.partial + ((static_cast<size_t>(queries.column(i)) * a.heads + queries.head(i)) * a.splits + split) * (a.cache.value_stride + 2);
 }
@@ -92,7 +92,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   const auto page_at = [&](int position) {
     return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
   };
-  if (part == 0 && input.counts->items * a.kv_heads * a.splits <= kFewBlocks) {  // nothing else keeps memory busy; what the last kernel writes is not read here
+  if (part == 0 && input.counts->items * a.kv_heads * a.splits <= kFewBlocks) {  // too few blocks to keep memory busy; prefetched only, as the previous kernel may still write
     const int position = first_split * kSplit + static_cast<int>(warp_index()) * kPage;
     if (position <= last_position && position + kPage > lowest)
       for (size_t i = lane_index() * kLine; i < key_bytes; i += kWarp * kLine) fetch_ahead(page_at(position) + cache.key_offset + i);
@@ -133,7 +133,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   for (int split = first_split; split < end_split; ++split) {
     const int begin = split * kSplit, end = last_position < begin + kSplit - 1 ? last_position : begin + kSplit - 1;
     const Pages pages = {lowest > begin ? (lowest - begin) / kPage : 0, (end - begin) / kPage};
-    sync_block();  // whoever still reads what is written now
+    sync_block();  // others may still read what is overwritten now
     for (int s = 0; s < stages; ++s) {
       const int page = pages.first + s;
       if (page <= pages.last) copy_page_values(stage_room + value_bytes * s, page_at(begin + page * kPage) + cache.value_offset, value_bytes);
@@ -168,7 +168,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
       }
       break;
     }
-    // Splits of which a query sees nothing leave its state as it was.
+    // A split of which a query sees no key leaves its state unchanged.
     if (thread < queries.count) {
       const int position = queries.position(thread);
       float* const m = queries.merged + 4 * thread;
@@ -202,7 +202,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
       to[d + 1] = values.split[n].high;
       continue;
     }
-    float* const to = a.ends_with_blocks() ? queries.q + i * cache.head_size  // nobody asks for queries any more
+    float* const to = a.ends_with_blocks() ? queries.q + i * cache.head_size  // the queries are no longer needed
                                            : a.out + static_cast<size_t>(queries.column(i)) * a.out_stride + queries.head(i) * cache.head_size;
     const float inverse = 1.0f / queries.merged[4 * i + 1];
     if (d < cache.head_size) to[d] = values.total[n].low * inverse;
@@ -217,7 +217,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   }
 }
 
-// The splits of a column's head, ascending.
+// Merges the splits of a column's head, ascending.
 constexpr int kMergeThreads = 128, kSplitsAhead = 4;
 PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
   begin_kernel();
@@ -259,7 +259,7 @@ void launch_attention(const Attention& a, const StepInput& input, int most_items
   const size_t shared = value_bytes * stages + rest;
   const Grid grid = {a.partial ? static_cast<unsigned>(a.splits) : 1u, static_cast<unsigned>(a.kv_heads * ((group + most - 1) / most)), static_cast<unsigned>(most_items)};
   auto* kernel = attend_item<most, own, true>;
-  if constexpr (most == 4 && own == 4)  // heads so large have no more queries together
+  if constexpr (most == 4 && own == 4)  // head dimensions this large have at most 4 queries per block
     if (stages == 0) kernel = attend_item<most, own, false>;
   launch("attend", kernel, grid, kAttentionThreads, shared, stream, a, input, key_bytes, value_bytes, stages);
 }
@@ -269,8 +269,9 @@ void launch_attention(const Attention& a, const StepInput& input, int most_items
 void attend(const Attention& a, const StepInput& input, int most_tokens, int most_columns, Stream stream) {
   const int group = a.heads / a.kv_heads, together = queries_together(a.cache.head_size), queries = most_tokens * (group < together ? group : together);
   const int blocks = most_columns * a.heads * (a.partial ? a.splits : 1);  // of one head each
-  // One sequence or few leave most of a GPU idle: then each head has a block of its own, and reads its group's keys from the L2 cache.
-  // Queries whose values a thread adds: two of up to eight where threads are enough. A value is loaded and widened once for both; more would be too few warps.
+  // One or a few sequences leave most of a GPU idle: then each query head has a thread block of its own, and reads its group's keys from L2.
+  // How many queries a thread adds values for: 2 of up to 8 where there are enough threads, else 4. A value is loaded and widened once for all of them; more
+  // queries per thread would leave too few warps.
   const bool two = a.cache.value_stride <= 128;
   if (most_tokens == 1 && blocks <= 2 * multiprocessors() && together > 4) launch_attention<1, 1>(a, input, most_columns, stream);
   else if (queries <= 4) (two ? launch_attention<4, 2> : launch_attention<4, 4>)(a, input, most_columns, stream);

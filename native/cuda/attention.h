@@ -1,14 +1,14 @@
-// Attention over pages, one body for decode and prefill. A block works for up to 16 queries that share a kv head: the heads of its
-// group, for some tokens of one row. Order for one query, the same as on the CPU (native/cpu/attention.cpp):
+// Paged attention, one body for decode and prefill. A thread block handles up to 16 queries that share a KV head: the query heads of its
+// group, for some tokens of one row. The order for one query is the CPU's (native/cpu/attention.cpp):
 //
 //   splits of 512 positions, ascending, merged ascending; in a split pages of 64 keys, ascending, by the online softmax
 //   score[key] = fma over the head's dimensions, ascending; sums of weights over 16 virtual lanes (key mod 16), folded 8-4-2-1
 //   value[dim] = value * correction, then fma over the page's keys, ascending
 //
-// A split in three steps: each warp scores a page (a lane two keys, all queries); each warp makes weights, their sum and the correction of
-// a page of a query; each thread adds up two dimensions of some queries. The values' pages come into shared memory
-// by asynchronous copies that begin before the scores; pages too large for it are read where they lie. No sum crosses threads
-// but those of the weights, so a split costs no bits: whether blocks take one split each (`partial`) or all of them in turn is a question of how many blocks there are.
+// A split takes three steps: each warp scores a page (two keys per lane, all queries); each warp computes the weights, their sum and the correction factor of
+// one query and page; each thread accumulates two dimensions of some queries. Pages of values come into shared memory by asynchronous copies that start
+// before the scores; pages too large for it are read from global memory. Only the sums of weights cross threads, so splitting changes no bits: whether a
+// block takes one split (`partial`) or all of them in turn depends only on how many blocks there are.
 #pragma once
 
 #include "cache_read.h"
@@ -19,10 +19,10 @@ namespace paceline::cuda {
 constexpr int kAttentionThreads = 256, kAttentionWarps = kAttentionThreads / kWarp;
 constexpr int kSplitPages = kSplit / kPage;
 static_assert(kSplitPages == kAttentionWarps);
-constexpr size_t kStagedBytes = 48 << 10;  // of values on their way
+constexpr size_t kStagedBytes = 48 << 10;  // of values in flight
 constexpr int kMostStages = 4;
 
-// None where a page's values do not fit beside the `rest`: those of float32 in heads of more than 336 dimensions.
+// 0 where a page's values do not fit into shared memory beside the `rest`: float32 values with a head dimension above 336.
 inline int stages_for(size_t value_bytes, size_t rest) {
   if (value_bytes + rest > kMostShared) return 0;
   const int fit = static_cast<int>(kStagedBytes / value_bytes);
@@ -41,22 +41,22 @@ PACELINE_DEVICE Seen seen_of_page(int position, int window, int first) {
 
 // One block's queries and its shared memory.
 struct Queries {
-  int count;             // of them, at most kMost
+  int count;             // of them, at most `most`
   int heads, first_head; // of this block; query i is head first_head + i % heads of token i / heads
   int first_column, first_position;
-  float* q;              // [head_size][kMost]
-  float* weights;        // [kMost][512]: scores, then weights
-  float* peaks;          // [kMost][8]: of each page, -inf where nothing is seen
-  float* corrections;    // [kMost][8]
-  float* sums;           // [kMost][8]: of each page's weights
-  float* merged;         // [kMost][4]: peak and sum of all splits so far, the factors of the last merge
+  float* q;              // [head_size][most]
+  float* weights;        // [most][512]: scores, then weights
+  float* peaks;          // [most][8]: the largest score of each page, -inf where no key is visible
+  float* corrections;    // [most][8]
+  float* sums;           // [most][8]: of each page's weights
+  float* merged;         // [most][4]: peak and sum of all splits so far, the factors of the last merge
 
   PACELINE_DEVICE int position(int i) const { return first_position + i / heads; }
   PACELINE_DEVICE int column(int i) const { return first_column + i / heads; }
   PACELINE_DEVICE int head(int i) const { return first_head + i % heads; }
 };
 
-// Scores of all queries against a page's 64 keys, by one warp. Some dimensions are always on their way.
+// Scores of all queries against a page's 64 keys, by one warp. Loads of the next dimensions are always in flight.
 template <CacheType type, int most>
 PACELINE_DEVICE void score_page(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
   using Keys = KeysAhead<type>;
@@ -114,7 +114,7 @@ PACELINE_DEVICE void score_page(const Queries& queries, const CacheView& cache, 
   }
 }
 
-// The peak of a query's pages before `page`, which are few.
+// The largest score in a query's pages before `page`, which are few.
 PACELINE_DEVICE float peak_before(const Queries& queries, int i, int window, int split_begin, int page) {
   float peak = -__builtin_huge_valf();
   for (int p = 0; p < page; ++p) {
@@ -125,11 +125,11 @@ PACELINE_DEVICE float peak_before(const Queries& queries, int i, int window, int
   return peak;
 }
 
-// Weights, their sum and the correction of one query and page, by one warp.
+// Softmax weights, their sum and the correction factor of one query and page, by one warp.
 PACELINE_DEVICE void weigh_page(const Queries& queries, int i, int window, int split_begin, int page) {
   const int lane = static_cast<int>(lane_index()), key = 2 * lane;
   const Seen seen = seen_of_page(queries.position(i), window, split_begin + page * kPage);
-  if (seen.begin >= seen.end) return;  // the same for all lanes
+  if (seen.begin >= seen.end) return;  // uniform across the warp
   const float peak = peak_before(queries, i, window, split_begin, page), page_peak = queries.peaks[i * kSplitPages + page];
   const float next = peak > page_peak ? peak : page_peak;
   float* const weights = queries.weights + i * kSplit + page * kPage;
@@ -137,7 +137,7 @@ PACELINE_DEVICE void weigh_page(const Queries& queries, int i, int window, int s
   const float b = key + 1 < seen.begin || key + 1 >= seen.end ? 0.0f : exponential(weights[key + 1] - next);
   weights[key] = a;
   weights[key + 1] = b;
-  // Lane l < 8 has virtual lanes 2l and 2l + 1; those of the keys 16, 32 and 48 further on are 8, 16 and 24 lanes on.
+  // Lane l < 8 has virtual lanes 2l and 2l + 1, whose keys 16, 32 and 48 further on are in lanes l + 8, l + 16 and l + 24.
   float even = 0.0f + a, odd = 0.0f + b;
   for (int j = 1; j < 4; ++j) {
     const int other = lane % 8 + 8 * j;
@@ -167,7 +167,7 @@ PACELINE_DEVICE Softmax softmax_of_split(const Queries& queries, int i, int wind
   return split;
 }
 
-// Two dimensions of `own` queries, first, first + step, ...: correction, then the keys of a page that each sees.
+// Two dimensions of the outputs of `own` queries, first, first + step, ...; add_page applies the correction, then adds the page's visible keys.
 template <int own>
 struct OwnValues {
   Two split[own], total[own];
@@ -178,13 +178,13 @@ PACELINE_DEVICE void add_page(const Queries& queries, int first, int step, int w
                               OwnValues<own>& values) {
   Seen seen[own];
   const float* weights[own];
-  int begin = kPage, end = 0, all_begin = 0, all_end = kPage;  // of keys that some see, and that all do
+  int begin = kPage, end = 0, all_begin = 0, all_end = kPage;  // of keys that some query sees, and that all see
   PACELINE_UNROLL
   for (int n = 0; n < own; ++n) {
     const int i = first + n * step;
     weights[n] = queries.weights + (i < queries.count ? i : 0) * kSplit + page * kPage;
     seen[n] = {0, 0};
-    if (i >= queries.count) continue;  // what it adds is nobody's
+    if (i >= queries.count) continue;  // its sums are not stored
     const Seen sees = seen_of_page(queries.position(i), window, page_begin);
     if (sees.begin >= sees.end) {
       all_end = 0;

@@ -1,4 +1,4 @@
-// The cache read as float32, one type of it at a time, two neighbours to a thread. A quantized value is code * scale, exact in float32.
+// Reads the KV cache as float32, specialized by cache type, two adjacent values per thread. A quantized value is code * scale, exact in float32.
 #pragma once
 
 #include "../cpu/cache.h"
@@ -48,16 +48,16 @@ PACELINE_DEVICE Two two_keys(const uint8_t* k, int head_size, int d, int key) {
   }
 }
 
-// Some dimensions of keys `key` and key + 1 as they lie in a page: loaded well before they are needed, and widened only then.
+// Some dimensions of keys `key` and key + 1, in their stored type: loaded well before they are needed, and widened only then.
 template <CacheType type>
 struct KeysAhead {
-  static constexpr int kDims = type == CacheType::F32 ? 8 : 16;  // twice as many take so many registers that other things lose theirs
+  static constexpr int kDims = type == CacheType::F32 ? 8 : 16;  // twice as many would force other values out of registers
   static constexpr int kWords = type == CacheType::F32 ? 2 * kDims : type == CacheType::Q4_0 ? kDims / 2 : kDims;
   const uint8_t* k;  // of the page
   int head_size, key;
   uint32_t words[kWords], scales;
 
-  // Dimension d, which takes the place of d - kDims.
+  // Loads dimension d into place i, replacing d - kDims.
   PACELINE_DEVICE void load(int d, int i) {
     if constexpr (type == CacheType::F32) {
       const Word2 two = *reinterpret_cast<const Word2*>(k + 4 * (d * kPage + key));
@@ -71,7 +71,7 @@ struct KeysAhead {
       words[i] = *reinterpret_cast<const uint32_t*>(k + 2 * (d * kPage + key));
     }
   }
-  // Those of 32 dimensions from d.
+  // Loads the scales of the 32 dimensions from d on.
   PACELINE_DEVICE void load_scales(int d) {
     if constexpr (is_quantized(type))
       scales = *reinterpret_cast<const uint32_t*>(k + code_bytes(type, static_cast<size_t>(kPage) * head_size) + 2 * (d / kCacheBlock * kPage + key));

@@ -1,4 +1,4 @@
-// One token's key or value of one head into its page, in the type of the cache (native/cpu/cache.h has the layouts), by one warp.
+// Writes one token's key or value of one head into its KV cache page, in the cache's type (layouts: native/cpu/cache.h), by one warp.
 // The codes are those of native/cpu/cache_write.cpp, to the bit.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace paceline::cuda {
 
-// x [32] as codes -> the scale as a half. One lane's work.
+// Quantizes x [32] into codes; returns the scale as a half. By one lane.
 PACELINE_DEVICE uint16_t quantize_cache_block(CacheType type, const float* x, uint8_t* codes) {
   float extreme = 0.0f;
   for (int i = 0; i < kCacheBlock; ++i)

@@ -1,7 +1,7 @@
-// Questions about a row of logits, by one block: who comes at a place in the order, where a sum in that order passes a bound.
+// Searches in a row of logits, by one thread block: which id has a given rank, and where a running sum in rank order passes a bound.
 //
-// Candidates are ordered by (logit descending, id ascending). Sums are of whole numbers, so any order of adding gives the same, and no candidate is ever
-// sorted: a search by digits of the key, four bits a pass, finds the place. Before that, one pass takes those near the largest, few as a rule, out of the
+// Candidates are ordered by (logit descending, id ascending). Sums are of integers, so the order of addition does not matter, and nothing is ever sorted: a
+// radix search over the keys, four bits a pass, finds the place. Before that, one pass picks the candidates near the largest logit, usually few, out of the
 // vocabulary.
 #pragma once
 
@@ -12,9 +12,9 @@ namespace paceline::cuda {
 
 constexpr int kRowThreads = 256, kRowWarps = kRowThreads / kWarp;  // 512 would have too many registers on some architectures
 constexpr int kDigits = 16, kDigitBits = 4;
-constexpr int kCuts = 4;  // how far below the largest, in units of the temperature
+constexpr int kCuts = 4;  // thresholds below the largest logit, in units of the temperature
 
-// A row of logits and those of it that are looked at, by one block.
+// A row of logits and the candidates among them, for one thread block.
 struct Candidates {
   const float* logits;
   int size, id_bits;
@@ -26,17 +26,17 @@ struct Candidates {
 
   PACELINE_DEVICE float weight(float logit) const { return exponential((logit - peak) * factor); }
   PACELINE_DEVICE uint64_t whole(float weight) const { return static_cast<uint64_t>(weight * kWholeWeight); }
-  // Larger for who comes first.
+  // Sort keys: larger comes first.
   PACELINE_DEVICE uint64_t by_id(int id) const { return (uint64_t{1} << id_bits) - 1 - id; }
   PACELINE_DEVICE uint64_t by_logit(int id, float logit) const {
-    const float x = logit == logit ? logit + 0.0f : -__builtin_huge_valf();  // what is no number comes last; no zero is negative
+    const float x = logit == logit ? logit + 0.0f : -__builtin_huge_valf();  // NaN comes last; -0 becomes 0
     const uint32_t bits = float_to_bits(x), ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return static_cast<uint64_t>(ordered) << id_bits | by_id(id);
   }
   PACELINE_DEVICE int id_of(uint64_t key) const { return static_cast<int>(by_id(0) - (key & by_id(0))); }
 };
 
-// work(id, logit) for a thread's part of ids [begin, end), or of begin .. end - 1 where ids are null; some logits are on their way together.
+// Calls work(id, logit) for the thread's share of ids[begin .. end - 1], or of begin .. end - 1 if ids is null; several loads are in flight at once.
 template <class Work>
 PACELINE_DEVICE void each_candidate(const Candidates& d, const int* ids, int begin, int end, Work work) {
   constexpr int kAhead = 16;
@@ -56,13 +56,13 @@ PACELINE_DEVICE void each_candidate(const Candidates& d, const int* ids, int beg
   }
 }
 
-// Sums of all threads, the same for all.
+// Sums over the thread block; every thread gets them.
 template <int n>
 PACELINE_DEVICE void add_up(uint64_t (&values)[n], uint64_t* shared) {
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
     for (int width = kWarp / 2; width > 0; width /= 2) values[i] += shuffle(values[i], static_cast<int>(lane_index()) ^ width);
-  sync_block();  // whoever still reads what is written now
+  sync_block();  // others may still read what is overwritten now
   if (lane_index() == 0)
     for (int i = 0; i < n; ++i) shared[warp_index() * n + i] = values[i];
   sync_block();
@@ -73,13 +73,13 @@ PACELINE_DEVICE void add_up(uint64_t (&values)[n], uint64_t* shared) {
   }
 }
 
-// Places of candidates.
+// A range of candidates, by index.
 struct Span {
   int begin, end;
 };
 
-// The key at which the sum of measure(id, logit) over candidates, largest key first, is enough; where it never is, the smallest key. among(first, last): where
-// those stand whose keys are from `first` to `last`, and others may.
+// The key at which the running sum of measure(id, logit) over candidates, largest key first, satisfies enough(); if it never does, the smallest key.
+// among(first, last): a range with all candidates whose keys are from `first` to `last`, and perhaps others.
 template <class Key, class Measure, class Enough, class Among>
 PACELINE_DEVICE uint64_t search(const Candidates& d, int bits, Key key, Measure measure, Enough enough, Among among) {
   uint64_t prefix = 0, above = 0;
@@ -119,7 +119,7 @@ PACELINE_DEVICE uint64_t search(const Candidates& d, int bits, Key key, Measure 
   return search(d, bits, key, measure, enough, [&](uint64_t, uint64_t) { return Span{0, d.count}; });
 }
 
-// By id, in the order of ids; of a whole vocabulary, whose ids are places, each digit leaves a part to look at.
+// The same with ids as keys, ascending; over a whole vocabulary, where ids are indexes, each digit narrows the range to look at.
 template <class Measure, class Enough>
 PACELINE_DEVICE uint64_t search_ids(const Candidates& d, Measure measure, Enough enough) {
   const auto key = [&](int id, float) { return d.by_id(id); };
@@ -130,14 +130,14 @@ PACELINE_DEVICE uint64_t search_ids(const Candidates& d, Measure measure, Enough
   });
 }
 
-// The key of the `place`th of them all by logit, counted from one.
+// The key of the candidate with rank `place` by logit, counted from one.
 PACELINE_DEVICE uint64_t key_of_place(const Candidates& d, uint64_t place) {
   const auto key = [&](int id, float logit) { return d.by_logit(id, logit); };
   const auto one = [](int, float) -> uint64_t { return 1; };
   return search(d, 32 + d.id_bits, key, one, [&](uint64_t sum) { return sum >= place; });
 }
 
-// How many the threads before this one have, of whom each has `mine`.
+// The sum of `mine` over the threads before this one (an exclusive prefix sum).
 PACELINE_DEVICE uint32_t counted_before(const Candidates& d, uint32_t mine) {
   uint32_t before = 0;
   const int lane = static_cast<int>(lane_index());
@@ -152,13 +152,13 @@ PACELINE_DEVICE uint32_t counted_before(const Candidates& d, uint32_t mine) {
   return before;
 }
 
-// Those near the largest, as few as are enough, into `ids`, and they are the candidates; where too many would be, all stay. enough(how many they are, their
-// weight, the weight of all). The weight of all.
+// Reduces the candidates to the logits near the largest, listed in `ids`: as few as satisfy enough(their number, their weight, total weight); all stay where
+// that would be too many. Returns the total weight.
 template <class Enough>
 PACELINE_DEVICE uint64_t take_candidates(Candidates& d, int* ids, Enough enough) {
   const float far[kCuts] = {4.0f, 8.0f, 12.0f, 20.0f};
   float bounds[kCuts];
-  uint64_t found[2 * kCuts + 1];  // how many, their weights; the weight of all
+  uint64_t found[2 * kCuts + 1];  // counts, weights; the total weight
   uint32_t own[kCuts];
   PACELINE_UNROLL
   for (int j = 0; j < kCuts; ++j) {

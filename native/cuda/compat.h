@@ -1,10 +1,10 @@
-// Everything that kernels know of the machine: the only place with PTX, intrinsics and launches. Compiled by nvcc it is a GPU's;
-// with PACELINE_EMULATE any C++ compiler makes of it a machine of fibers (native/emulate/device.h), with the same meaning.
+// Everything machine-specific that kernels use: the only place with PTX, intrinsics and launches. nvcc compiles it for a GPU; with
+// PACELINE_EMULATE any C++ compiler builds it for an emulated device made of fibers (native/emulate/device.h), with the same meaning.
 //
-// Rules that keep the two alike: every warp operation is met by all 32 lanes; all shared memory is dynamic and taken piece by
-// piece from SharedMemory, in the same order by every thread; no cooperative groups, no signals between blocks, no launches
-// inside kernels, no float atomics. The compiler never fuses (-fmad=false, -ffp-contract=off): where a product joins a sum in one
-// rounding, the code says fma.
+// Rules that keep the two equivalent: all 32 lanes take part in every warp operation; all shared memory is dynamic and taken piece
+// by piece from SharedMemory, in the same order by every thread; no cooperative groups, no signals between blocks, no launches
+// inside kernels, no float atomics. The compiler never contracts to fma (-fmad=false, -ffp-contract=off): where a product and a sum
+// are to be rounded once, the code says fma.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ constexpr size_t kMostShared = 99 << 10;  // bytes of shared memory that a block
 #define PACELINE_DEVICE __device__ __forceinline__
 #define PACELINE_HOST_DEVICE __host__ __device__ __forceinline__
 #define PACELINE_KERNEL __global__ void
-#define PACELINE_KERNEL_FOR(threads, blocks) __global__ void __launch_bounds__(threads, blocks)  // so many registers at most that `blocks` of them fit
-#define PACELINE_TABLE static __device__ constexpr  // read by the lanes of a warp at different places
+#define PACELINE_KERNEL_FOR(threads, blocks) __global__ void __launch_bounds__(threads, blocks)  // limits registers so that `blocks` of them fit an SM
+#define PACELINE_TABLE static __device__ constexpr  // not __constant__: lanes of a warp read different entries
 #define PACELINE_UNROLL _Pragma("unroll")
 #define PACELINE_UNROLL_BY(n) PACELINE_PRAGMA(unroll n)
 #define PACELINE_PRAGMA(words) _Pragma(#words)
@@ -69,7 +69,7 @@ PACELINE_DEVICE bool any_of_warp(bool condition) { return __any_sync(0xffffffffu
 struct alignas(16) Word4 { uint32_t v[4]; };
 struct alignas(8) Word2 { uint32_t v[2]; };
 
-// What is read once and not again: it takes no place in L1.
+// Loads of data that is read once, through the read-only path; that of 16 bytes allocates no line in L1.
 PACELINE_DEVICE Word4 load_once(const void* p) {
   Word4 w;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w.v[0]), "=r"(w.v[1]), "=r"(w.v[2]), "=r"(w.v[3]) : "l"(p));
@@ -91,15 +91,15 @@ PACELINE_DEVICE uint16_t load_once_2(const void* p) {
   return w;
 }
 
-// The emulated device counts the weights that are loaded, where they are; here DeviceCore::weight_bytes says how many they should be.
+// The emulated device counts the bytes of weights as they are loaded; on a GPU DeviceCore::weight_bytes computes how many they should be.
 PACELINE_DEVICE void count_weights(size_t) {}
 
-// Into the L2 cache, for later: of what others write too, since they write it there.
+// Prefetches into L2. Allowed even for data that other kernels have yet to write, since their writes go through L2.
 PACELINE_DEVICE void fetch_ahead(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-// From sm_90 on a kernel begins while the one before it still runs, as soon as all blocks of that one have said let_next_begin() and there is room. All threads
-// of every kernel call wait_for_earlier(), before they end too, or the next one would not wait for what this one has not waited for. Before it, only what no
-// kernel ever writes may be read, as weights are.
+// Programmatic dependent launch: from sm_90 on a kernel starts while the previous one still runs, once all blocks of that one have called let_next_begin() and
+// there is room. All threads of every kernel must call wait_for_earlier(), even those that exit early, or the next kernel would not wait for what this one has
+// not waited for. Before that call a kernel may read only what no kernel ever writes, such as weights.
 PACELINE_DEVICE void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -110,7 +110,7 @@ PACELINE_DEVICE void wait_for_earlier() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// For a kernel that has nothing to do before.
+// For a kernel with nothing to do before the wait.
 PACELINE_DEVICE void begin_kernel() {
   let_next_begin();
   wait_for_earlier();
@@ -147,14 +147,14 @@ PACELINE_DEVICE uint16_t float_to_brain(float f) {
   return h;
 }
 
-// Two floats, the first in the lower half.
+// Two floats as bfloat16, the first in the lower half.
 PACELINE_DEVICE uint32_t two_brains(float low, float high) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
 
-// Two halves times two halves, each rounded once, subnormal numbers as well.
+// Two halves times two halves, each product rounded once, subnormals included.
 PACELINE_DEVICE uint32_t multiply_halves(uint32_t a, uint32_t b) {
   uint32_t product;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
@@ -164,14 +164,14 @@ PACELINE_DEVICE uint32_t multiply_halves(uint32_t a, uint32_t b) {
 // Byte i of the result is byte (selector >> 4i & 7) of {b, a}.
 PACELINE_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
 
-// Bytes of ones where the byte's top bit is one, else of zeros.
+// 0xff for each byte whose top bit is set, else 0.
 PACELINE_DEVICE uint32_t spread_top_bits(uint32_t a) {
   uint32_t masks;
   asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(masks) : "r"(a));
   return masks;
 }
 
-// c [16][8] = a [16][32] bytes, signed or not, * b [32][8] signed bytes, from `left` in a lane's first column and `right` in its second; fragments are those
+// c [16][8] = a [16][32] bytes, signed or not, * b [32][8] signed bytes, plus `left` in a lane's first column and `right` in its second; fragments are those
 // of the PTX manual.
 template <bool with_sign>
 PACELINE_DEVICE void mma_bytes_32(int32_t c[4], const uint32_t a[4], const uint32_t b[2], int32_t left, int32_t right) {
@@ -196,14 +196,14 @@ PACELINE_DEVICE void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b,
         : "r"(a[0]), "r"(a[1]), "r"(b), "r"(left), "r"(right));
 }
 
-// c [16][8] = a [16][16] * b [16][8], halves. In which order the products are added is the machine's secret: for sums that float holds exactly.
+// c [16][8] = a [16][16] * b [16][8], halves. The order in which the products are added is undocumented: only for sums that are exact in float.
 PACELINE_DEVICE void mma_halves(float c[4], const uint32_t a[4], const uint32_t b[2]) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
       : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
 }
 
-// c [16][8] = c + a [16][16] * b [16][8], bfloat16. How that is rounded is the machine's secret, but the same for every row and column.
+// c [16][8] = c + a [16][16] * b [16][8], bfloat16. How it rounds is undocumented, but the same for every row and column.
 PACELINE_DEVICE void mma_brains(float (&c)[4], const uint32_t a[4], const uint32_t b[2]) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -214,7 +214,7 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
 
-// What a call gives back it also leaves behind, for the next to find that asks for the last error: that is taken away here.
+// An error that a call returns also stays behind for the next cudaGetLastError() to find: it is cleared here.
 inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   cudaGetLastError();
@@ -224,18 +224,18 @@ inline void check(cudaError_t error, const char* what) {
 template <int = 0>
 PACELINE_KERNEL nothing() {}
 
-// Of this thread, from here on. This runtime is linked statically and knows nothing of what others in the process have chosen.
-// A build that is for other GPUs says so here, and not in the first step.
+// Selects this thread's device from now on. This runtime is linked statically and does not see which device others in the process have
+// selected. A build for other GPUs fails here, and not in the first step.
 inline void use_device(int number) {
   check(cudaSetDevice(number), "cudaSetDevice");
-  // Whole lines into L2, of which all is read soon; by default a miss may bring half of one. A hint, which a device may not know.
+  // Fetch whole lines into L2, as all of a line is read soon; by default a miss may fetch half of one. A hint, which a device may not support.
   if (cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, 128) != cudaSuccess) cudaGetLastError();
   cudaFuncAttributes about;
   check(cudaFuncGetAttributes(&about, nothing<0>), "the kernels of this build");
 }
 
-// This thread's device. waits: its kernels were compiled with the instruction of wait_for_earlier(), which those translated from the PTX of an older
-// architecture were not, whatever the device could do.
+// This thread's device. waits: its kernels contain the instruction of wait_for_earlier(), which kernels compiled at load time from the PTX of an older
+// architecture do not, whatever the device supports.
 struct Device {
   int number = -1, multiprocessors = 0;
   bool waits = false;
@@ -254,13 +254,13 @@ inline const Device& device() {
 }
 inline int multiprocessors() { return device().multiprocessors; }
 
-// Whether its kernels may begin before the one before them has ended. PACELINE_CUDA_APART=1 says no, to find out whether that is at fault.
+// Whether kernels may start before the previous one has ended. PACELINE_CUDA_APART=1 forbids it, to find out whether that is at fault.
 inline bool overlaps() {
   static const bool apart = std::getenv("PACELINE_CUDA_APART") != nullptr;
   return !apart && device().waits;
 }
 
-// 48 KiB of shared memory are everybody's; more has to be asked for, always as much: launches of one kernel that a graph keeps may want different sizes.
+// Up to 48 KiB of shared memory need no opt-in. The opt-in is always for the maximum, as launches of one kernel in a graph may need different sizes.
 constexpr size_t kFreeShared = 48 << 10;
 
 template <class... Parameters, class... Arguments>

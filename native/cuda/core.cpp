@@ -1,4 +1,4 @@
-// What of a step is the host's: loading, checking, the list of columns, what becomes of the logits.
+// The host's part: loading weights, room for steps, and a step's input, checked and filled in.
 #include "core.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{16} << 20;  // packed and sent at once
 
-// A block takes a column in many kernels, and a grid has at most 65,535 in y and z; sizes are powers of two.
+// Many kernels have a block per column, and a grid has at most 65,535 blocks in y and z; sizes are powers of two.
 constexpr int kMostColumns = 1 << 15;
 
 void check_columns_of_step(int columns) {
@@ -25,7 +25,7 @@ int power_of_two(int n) { return n ? static_cast<int>(std::bit_ceil(static_cast<
 
 }  // namespace
 
-// Tiles as the CPU has them, packed for the device and sent piece by piece.
+// Makes the CPU's tiles, packs them for the device and uploads them piece by piece.
 class DeviceCore::PackStore final : public Store {
  public:
   explicit PackStore(DeviceCore& core) : core_(core) {}
@@ -72,7 +72,7 @@ class DeviceCore::PackStore final : public Store {
 
  private:
   DeviceCore& core_;
-  uint8_t* first_ = nullptr;  // of the matrices of one tensor
+  uint8_t* first_ = nullptr;  // of the tensor's matrices, the first
   size_t sent_ = 0;
 };
 

@@ -1,8 +1,8 @@
-// The CUDA core: the ragged step of native/cpu/core.h on a device. Weights, slots and rows are those of the CPU core; this adds where things lie on the
-// device and in which order kernels run. Host code: no kernel is seen from here.
+// The CUDA core: the ragged step of native/cpu/core.h on a device. Weights, slots and rows are those of the CPU core; this adds the memory layout
+// on the device and the order of kernels. Host code: it declares no kernel.
 //
-// A step: prepare(rows) checks them and fills one buffer with what the kernels need to know; the caller copies it to input_place(); enqueue(sizes) launches
-// the kernels, or replays a graph captured from it; finish() makes of what came back what was asked for.
+// A step: prepare(rows) checks them and fills one buffer with what the kernels need to know; the caller uploads it to input_place(); enqueue(sizes) launches
+// the kernels, or the caller replays a graph captured from it; finish() turns what was downloaded into the step's result.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct DeviceOptions {
   CacheType key_type = CacheType::F16, value_type = CacheType::F16;
 };
 
-// What a sequence of launches is for: powers of two that a step's own numbers fit in. Steps of the same sizes share a graph.
+// The sizes that a sequence of launches is made for; columns, outputs and splits are rounded up to powers of two. Steps of equal sizes share a graph.
 struct Sizes {
   int columns = 0;  // tokens of all rows
   int outputs = 0;
@@ -51,36 +51,36 @@ struct Sizes {
   bool operator==(const Sizes&) const = default;
 };
 
-// What a replay is told.
+// The input of a replay, on the device.
 struct ReplayInput {
   RowInput row;
   int rows;
 };
 
-// Bytes to be copied on the device; from null: zeros.
+// A copy to be made on the device; from null: to be filled with zeros.
 struct Copy {
   uint8_t *from = nullptr, *to = nullptr;
 };
 
-// Of this thread's launches, from here on. Throws where it cannot run what was built.
+// Selects the device for this thread's launches from now on. Throws if it cannot run this build's kernels.
 void choose_device(int number);
 
 class DeviceCore {
  public:
-  // Throws std::invalid_argument. Without pages, take_pages() is still to come.
+  // Throws std::invalid_argument. If the options name no pages, take_pages() must follow.
   DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory);
   ~DeviceCore();
 
   void load(const Source& source);
-  bool one_piece = false;  // for speed alone: of a large matrix only the first piece is packed and sent, and copied for the others
+  bool one_piece = false;  // for benchmarks of speed: only the first piece of a large matrix is packed and uploaded, and copied for the rest
 
-  // Once, where the options name no pages: after the weights, when what is left of the memory is known.
+  // Once, if the options name no pages: after the weights, when the remaining memory is known.
   void take_pages(int pages);
-  // Makes room, after the weights, for steps of so many tokens and outputs and of any history.
+  // Called after the weights: reserves memory for steps of up to so many tokens and outputs, with any history.
   void make_room(int columns, int outputs);
 
-  // Throws std::invalid_argument, and then nothing has changed. Makes room for the step: generation() changes when what was
-  // captured before points to memory that is no more.
+  // Throws std::invalid_argument, and then nothing has changed. Reserves memory for the step: generation() changes when
+  // earlier captures point to freed memory.
   Sizes prepare(const std::vector<Row>& rows);
   const std::vector<uint8_t>& input() const { return input_; }
   uint8_t* input_place() const { return input_place_; }
@@ -98,14 +98,14 @@ class DeviceCore {
   StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, const uint8_t* told, const float* logits);
 
   // states.cpp: all throw std::invalid_argument, and then nothing has changed.
-  // The number of updates that have to be made again, mostly 0. If not, replay_input() goes to replay_place(), and replay() follows.
+  // Returns how many updates must be replayed, mostly 0. If not, the caller uploads replay_input() to replay_place() and calls replay().
   int commit(int slot, int position);
   Copy seat(int slot, const std::vector<int32_t>& ids, std::optional<int> state);  // to: null where nothing is to be copied
   Copy keep(int slot, int state);
   void check_state(int state) const { slots_.check_state(state); }
   uint8_t* filled_state(int state) const;
   int kept_position(int state) const { return slots_.check_filled(state); }
-  uint8_t* fill_state(int state, int64_t position);  // where it is to be written
+  uint8_t* fill_state(int state, int64_t position);  // returns where to write it
   size_t state_bytes() const { return states_ ? recurrent_.state_bytes() : 0; }
 
   const ReplayInput& replay_input() const { return replay_input_; }
@@ -148,7 +148,7 @@ class DeviceCore {
   const CacheLayout cache_;
   Memory& memory_;
   Weights weights_;
-  std::vector<uint8_t*> places_;  // all memory but the work's
+  std::vector<uint8_t*> places_;  // all allocations but the work's and the input's
   uint64_t loaded_bytes_ = 0;
   float *cosine_ = nullptr, *sine_ = nullptr, *local_cosine_ = nullptr, *local_sine_ = nullptr;
   uint8_t *pool_ = nullptr, *input_place_ = nullptr;
@@ -163,7 +163,7 @@ class DeviceCore {
   std::vector<int32_t> tokens_;
   std::vector<Likeliest> likeliest_;
   size_t input_room_ = 0;
-  std::vector<int32_t> counts_;  // [vocab], all zero between calls: how often an id was put out, and one more
+  std::vector<int32_t> counts_;  // [vocab], zero between calls: for ids of a history, 1 + their appearances in the output
 };
 
 }  // namespace paceline::cuda

@@ -1,4 +1,4 @@
-// Rows of the embedding. A block takes a column; its warps take units, of which they unpack one row.
+// Embedding lookup. A thread block takes a column; its warps take units of the token's row tile, and store one row of each.
 #include "operations.h"
 #include "unit.h"
 

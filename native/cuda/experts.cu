@@ -1,5 +1,5 @@
-// Experts: which a column chooses, which columns an expert gets, and the sum of what they answer. Nothing comes back to the host: lists
-// and their length stay on the device, and a grid is for as many as there could be.
+// Mixture of experts: which experts a column chooses, which columns an expert gets, and the weighted sum of the experts' outputs. Nothing returns
+// to the host: lists and their number stay on the device, and grids are sized for the most that there could be.
 #include "operations.h"
 
 namespace paceline::cuda {
@@ -9,7 +9,7 @@ constexpr int kWarps = 4;
 constexpr int kGroupThreads = 512, kGroupWarps = kGroupThreads / kWarp;
 constexpr int kThreads = 256;
 
-// Softmax over all experts' logits; the `used` largest, ties to the lower id. A logit that is no finite number leaves no weight one. A warp takes a column.
+// Softmax over all experts' logits; the `used` largest, ties to the lower id. If any logit is infinite or NaN, all weights are NaN. A warp takes a column.
 PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   begin_kernel();
   const int column = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
@@ -58,12 +58,12 @@ PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   }
 }
 
-// Places by counting, in the order of the choices: each warp counts those of a part of them, lane l the experts l, l + 32, ...; then
-// the parts' counts are added up. One block.
+// Assigns places by a counting sort, in the order of the choices: each warp counts a part of them, lane l the experts l, l + 32, ...; then
+// the parts' counts become prefix sums. One thread block.
 PACELINE_KERNEL_FOR(kGroupThreads, 1) group_choices(Routing r, StepInput input, int together) {
   begin_kernel();
   SharedMemory memory;
-  int* const counts = memory.take<int>(static_cast<size_t>(kGroupWarps) * r.experts);  // of a part; then places taken by those before it
+  int* const counts = memory.take<int>(static_cast<size_t>(kGroupWarps) * r.experts);  // of each part; then the places taken by the parts before it
   int* const first_group = memory.take<int>(r.experts);
   int* const first_list = memory.take<int>(r.experts);
   int* const totals = memory.take<int>(r.experts);
@@ -125,7 +125,7 @@ PACELINE_KERNEL_FOR(kGroupThreads, 1) group_choices(Routing r, StepInput input, 
   }
 }
 
-// A column's inputs to the place of each choice. A block takes a choice.
+// Copies a column's inputs to the place of each of its choices. A thread block takes a choice.
 PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Activations to) {
   begin_kernel();
   const int choice = static_cast<int>(block_x()), column = choice / r.used;
@@ -153,7 +153,7 @@ PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Acti
   }
 }
 
-// Experts by ascending id, the shared one last.
+// Adds the experts' outputs by ascending id, the shared expert's last.
 PACELINE_KERNEL combine_column(Combination c, StepInput input) {
   begin_kernel();
   const int column = static_cast<int>(block_y()), i = static_cast<int>(block_x()) * kThreads + static_cast<int>(thread_index());

@@ -1,4 +1,4 @@
-// Gates, element by element, and what becomes of them as activations. A warp takes a block of 32 inputs.
+// Elementwise gating, with the results stored as activations. A warp takes a block of 32 inputs.
 #include "operations.h"
 
 namespace paceline::cuda {

@@ -1,4 +1,4 @@
-// Gated products of the formats whose blocks have scales of their own.
+// Gated products of the formats without super-blocks, whose blocks have their own scales.
 #include "integer_product.h"
 
 namespace paceline::cuda {

@@ -8,7 +8,7 @@ namespace paceline::cuda {
 
 constexpr int kGridWords = 512;
 
-// Magnitudes of inputs 0 .. 3 and 4 .. 7 of each pattern, a byte each. Products keep it in shared memory: lanes ask for places far apart.
+// Magnitudes of inputs 0 .. 3 and 4 .. 7 of each pattern, a byte each. Products keep it in shared memory, since lanes read scattered entries.
 struct GridTable {
   uint32_t words[kGridWords];
 };
@@ -20,7 +20,7 @@ constexpr GridTable magnitudes_of_grid() {
 }
 PACELINE_TABLE GridTable kDeviceGrid = magnitudes_of_grid();
 
-// Negative where the top bit of the byte of `minus` is one. No magnitude is zero, so no byte carries into the next.
+// Negates the bytes whose top bit is set in `minus`. No magnitude is zero, so no byte carries into the next.
 PACELINE_DEVICE uint32_t grid_signed(uint32_t magnitudes, uint32_t minus) {
   const uint32_t mask = spread_top_bits(minus);
   return (magnitudes ^ mask) + (mask & 0x01010101u);

@@ -2,11 +2,11 @@
 //   acc = fma(float(isum), d_w * d_a, acc); acc = fma(m_w, d_a * sum(a), acc) for formats with minimums
 // and with two scales
 //   sum = fma(float(isum_high), d_high, float(isum_low) * d_low), then its minimums; acc = fma(sum, d_a, acc)
-// Codes have their sign, or are biased: then the mma begins at -bias * sum(a). It begins at 1.5 * 2^23 besides, so that what it ends with is, read as a
-// float, 12582912 + isum: one subtraction gives float(isum), where a conversion would take four times as long.
+// Codes are signed, or biased: then the accumulator starts at -bias * sum(a). Added to its start are the bits of the float 1.5 * 2^23, so that the result, read
+// as a float, is 12582912 + isum: one subtraction gives float(isum), where a conversion would take four times as long.
 //
-// NVFP4's weights are halves with their scales in them, and codes of activations are halves too: a sum of 16 products has at most 19 bits, so that an mma of
-// floats gives isum * d without rounding, in whatever order it adds.
+// NVFP4's weights are unpacked to halves that include their scales, and codes of activations are halves too: a sum of 16 products has at most 19 significant
+// bits, so a floating-point mma gives isum * d without rounding, in whatever order it adds.
 #pragma once
 
 #include "product.h"
@@ -21,7 +21,7 @@ PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cas
 // Words of a lane's inputs in a block.
 constexpr int input_words(Format f) { return by_halves(f) ? 4 : 2; }
 
-// A lane's part of eight columns' activations, from the block on that a unit begins with.
+// A lane's part of eight columns' activations, from a unit's first block on.
 struct LaneInputs {
   const uint32_t* codes;     // of column g, bytes or halves
   const ColumnBlock* about;  // of columns 2t and 2t + 1
@@ -90,7 +90,7 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inp
   const auto each_group = [&](auto add) {
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i) {
-      if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
+      if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // absent groups; uniform across the warp
       uint32_t b[input_words(f)];
       load_inputs<f>(inputs[i], k, b);
       add(b, inputs[i].about[k * kColumns], inputs[i].about[k * kColumns + 1], acc[i]);
@@ -116,20 +116,20 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inp
   }
 }
 
-// A lane's inputs from a block on that a unit begins with. columns: of this block of threads.
+// Points a lane's inputs at block `first`, a unit's first. columns: how many this thread block has.
 template <Format f, int n>
 PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, int columns, int first, LaneInputs (&inputs)[n]) {
   const int lane = static_cast<int>(lane_index()), g = lane / 4, t = lane % 4;
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i) {
-    // A column that is not there is the last one again, and nobody's output.
+    // A column past the end reads the last one again; its sums are not stored.
     const int group = kColumns * i < columns ? i : (columns - 1) / kColumns, last = columns - 1 - kColumns * group;
     const size_t place = (static_cast<size_t>(first_column / kColumns + group) * input.blocks + first) * kColumns;
     inputs[i] = {(by_halves(f) ? input.halves : input.codes) + ((place + (g < last ? g : last)) * 4 + t) * input_words(f), input.about + place + 2 * t};
   }
 }
 
-// A segment's sums of a row tile, by one warp; inputs go on to the next. ahead: a unit is on its way while another is worked on.
+// Sums a segment of a row tile, by one warp; advances `inputs` to the next. ahead: the next unit is loaded while one is computed.
 template <Format f, int n, bool ahead>
 PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n], int columns, int first, int end, const uint32_t* grid, float (&acc)[n][4]) {
   PACELINE_UNROLL
@@ -143,7 +143,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n
     if constexpr (!ahead) unit.load(place);
     place += device_unit_bytes(f);
     if (ahead && b + unit_tiles(f) < end) next.load(place);
-    if (has_header(f) || b + unit_tiles(f) <= end) {  // of formats with a header, blocks fill units
+    if (has_header(f) || b + unit_tiles(f) <= end) {  // formats with a header have full units only
       PACELINE_UNROLL
       for (int k = 0; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
     } else {
@@ -184,7 +184,7 @@ PACELINE_DEVICE const uint32_t* take_grid(SharedMemory& memory) {
   return grid;
 }
 
-// Blocks of 256 threads that an SM is to have room for in its 64 Ki registers. With few columns it is memory that they wait for.
+// How many blocks of 256 threads must fit an SM's 64 Ki registers at once. With few columns they are memory-bound.
 constexpr int resident_blocks(Format f, int n) { return n > 2 ? 1 : n == 1 && unit_tiles(f) == 4 ? 3 : 2; }
 
 // Row tiles to a block.
@@ -215,7 +215,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_produc
   if constexpr (kTiles == 2) store_tile<kMost>(product, upper, columns, total + kOwnOutputs<kMost, 1>);
 }
 
-// For as many columns as make blocks enough: 64 of eight row tiles, of which a warp has one and all of its segments.
+// For enough columns to fill the device: a block has 64 columns of eight row tiles, a warp one of the tiles with all of its segments.
 template <Format f>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   constexpr int n = 8;
@@ -239,7 +239,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
     for (int j = 0; j < 4; ++j) total[i][j] = 0.0f;
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
     const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
-    sync_block();  // the warps read the same inputs, and do it while these are in L1
+    sync_block();  // keeps the warps in step: they read the same inputs, while these are in L1
     if (end < product.blocks) fetch_segment<f>(weights, product.blocks, first / kSegmentBlocks + 1);
     float acc[n][4];
     sum_segment<f, n, false>(weights, inputs, columns.end - columns.first, first, end, grid, acc);
@@ -254,7 +254,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
       if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), total[i][j]);
 }
 
-// Two row tiles of gate and the same of up: 32 outputs, which are a block of activations. No sum leaves the block.
+// Two row tiles of gate and the same two of up: 32 outputs, which make one block of activations. No sum leaves the thread block.
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(Product product, int kept) {
   constexpr int kMost = kColumns * n, kOutputs = kTileRows * kMost;
@@ -312,7 +312,7 @@ void launch_gated_product(const Product& product, int most_columns, Stream strea
   launch("gated_product", gated_product<f, n>, grid, kProductWarps * kWarp, shared, stream, product, kept);
 }
 
-// Eight columns, sixteen, or tiles of 64 for more: the weights of a row tile are unpacked once for all of a block's.
+// 8 or 16 columns per thread block, or 64 for more: a row tile is unpacked once for all columns of a block.
 template <Format f>
 void integer_product_of(const Product& product, int most_columns, Stream stream) {
   switch (columns_together(f, most_columns)) {

@@ -1,10 +1,10 @@
-// How integer weights lie on the device: units of 4 or 8 tiles (tile.h: 16 outputs x 32 inputs), in the order of the registers of
+// The device layout of integer weights: units of 4 or 8 tiles (tile.h: 16 outputs x 32 inputs), in the register order of
 // an mma m16n8k32 with the weights as its 16 rows. A lane's part of a plane is 16 bytes for every 8 / bits tiles:
 //
 //   plane of b bits   [tiles * b / 8][32 lanes][4 words]; word w of lane 4g + t has inputs 16 * (w / 2) + 4t .. + 3 of row
 //                     g + 8 * (w % 2); its bytes are the inputs, and bits b*k .. of a byte belong to tile k of the 8 / b
-//                     formats with a table of codes: four bits of tile k of each input in the lower half of a word, of tile k + 1 in the upper
-//                     NVFP4: the same, but for the signs: those of tile k are bit 7 of each byte, those of tile k + 1 bit 3
+//                     formats with a table of codes: the four 4-bit codes of tile k adjacent in the lower half of a word, those of tile k + 1 in the upper
+//                     NVFP4: the same for magnitudes; the sign bits of tile k are bit 7 of each byte, those of tile k + 1 bit 3
 //                     Q8_0: the code itself, with its sign
 //   grid (IQ2_XXS)    in place of the low plane: [16 rows][8 tiles][4] patterns
 //   scales            [16 rows][bytes of all tiles], then the minimums likewise
@@ -12,7 +12,7 @@
 //
 // A unit takes as many bytes as its tiles do on the CPU. A row tile is padded with zeros to whole units.
 //
-// Float weights: tiles of float32 are [8][16 rows][4 inputs]; those of 16-bit floats are the first operands of two mma m16n8k16 in the order of their registers,
+// Float weights: tiles of float32 are [8][16 rows][4 inputs]; those of 16-bit floats are the A operands of two mma m16n8k16 in register order,
 // [2 mma][32 lanes][4 words]: word w of lane 4g + t has inputs 8t + 4 * mma + 2 * (w / 2) and the next, of row g + 8 * (w % 2).
 #pragma once
 
@@ -26,11 +26,11 @@ constexpr int unit_tiles(Format f) {
 }
 constexpr bool has_grid(Format f) { return f == Format::IQ2_XXS; }
 constexpr bool has_table(Format f) { return is_nonlinear(f) || is_float4(f); }
-// Formats whose weights, scales and all, are exact as halves, and so are multiplied as such.
+// Formats whose weights, scales included, are exact in half precision, and are multiplied in it.
 constexpr bool by_halves(Format f) { return f == Format::NVFP4; }
-// Formats that are multiplied as bfloat16, in parts.
+// Formats that are multiplied as bfloat16, split into parts (product_float16.cu).
 constexpr bool by_brains(Format f) { return f == Format::BF16 || f == Format::F16; }
-// Whether codes are what they stand for, with their sign; others are layout().bias more.
+// Whether unpacked codes are the signed values themselves; other formats' codes are biased by layout().bias.
 constexpr bool has_sign(Format f) { return has_table(f) || has_grid(f) || f == Format::Q8_0; }
 constexpr int device_bias(Format f) { return has_sign(f) ? 0 : layout(f).bias; }
 constexpr bool has_header(Format f) { return layout(f).header_bytes > 0; }
@@ -58,14 +58,14 @@ constexpr size_t device_unit_bytes(Format f) {
 constexpr size_t device_units(Format f, int blocks) { return static_cast<size_t>((blocks + unit_tiles(f) - 1) / unit_tiles(f)); }
 constexpr size_t device_row_tile_bytes(Format f, int blocks) { return device_units(f, blocks) * device_unit_bytes(f); }
 
-// Bytes from a row tile's begin to an input of one of its rows.
+// Byte offset, within a row tile, of one input of one of its rows.
 constexpr size_t float_place(Format f, int row, int input) {
   if (f == Format::F32) return (static_cast<size_t>(input / 4) * kTileRows + row) * 16 + input % 4 * 4;
   const int within = input % kBlock, mma = within / 4 % 2, lane = row % 8 * 4 + within / 8, word = row / 8 + within % 4 / 2 * 2;
   return static_cast<size_t>(input / kBlock) * tile_bytes(f) + mma * 512 + lane * 16 + word * 4 + input % 2 * 2;
 }
 
-// Host: a row tile as the CPU has it into one as the device has it.
+// Host: converts a row tile from the CPU's layout to the device's.
 void pack_row_tile(Format f, int blocks, const uint8_t* tiles, uint8_t* out);
 
 }  // namespace paceline::cuda

@@ -1,4 +1,4 @@
-// What the logits were before anything changed them: what native/cpu/sampling.cpp describes, in the same bits. By the block that samples, before it does.
+// What log-probabilities are made of, from the unmodified logits: the same bits as Sampler::describe (native/cpu/sampling.cpp). By the sampling block, first.
 #pragma once
 
 #include "candidates.h"
@@ -7,7 +7,7 @@ namespace paceline::cuda {
 
 constexpr size_t kTellingShared = kMostLogprobs * sizeof(uint64_t);
 
-// best: the id of the largest. Candidates of the temperature 1; keys: shared [kMostLogprobs].
+// d: at temperature 1. best: the id of the largest logit. keys: shared [kMostLogprobs].
 PACELINE_DEVICE void tell_likeliest(Candidates& d, int count, int best, int* ids, uint64_t* keys, Told* told) {
   const uint64_t wanted = static_cast<uint64_t>(count);
   const uint64_t sum = take_candidates(d, ids, [&](uint64_t found, uint64_t, uint64_t) { return found >= wanted; });

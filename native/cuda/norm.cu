@@ -1,6 +1,6 @@
 // RMSNorm: y = x / sqrt(mean(x^2) + epsilon) * weight, sixteen virtual lanes folded 8-4-2-1. All threads fetch the column, half a warp sums its squares,
-// all warps write blocks of 32. Of few columns, each is some blocks' work: all of them sum the squares, each writes a part. To quantize is a long chain, and
-// one block alone would be at it for most of the time.
+// all warps write blocks of 32. With few columns, several thread blocks share a column: all of them sum its squares, each writes a part. Quantization is a long
+// dependency chain, and would take a single thread block most of its time.
 #include "operations.h"
 
 namespace paceline::cuda {
@@ -9,7 +9,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kEnoughBlocks = 256;  // for a GPU to be busy
 
-// The column into shared memory, zeros up to a whole block -> 1 / rms, the same for all threads.
+// Loads the column into shared memory, zero-padded to whole blocks of 32 -> 1 / rms, for all threads.
 PACELINE_DEVICE float fetch_column(const Norm& norm, int column, float* row, float* shared_scale) {
   const int padded = (norm.size + kBlock - 1) / kBlock * kBlock;
   const float* const x = norm.x + static_cast<size_t>(norm.from ? norm.from[column] : column) * norm.stride;
@@ -36,7 +36,7 @@ PACELINE_KERNEL norm_column(Norm norm, int parts) {
     const int i = block * kBlock + static_cast<int>(lane_index());
     return i < norm.size ? norm.weight[i] : 0.0f;
   };
-  float next_weight = weight(first_block);  // it comes from memory, where the column is still in the L2 cache
+  float next_weight = weight(first_block);  // loaded early: it comes from memory, while the column is still in L2
   wait_for_earlier();
   const int column = static_cast<int>(block_x());
   if (column >= *norm.count) return;

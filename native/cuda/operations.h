@@ -1,5 +1,5 @@
-// The operations of a step, each with its kernel in a file of its own. All are asynchronous, in the order of their stream; `most` is how many columns or
-// outputs the grid is for, `input.counts` on the device says how many there are.
+// The operations of a step, each with its kernel in a file of its own. All are asynchronous, in stream order; `most` is how many columns or outputs the grid is
+// sized for, `input.counts` on the device says how many there are.
 #pragma once
 
 #include "../cpu/cache.h"
@@ -14,7 +14,7 @@ struct Largest {
   int id;
 };
 
-// The choice of a column: an expert, its weight, and where among the experts' columns it stands.
+// An expert that a column chose, its weight, and the column's place among those gathered for the experts.
 struct Choice {
   int expert;
   float weight;
@@ -42,7 +42,7 @@ void add_norm(const Norm& branch, float* sum, int most, Stream stream);
 struct Place {
   const float* mixed;              // [columns][stride]: queries (each followed by its gate where there are gates), keys, values
   int stride, key_offset, value_offset;
-  float* queries;                  // [columns][heads * head_size], turned and scaled
+  float* queries;                  // [columns][heads * head_size], rotated and scaled
   float* gates;                    // [columns][heads * head_size] where attention is gated, or null
   const float *q_bias, *k_bias, *v_bias;  // or null
   const float *q_norm, *k_norm;           // or null
@@ -62,11 +62,11 @@ struct Attention {
   CacheView cache;                 // of kv head 0; the next is head_stride bytes on
   size_t head_stride;
   int splits;                      // of 512 positions, that the grid is for
-  float* partial;                  // [columns][heads][splits][value_stride + 2]: a split's sums, its peak, its weight; null: no merge
-  float* out;                      // [columns][out_stride], where heads do not end with a block of 32
+  float* partial;                  // [columns][heads][splits][value_stride + 2]: a split's sums of values, its peak, its sum of weights; null: no merge
+  float* out;                      // [columns][out_stride], where head_size is no multiple of 32
   int out_stride;
-  const float* gates;              // [columns][heads * head_size], or null: outputs are times sigmoid of these, where heads end with a block
-  Activations joined;              // of all heads, then in place of `out`
+  const float* gates;              // [columns][heads * head_size], or null: outputs are multiplied by their sigmoid, in `joined` only
+  Activations joined;              // in place of `out`, where head_size is a multiple of 32
   PACELINE_HOST_DEVICE bool ends_with_blocks() const { return cache.head_size % kBlock == 0; }
 };
 // most_tokens: of an item, at most tokens_together()
@@ -82,7 +82,7 @@ struct Gate {
   int stride, size;
   bool gelu;
   const int* count;                // columns, on the device
-  const Choice* choices;           // of experts: the columns are the places of these, `used` to a column of the step
+  const Choice* choices;           // for experts: columns are the places of these, `used` per column of the step
   int used;
   Activations out;
 };
@@ -97,12 +97,12 @@ struct Routing {
   ExpertColumns* lists;            // [most_groups(experts, choices, together)]
   int* list_count;
 };
-// Of each column the experts, and of each expert the columns, in lists of at most `together`.
+// Chooses each column's experts, and lists each expert's columns, at most `together` in a list.
 void choose_experts(const Routing& routing, int together, const StepInput& input, int most, Stream stream);
 void gather_choices(const Routing& routing, const StepInput& input, const Activations& from, const Activations& to, int most, Stream stream);
-// An expert's columns begin at a group of kColumns: places and lists that there may be for so many choices.
+// The most lists of `together` columns (or groups of kColumns places) that so many choices can need: each expert begins a new one.
 constexpr int most_groups(int experts, int choices, int together) { return choices / together + (experts < choices ? experts : choices); }
-// x [columns][stride] += the experts' answers times their weights, and the shared one's
+// x [columns][stride] += the experts' outputs times their weights, and the shared expert's
 struct Combination {
   const Choice* choices;
   int used, size, stride;
@@ -115,7 +115,7 @@ struct Combination {
 void combine_experts(const Combination& combination, const StepInput& input, int most, Stream stream);
 
 // recurrent.cu
-// Where the states of a layer lie: what native/cpu/recurrent.h says, for the layer `layer` of those that have states.
+// Where the states of a layer are, laid out as in native/cpu/recurrent.h; `layer` counts recurrent layers only.
 struct RecurrentState {
   float *states, *updates;
   int layers, layer, channel_stride, value_stride, replay;
@@ -127,7 +127,7 @@ struct RecurrentState {
 };
 struct Recurrent {
   RecurrentState state;
-  const float* mixed;              // [columns][stride]: inputs of the convolution, and from the offsets alpha and beta; null: a row's updates are made again
+  const float* mixed;              // [columns][stride]: inputs of the convolution, and at the offsets alpha and beta; null: a row's updates are replayed
   int stride, alpha_offset, beta_offset;
   const float *taps_weights, *decay, *time_bias;  // [taps][channel_stride], [value_heads] twice
   int taps, key_heads, value_heads, key_size, value_size;

@@ -9,7 +9,7 @@ namespace {
 uint32_t plane_word(const uint8_t* plane, int bits, int j, int r) {
   uint32_t word;
   switch (bits) {
-    case 8: std::memcpy(&word, plane + 64 * j + 4 * r, 4); return word ^ 0x80808080u;  // Q8_0, with its sign
+    case 8: std::memcpy(&word, plane + 64 * j + 4 * r, 4); return word ^ 0x80808080u;  // Q8_0: stored with a bias of 128, signed here
     case 4: std::memcpy(&word, plane + 64 * (j % 4) + 4 * r, 4); return word >> 4 * (j / 4) & 0x0f0f0f0fu;
     case 2: std::memcpy(&word, plane + 64 * (j / 4) + 4 * r, 4); return word >> 2 * (j % 4) & 0x03030303u;
     default: {
@@ -19,16 +19,16 @@ uint32_t plane_word(const uint8_t* plane, int bits, int j, int r) {
   }
 }
 
-// Four codes of four bits, a byte each: one after the other, in the lower half of a word for an even tile, in the upper for an odd one.
+// Packs four 4-bit codes, one per byte, into 16 adjacent bits: the lower half of a word for an even tile, the upper half for an odd one.
 uint32_t in_a_row(uint32_t codes, int k) { return ((codes & 15) | (codes >> 4 & 0xf0) | (codes >> 8 & 0xf00) | (codes >> 12 & 0xf000)) << 16 * (k % 2); }
 
-// The same, but for the signs, which zeros lose.
+// The same for magnitudes, with each sign bit kept in its own byte (layout.h); negative zeros lose it.
 uint32_t with_signs_apart(uint32_t codes, int k) {
   const uint32_t sizes = codes & 0x07070707u, signs = codes & (sizes + 0x07070707u) & 0x08080808u;
   return in_a_row(sizes, k) | signs << (k % 2 ? 0 : 4);
 }
 
-// Tile k's plane into the unit's. f: the format whose low plane it is, if it is one.
+// Packs tile k's plane into the unit's. f: formats with a table of codes, which have a low plane only, pack them differently (layout.h).
 void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, Format f) {
   const int together = 8 / bits;
   for (int r = 0; r < kTileRows; ++r)

@@ -1,4 +1,4 @@
-// Queries, keys and values of a token, head by head: bias, norm, rotation, and keys and values into their page. A warp takes a head.
+// Queries, keys and values of a token, head by head: bias, norm, RoPE, and the write of keys and values into their KV cache page. A warp takes a head.
 #include "cache_write.h"
 #include "operations.h"
 

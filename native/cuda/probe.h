@@ -1,4 +1,4 @@
-// Kernels one at a time, for tests and benchmarks: the rest of a step left out.
+// Single kernels, without the rest of a step, for tests and benchmarks.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace paceline::cuda {
 
-// One matrix alone. Places are device memory.
+// The products of a single matrix. x, input and out are device memory.
 class ProductProbe {
  public:
-  // data: the matrix's bytes as in a file. copies: how often it stands in memory, so that it is in no cache when a copy's turn comes again.
+  // data: the matrix's bytes as in a file. copies: how many copies of it to keep in memory, so that used in turn none is cached when it is used again.
   ProductProbe(const std::string& type, int rows, int columns, const uint8_t* data, size_t size, float scale, int most_columns, int copies, Memory& memory);
   ~ProductProbe();
 
@@ -19,7 +19,7 @@ class ProductProbe {
   void quantize(const uint8_t* x, int columns, Stream stream);
   // activations -> out [columns][out_stride()]
   void multiply(int columns, uint8_t* out, Stream stream, int multiprocessors, int copy);  // multiprocessors 0: the device's own
-  // rows of the matrix `ids` [columns] as an embedding reads them -> out [columns][out_stride of inputs]
+  // rows of the matrix, looked up as in an embedding by the tokens of `input`, a step's buffer of `columns` columns -> out [columns][in_stride()]
   void read_rows(const uint8_t* input, int columns, uint8_t* out, Stream stream);
 
   int out_stride() const { return matrix_.tiles * kTileRows; }

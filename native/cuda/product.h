@@ -1,15 +1,15 @@
-// Products: outputs of some matrices that share their inputs and their format, for any number of columns. Order of one output's sum, that of the CPU
+// Products: outputs of some matrices that share inputs and format, for any number of columns (tokens). The summation order of one output is the CPU's
 // (native/cpu/integer_product.h), whatever the number of columns, blocks and warps:
 //
 //   total = 0; for each segment of 512 inputs, ascending: total = total + (the segment's own sum from zero, blocks ascending)
 //
-// A block owns one row tile (16 outputs) of up to 8 * N columns. Its warps own segments, in turn; a warp reads its weights once, straight into registers,
-// keeps some on their way while it works on those before, and leaves the sums of its segments in shared memory, where they are added in ascending order.
-// So a matrix of 4096 x 4096 keeps 2048 warps busy for a single row. Beyond 16 columns a block owns two row tiles, and where there are enough columns for
-// most of the device, eight or sixteen: a warp has a tile or two and all of their segments. For then it is activations that a block reads most of, and its
-// warps read the same at the same time.
+// A thread block owns one row tile (16 outputs) of up to 8 * N columns. Its warps take segments in turn; a warp reads its weights once, straight into registers,
+// keeps further loads in flight while it computes, and leaves the sums of its segments in shared memory, where they are added in ascending order.
+// So a matrix of 4096 x 4096 keeps 2048 warps busy for a single column. Beyond 16 columns a block owns two row tiles, and where there are enough columns to fill
+// most of the device, eight or sixteen: each warp then has one or two tiles and all of their segments. For then most of what a block reads is activations, and
+// its warps read the same ones at the same time.
 //
-// Of experts, a block's columns are those of one expert, from a list that the device made itself (experts.cu).
+// For experts, a block's columns are those of one expert, from a list built on the device (experts.cu).
 #pragma once
 
 #include "activations.h"
@@ -43,22 +43,22 @@ struct Product {
   int count = 0;                 // of items; all have `blocks` blocks of 32 inputs
   int blocks = 0;
   Activations input;
-  const int* columns = nullptr;  // how many there are, on the device; of experts, how many lists
-  const ExpertColumns* lists = nullptr;  // of experts: what a block works for, at most experts_together() each
+  const int* columns = nullptr;  // their number, on the device; for experts, the number of lists
+  const ExpertColumns* lists = nullptr;  // for experts: the columns of a block, at most experts_together() each
   int most_lists = 0;
   int stride = 0;                // floats from one column's outputs to the next's
-  bool add = false;              // to what is there
-  int multiprocessors = 0;       // to plan for, in place of the device's own
-  bool gelu = false;             // of gated products: items are gate and up
-  Activations gated;             // and this is what becomes of them
+  bool add = false;              // the outputs are added to what `out` holds
+  int multiprocessors = 0;       // to plan for; 0: the device's own
+  bool gelu = false;             // for gated products, whose items are gate and up; false: silu
+  Activations gated;             // the output of gated products
 };
 
-// One file to a group of formats, so that they compile side by side. most_columns: the grid is for so many.
+// One source file per group of formats, so that they compile in parallel. most_columns: how many columns the grid is sized for.
 void integer_product_32(Format format, const Product& product, int most_columns, Stream stream);
 void integer_product_256(Format format, const Product& product, int most_columns, Stream stream);
 void float16_product(Format format, const Product& product, int most_columns, Stream stream);
 void float32_product(const Product& product, int most_columns, Stream stream);
-// silu(gate) * up, or gelu, as activations; for integer formats, the same of both.
+// silu(gate) * up, or gelu(gate) * up, as activations; both matrices must have the same integer format.
 void gated_product_32(Format format, const Product& product, int most_columns, Stream stream);
 void gated_product_256(Format format, const Product& product, int most_columns, Stream stream);
 
@@ -76,27 +76,27 @@ inline void run_gated_product(Format format, const Product& product, int most_co
 
 constexpr int segments_of(int blocks) { return (blocks + kSegmentBlocks - 1) / kSegmentBlocks; }
 
-// As many segments' sums as shared memory holds without being asked for more, but no more than there are. columns: of all row tiles of a block.
+// How many segments' sums a block keeps in shared memory: all, or what fits 48 KiB, which need no opt-in (64 KiB below). columns: of all row tiles of a block.
 constexpr int segments_kept(int blocks, int columns) {
   const int segments = segments_of(blocks), size = kTileRows * columns * static_cast<int>(sizeof(float));
-  const int room = columns > 64 ? 64 * 1024 / size : 48 * 1024 / size;  // large sums: a block has its SM for itself, and all warps should have the same to do
+  const int room = columns > 64 ? 64 * 1024 / size : 48 * 1024 / size;  // large sums: a block has its SM to itself, and its warps should have equal work
   return segments < room ? segments : room;
 }
 
-// Columns to a block: those for which a row tile is unpacked once.
+// Columns per block: a row tile is unpacked once for all of them.
 constexpr int columns_together(Format format, int most_columns) {
   if (format == Format::F32 && most_columns <= 4) return most_columns <= 2 ? 2 : 4;
   return most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
 }
 
-// Columns to a list of an expert's, which are multiples of kColumns whatever the format.
+// Columns per list of an expert: a multiple of kColumns whatever the format.
 constexpr int experts_together(int most_columns) { return columns_together(Format::F32, most_columns < kColumns ? kColumns : most_columns); }
 
-// The blocks of a row tile follow each other, so that its weights come from memory once; of experts, whose lists have weights of their own, those of a list do.
+// Blocks of one row tile are adjacent in launch order, so that its weights come from memory once; for experts, with weights per list, those of a list.
 PACELINE_DEVICE int tile_place(const Product& product) { return static_cast<int>(product.lists ? block_x() : block_y()); }
 PACELINE_DEVICE int column_place(const Product& product) { return static_cast<int>(product.lists ? block_y() : block_x()); }
 
-// What is this block's: columns, and whose. end 0: nothing is.
+// This block's columns, and their expert. end 0: none.
 struct OwnColumns {
   int expert = 0, first = 0, end = 0;
 };
@@ -111,7 +111,7 @@ PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) {
 // A row tile of an item.
 struct OwnTile {
   const uint8_t* weights;  // the item's
-  float* out;              // null: nobody's
+  float* out;              // null: results are discarded
   float scale;
   int tile;
 };
@@ -121,7 +121,7 @@ PACELINE_DEVICE OwnTile tile_of(const Product& product, const OwnColumns& column
   const ExpertWeights expert = item.experts[columns.expert];
   return {expert.weights, item.out, expert.scale, tile};
 }
-// The place-th of all items' tiles. Past the last it is the last again, and nobody's.
+// The place-th tile over all items. Past the end: the last tile again, with its results discarded.
 PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& columns, int place) {
   int i = 0;
   while (i + 1 < product.count && place >= product.items[i].tiles) place -= product.items[i++].tiles;
@@ -134,9 +134,9 @@ PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& colum
 template <int most, int tiles>
 constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 1) / (kProductWarps * kWarp);  // of a thread
 
-// Sums of `tiles` row tiles of up to `most` columns: a thread's outputs thread, thread + 256, ... of [tiles][most][16]. sums: room for `kept` segments of
-// all of them. sum_segment(tile, first block, end block, sums [most * 16]) leaves a segment's sums, by all lanes of a warp, which does so for `at_once`
-// tiles from there; fetch(tile, segment) asks for the weights of what comes next.
+// Sums `tiles` row tiles of up to `most` columns -> total: the thread's outputs thread, thread + 256, ... of [tiles][most][16]. sums: room for `kept` segments
+// of all of them. sum_segment(tile, first block, end block, sums [most * 16]) computes a segment's sums of `at_once` tiles from `tile` on, by all lanes of a
+// warp; fetch(tile, segment) prefetches the weights that the warp needs next.
 template <int most, int tiles, int at_once = 1, class SumSegment, class Fetch>
 PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment,
                                   Fetch fetch) {
@@ -161,11 +161,11 @@ PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums,
   }
 }
 
-// Output i, j of a lane's sums, as an mma has them: its row of the tile and its column.
+// The row of the tile and the column of a lane's accumulator i, j, in the layout of an mma.
 PACELINE_DEVICE int row_of(int j) { return static_cast<int>(lane_index()) / 4 + 8 * (j / 2); }
 PACELINE_DEVICE int column_of(int i, int j) { return kColumns * i + static_cast<int>(lane_index()) % 4 * 2 + j % 2; }
 
-// Each warp asks for the weights of its first segment, which may be long before its inputs are there; of experts, nobody knows yet which they are.
+// Each warp prefetches the weights of its first segment, perhaps long before its inputs are ready; not for experts, which are not known yet.
 template <class Fetch>
 PACELINE_DEVICE void begin_product(const Product& product, Fetch fetch) {
   let_next_begin();
@@ -173,7 +173,7 @@ PACELINE_DEVICE void begin_product(const Product& product, Fetch fetch) {
   wait_for_earlier();
 }
 
-// row: of the tile, or of those that follow it.
+// row: counted from the tile's first, may be in a tile that follows it.
 PACELINE_DEVICE void store_output(const Product& product, const OwnTile& own, int column, int row, float total) {
   float* const to = own.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + row;
   const float sum = total * own.scale;
@@ -191,7 +191,7 @@ PACELINE_DEVICE void store_tile(const Product& product, const OwnTile& own, cons
   }
 }
 
-// A segment of a row tile's weights, by a warp.
+// Prefetches one segment of a row tile's weights into L2, by a warp.
 template <Format f>
 PACELINE_DEVICE void fetch_segment(const uint8_t* row_tile, int blocks, int segment) {
   constexpr int kLine = 128, kUnits = kSegmentBlocks / unit_tiles(f), kSegment = kUnits * static_cast<int>(device_unit_bytes(f));
@@ -214,8 +214,8 @@ inline int all_tiles(const Product& product) {
   return tiles;
 }
 
-// Whether blocks of which a multiprocessor has one at a time keep three quarters of the device busy. Lists of experts are too short for such: their weights
-// should be on their way while others are worked on.
+// Whether blocks that run one at a time on each multiprocessor keep three quarters of the device busy. Never for experts: their lists are too short, and loading
+// one list's weights should overlap computing another.
 inline bool fills_device(const Product& product, const Grid& grid, int most_columns) {
   const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors(), blocks = static_cast<int>(grid.x * grid.y);
   const int rounds = (blocks + busy - 1) / busy;

@@ -1,4 +1,4 @@
-// Products of the formats whose blocks are parts of 256 inputs with a header.
+// Products of the formats with super-blocks of 256 inputs and a header for each.
 #include "integer_product.h"
 
 namespace paceline::cuda {

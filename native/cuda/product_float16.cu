@@ -1,13 +1,14 @@
-// Products of 16-bit floats, by mma m16n8k16 of bfloat16 at every number of columns. An fma for each weight and column, as float32 has them (product_float32.cu),
-// would be what a GPU waits for from 16 columns on, and all that it does in a prefill (docs/cuda.md).
+// Products of 16-bit float weights, by bfloat16 mma m16n8k16 at any number of columns. An fma per weight and column, as for float32 (product_float32.cu), would
+// be the bottleneck from 16 columns on, and dominate a prefill (docs/cuda.md).
 //
-// An input is two bfloat16, x = first + rest, which leaves out 2^-17 of it at most. A weight in F16 is two likewise, without loss, a pair of which is made of
-// a pair in registers; the product of what both leave is left out too, 2^-16 of theirs at most. In steps of 16 inputs, ascending, which are not those of the memory but the same for all rows and columns:
+// An input is split into two bfloat16, x = first + rest, with a relative error of at most 2^-17. An F16 weight is split likewise but without loss, two weights
+// of a register at a time; the product of the two rests is omitted, at most 2^-16 of the full product. In steps of 16 inputs, ascending; which inputs form a
+// step is given by the layout (layout.h), the same for all rows and columns:
 //
-//   acc = mma(w, rest, acc); acc = mma(w, first, acc)           and of F16 before them acc = mma(rest of w, first, acc)
+//   acc = mma(w, rest, acc); acc = mma(w, first, acc)           and for F16 before them acc = mma(rest of w, first, acc)
 //
-// Segments as everywhere. How an mma rounds inside is the machine's secret, so that these have not the CPU's bits; but an output's are a matter of its own row
-// and column alone, whichever place they have in whatever tile.
+// Segments as in all products. How an mma rounds internally is undocumented, so the bits differ from the CPU's; but an output's bits depend only on its own row
+// and column, wherever these are in a tile.
 #include "product.h"
 
 namespace paceline::cuda {
@@ -15,9 +16,9 @@ namespace {
 
 constexpr int kTileBytes = kTileRows * kBlock * 2;
 static_assert(kTileBytes == device_unit_bytes(Format::BF16) && kTileBytes == device_unit_bytes(Format::F16));
-constexpr int kInputWords = 8;  // of a lane in a block: those of eight inputs' first parts, then of the rest
+constexpr int kInputWords = 8;  // per lane and block: the first parts of eight inputs, then their rests
 
-// A lane's weights of a row tile's block, as they lie (layout.h).
+// A lane's weights of one block of a row tile, as stored (layout.h).
 struct Words {
   Word4 mma[2];
   PACELINE_DEVICE void load(const uint8_t* p) {
@@ -26,7 +27,7 @@ struct Words {
   }
 };
 
-// The first operands of a block's two mma.
+// The A operands of a block's two mma.
 template <Format f>
 struct Operands {
   Word4 first[2], rest[f == Format::F16 ? 2 : 1];
@@ -59,7 +60,7 @@ PACELINE_DEVICE void add_block(const Operands<f>& a, const Word4& first, const W
   }
 }
 
-// A lane's inputs of all groups of eight columns, from a block on. Of a column that is not there its place is read: it is nobody's output.
+// A lane's inputs of all groups of eight columns, from block `first` on. For columns past the end, padding or the first group is read: their sums are not stored.
 struct LaneInputs {
   const uint32_t* x;
   size_t next_group;  // words
@@ -70,7 +71,7 @@ struct LaneInputs {
   }
 };
 
-// A segment's sums of `tiles` row tiles, by one warp; inputs go on to the next segment. weights: of each tile, from the segment's first block. ahead: blocks on their way.
+// Sums a segment of `tiles` row tiles, by one warp; advances `inputs` to the next. weights: each tile's, from the segment's first block. ahead: blocks in flight.
 template <Format f, int n, int tiles, int ahead>
 PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInputs& inputs, int columns, int blocks, float (&acc)[tiles][n][4]) {
   const size_t own = lane_index() * 16;
@@ -95,7 +96,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInp
       const auto each_group = [&](const Operands<f>* a) {
         PACELINE_UNROLL
         for (int i = 0; i < n; ++i) {
-          if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // the same for all lanes: groups that are not there
+          if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // absent groups; uniform across the warp
           const Word4* const from = reinterpret_cast<const Word4*>(inputs.x + i * inputs.next_group);
           const Word4 first = from[0], rest = from[1];
           PACELINE_UNROLL
@@ -116,7 +117,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInp
   }
 }
 
-// Row tiles that a warp or a block works on; past the last tile it is that again, and nobody's.
+// The row tiles of a warp or a block; past the end, the last tile again with its results discarded.
 template <int tiles>
 struct OwnTiles {
   OwnTile own[tiles];
@@ -129,12 +130,12 @@ struct OwnTiles {
       weights[t] = own[t].weights + static_cast<size_t>(own[t].tile) * product.blocks * kTileBytes;
     }
   }
-  // Without an index that a compiler would need memory for.
+  // Without a dynamic index, for which the compiler would need local memory.
   PACELINE_DEVICE const uint8_t* at(int t) const { return tiles == 2 && t ? weights[tiles - 1] : weights[0]; }
 };
 
-// Row tiles of a block: one, or of many columns two. A warp takes `at_once` of them, both where there are segments enough for all warps: then inputs are
-// loaded once for two.
+// Row tiles per block: one, or two for many columns. A warp takes `at_once` of them: both where there are enough segments for all warps, so that inputs are
+// loaded once for two tiles.
 constexpr int tiles_of_block(int n) { return n > 2 ? 2 : 1; }
 constexpr int resident_blocks(int n) { return n > 2 ? 1 : n == 2 ? 2 : 3; }
 
@@ -173,7 +174,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bit
   for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, tiles.own[t], columns, total + t * kOwnOutputs<kMost, 1>);
 }
 
-// For as many columns as make blocks enough: 64 of sixteen row tiles, of which a warp has two and all of their segments.
+// For enough columns to fill the device: a block has 64 columns of sixteen row tiles, a warp two of the tiles with all of their segments.
 template <Format f>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product product) {
   constexpr int n = 8, kTiles = 2;
@@ -195,7 +196,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product pr
   PACELINE_UNROLL_BY(1)
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
     const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
-    sync_block();  // the warps read the same inputs, and do it while these are in L1
+    sync_block();  // keeps the warps in step: they read the same inputs, while these are in L1
     if (!tiles.own[0].out) continue;
     if (end < product.blocks) fetch(tiles, first / kSegmentBlocks + 1);
     const uint8_t* weights[kTiles];

@@ -1,9 +1,9 @@
-// Products of float32 weights: acc = fma(w, a, acc) input by input, segments as everywhere, so that they too give the CPU's bits. Small matrices are such,
-// those that choose experts for one.
+// Products of float32 weights: acc = fma(w, a, acc) input by input, in segments as in all products, so the results match the CPU's bit for bit. Such matrices
+// are small: expert routers, for example.
 //
-// A lane has some rows of some columns: a weight that it has widened serves all its columns, an input that it has loaded all its rows. What is not an fma is
-// lost, and an SM loads a quarter as many numbers from its L1 cache in a cycle as it multiplies (docs/cuda.md). So a lane has as much as its registers hold,
-// and a segment of a row tile is few lanes' work, eight in a decode: a warp has several. No lane needs another's numbers before the segments are added.
+// A lane computes some rows of some columns: each weight it loads serves all its columns, each input all its rows. Every instruction but an fma is overhead, and
+// an SM loads only a quarter as many numbers from L1 per cycle as it can multiply. So a lane takes as many outputs as its registers hold, and a segment of a row
+// tile occupies few lanes (eight in decode): a warp has several segments. Lanes exchange nothing until the segments are added.
 #include "product.h"
 
 namespace paceline::cuda {
@@ -16,8 +16,8 @@ template <int rows_, int columns_, int tiles_, int most_>
 struct Shape {
   static constexpr int rows = rows_, columns = columns_, tiles = tiles_, most = most_;
   static constexpr int kRows = tiles * kTileRows, kRowLanes = kRows / rows, kColumnLanes = most / columns, kLanes = kRowLanes * kColumnLanes;
-  static constexpr int kGroups = (most + kColumns - 1) / kColumns;   // of columns that lie together
-  static constexpr int kAhead = columns <= 2 ? 4 : 2;                // loads of a row on their way
+  static constexpr int kGroups = (most + kColumns - 1) / kColumns;   // of kColumns columns, stored together
+  static constexpr int kAhead = columns <= 2 ? 4 : 2;                // loads in flight per row
   static constexpr int kInputsAhead = rows * columns == 64 ? 1 : 3;  // and of a column, four inputs each
   static_assert(kLanes <= kWarp && kTileRows % kRowLanes == 0 && kColumns % kColumnLanes == 0);
 };
@@ -28,13 +28,13 @@ using Prefill = Shape<8, 8, 2, 64>;
 template <class S>
 constexpr int kMostThreads = S::tiles == 1 ? 128 : 256;
 template <class S>
-constexpr int kResident = S::tiles == 2 ? 1 : S::columns == 8 ? 2 : 3;  // blocks of so many threads that an SM is to have registers for
+constexpr int kResident = S::tiles == 2 ? 1 : S::columns == 8 ? 2 : 3;  // thread blocks of that size whose registers must fit an SM at once
 
-// Bytes of a row tile's segment that are asked for, into L2, before they are loaded: 64 KiB to an SM that has sixteen. All of them at once would stand before
-// the first loads in the same queue.
+// How many bytes the L2 prefetch of a row tile's segment runs ahead of the loads: 64 KiB for an SM that works on sixteen segments. Prefetching a whole segment
+// at once would queue ahead of the first loads.
 constexpr int kFetched = 4096;
 
-// Lines of a row tile into L2, by a segment's lanes.
+// Prefetches cache lines of a row tile into L2, by the lanes of one segment.
 template <class S>
 PACELINE_DEVICE void fetch_lines(const uint8_t* row_tile, size_t begin, size_t end) {
   constexpr size_t kLine = 128;
@@ -52,7 +52,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const
   const uint8_t* from[S::tiles];
   PACELINE_UNROLL
   for (int t = 0; t < S::tiles; ++t) from[t] = weights + t * next_tile + static_cast<size_t>(first) * kLoads * kLoadBytes + row * 16;
-  // Of a column that is not there, its place is read, or that of the first ones: it is nobody's output.
+  // For a column past the end, padding or the first group of columns is read instead: its sums are never stored.
   const float* x[S::kGroups];
   PACELINE_UNROLL
   for (int g = 0; g < S::kGroups; ++g)
@@ -86,7 +86,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const
   PACELINE_UNROLL_BY(1)
   for (int left = (end - first) * kLoads; left > 0; left -= kAhead) {
     if (lane < S::tiles * kLines && fetched < left * kLoadBytes) fetch_ahead(last - left * kLoadBytes + fetched);
-    const int on = left > kAhead ? 1 : 0;  // at the end, what is there is loaded again and not used: loads under a condition would all come late
+    const int on = left > kAhead ? 1 : 0;  // at the end the same data is loaded again, unused: conditional loads would all be issued late
     PACELINE_UNROLL
     for (int t = 0; t < S::tiles; ++t) from[t] += on * kAhead * kLoadBytes;
     PACELINE_UNROLL
@@ -123,7 +123,7 @@ PACELINE_DEVICE OwnTiles own_tiles(const Product& product, const OwnColumns& col
   return {tile_of(product, columns, i, tile), left < tiles ? left : tiles};
 }
 
-// As many segments at once as a block has times S::kLanes threads. kept: segments whose sums have room before they are added.
+// A thread block works on threads / S::kLanes segments at once. kept: how many segments' sums have room in shared memory before they are added.
 template <class S>
 PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product product, int kept) {
   constexpr size_t kSegmentBytes = kSegmentBlocks * device_unit_bytes(Format::F32);
@@ -146,7 +146,7 @@ PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product pro
   const int left = columns.end - columns.first, count = left < S::most ? left : S::most, outputs = S::kRows * count;
   const size_t next_tile = own.count < S::tiles ? 0 : row_bytes;
   const auto sum_one = [&](int first, int end, float* to) {
-    if constexpr (S::most > 16) {  // fewer columns: the rest of a prefill, or those of an expert
+    if constexpr (S::most > 16) {  // fewer columns: the end of a prefill, or an expert's
       if (count <= 16) return sum_segment<Shape<4, 4, 2, 16>>(weights, next_tile, product.input, columns, first, end, to);
       if (count <= 32) return sum_segment<Shape<8, 4, 2, 32>>(weights, next_tile, product.input, columns, first, end, to);
     }

@@ -1,4 +1,4 @@
-// Gated DeltaNet, token by token, as native/cpu/delta_rule.cpp has it: the convolution of a head's channels by a warp; a state's values by lanes.
+// Gated DeltaNet, token by token, as in native/cpu/delta_rule.cpp: a warp convolves the channels of a head; in the delta rule, a lane has one value dimension.
 #include "../cpu/kernels.h"
 #include "operations.h"
 
@@ -30,8 +30,8 @@ PACELINE_DEVICE float softplus(float x) {
   return u == 1.0f ? e : logarithm(u) * (e / (u - 1.0f));
 }
 
-// A unit of a column: a head's queries, keys or values, or, last, all heads' decays and betas. What the row leaves behind is written here too: the last
-// inputs of the convolution, and of short rows all that their updates were made of.
+// A warp computes a unit of a column: a head's queries, keys or values, or, last, all heads' decays and betas. It also writes what the row leaves behind: the
+// last inputs of the convolution and, for short rows, the inputs of all their updates, for a replay.
 PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* columns, const int* count) {
   let_next_begin();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
@@ -70,7 +70,7 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   }
   float* const next = state.conv(row.slot, row.state ^ 1);
   float* const out = r.convolved + static_cast<size_t>(column) * state.channel_stride;
-  const auto input = [&](int token, int channel) {  // of the row; before it, of the past
+  const auto input = [&](int token, int channel) {  // from the row, or the kept inputs before it
     if (token >= 0) return mixed[token * stride + channel];
     return row.position == 0 ? 0.0f : past[static_cast<size_t>(token + kept) * state.channel_stride + channel];
   };
@@ -104,7 +104,7 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   for (int channel = begin + lane; channel < begin + size; channel += kWarp) out[channel] = out[channel] * factor;
 }
 
-// Some keys' states of a lane's value, and the key itself: all loaded before the first is used, since a store between could be to any of them.
+// Some elements of a lane's column of the state, and of the key vector: all loaded before the first is used, since a store in between might alias any of them.
 constexpr int kKeysTogether = 16;
 struct KeysOf {
   float state[kKeysTogether], vector[kKeysTogether];
@@ -119,7 +119,7 @@ PACELINE_DEVICE KeysOf load_keys(const float* column, const float* vector) {
   return keys;
 }
 
-// 32 values of a head by one warp, over the tokens of a row. The state stands in shared memory.
+// 32 value dimensions of a head, over all tokens of a row, by one warp. The state stays in shared memory.
 PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) {
   let_next_begin();
   const int index = static_cast<int>(block_z()), head = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
@@ -133,7 +133,7 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
   float* const query = memory.take<float>(r.key_size);
   const float* const from = state.matrix(row.slot, row.state, head) + first;
   float* const to = state.matrix(row.slot, row.state ^ 1, head) + first;
-  if (row.position > 0)  // a key's values are a line
+  if (row.position > 0)  // a key's 32 values are one cache line
     for (int k = lane; k < r.key_size; k += kWarp) fetch_ahead(from + static_cast<size_t>(k) * state.value_stride);
   wait_for_earlier();
   if (row.position == 0) {
@@ -168,7 +168,7 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
   fetch(0);
   wait_copies<0>();
   for (int token = 0; token < row.count; ++token) {
-    sync_warp();  // the state is there; nobody reads the last token's key and query
+    sync_warp();  // the state has arrived; no lane still reads the previous token's key and query
     PACELINE_UNROLL
     for (int i = 0; i < kOwn; ++i) {
       const int k = i * kWarp + lane;
@@ -214,7 +214,7 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
   for (int k = 0; k < r.key_size; ++k) to[static_cast<size_t>(k) * state.value_stride + lane] = s[k * kDeltaPart + lane];
 }
 
-// Each head's outputs normed, times silu(gate), as activations. A block takes some heads of a column that begin and end with a block of 32.
+// RMSNorm of each head's outputs, times silu(gate), as activations. A thread block takes heads of a column that begin and end with a block of 32 inputs.
 PACELINE_KERNEL join_heads(RecurrentJoin j, int heads) {
   begin_kernel();
   const int column = static_cast<int>(block_x()), first_head = static_cast<int>(block_y()) * heads, lane = static_cast<int>(lane_index());

@@ -1,18 +1,18 @@
-// One token from a row of logits: what native/cpu/sampling.cpp does, and the same token. Bias, penalties, temperature, top-k, top-p, min-p, draw: each asks
-// where in an order a sum passes a bound (candidates.h).
+// Samples one token from a row of logits, the same as native/cpu/sampling.cpp: bias, penalties, temperature, top-k, top-p, min-p, draw. Top-k, top-p and the
+// draw are searches for where a running sum passes a bound (candidates.h).
 //
-// A block takes a row. What is told of it (likeliest.h) is of the model's own logits, so that comes first; changed ones are put back at the end.
+// A thread block takes a row. Log-probabilities (likeliest.h) are of the model's own logits, so they come first; changed logits are restored at the end.
 #include "likeliest.h"
 
 namespace paceline::cuda {
 namespace {
 
-// What the device writes of its input: the logits that were there before.
+// The only part of its input that the device writes: each change keeps the logit from before.
 PACELINE_DEVICE Change* changes_of(const SampleInput& s, const StepInput& input) {
   return reinterpret_cast<Change*>(const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(input.counts)) + s.first_change);
 }
 
-// Bias in the order given, then penalties: an id is once among these.
+// Bias in the order given, by one thread; then penalties, in which each id appears once.
 PACELINE_DEVICE void change_logits(const SampleInput& s, Change* changes, float* logits) {
   const int thread = static_cast<int>(thread_index());
   for (int i = thread; i < s.biases + s.penalties; i += kRowThreads) changes[i].before = logits[changes[i].id];
@@ -49,7 +49,7 @@ PACELINE_DEVICE int largest_of_row(const float* logits, int size, Largest* share
 PACELINE_DEVICE int draw_token(const SampleInput& s, Candidates& d, int best, int* ids) {
   const bool cut = s.top_k > 0 && s.top_k < d.size, nucleus = s.top_p < 1.0f;
   const uint64_t kept_at_most = static_cast<uint64_t>(s.top_k);
-  uint64_t of_all = 0;  // the weight of all, where it is asked for
+  uint64_t of_all = 0;  // the total weight, where it is needed
   if (cut || nucleus)
     of_all = take_candidates(d, ids, [&](uint64_t count, uint64_t weight, uint64_t all) {
       return cut ? count >= kept_at_most : !(static_cast<double>(weight) < s.top_p * static_cast<double>(all));
@@ -94,13 +94,13 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
   float* const logits = sample.logits + static_cast<size_t>(output) * sample.stride;
   int* const ids = sample.candidates + static_cast<size_t>(output) * kMostCandidates;
   Told* const told = reinterpret_cast<Told*>(sample.told + s.first_told);
-  const int largest_id = sample.tokens[output];  // choose_largest has been here
+  const int largest_id = sample.tokens[output];  // from choose_largest
   const int unchanged_best = largest_id == kNoToken ? 0 : largest_id;
   if (s.told) {
     Candidates d{logits, sample.size, sample.id_bits, logits[unchanged_best], 1.0f, nullptr, sample.size, sums};
     tell_likeliest(d, s.told, unchanged_best, ids, keys, told);
   }
-  if (largest_id == kNoToken || (!s.draws && !changes)) return;  // no change makes a number of NaN
+  if (largest_id == kNoToken || (!s.draws && !changes)) return;  // no change turns NaN into a number
   Change* const own = changes_of(s, input);
   if (changes) change_logits(s, own, logits);
   const int best = changes ? largest_of_row(logits, sample.size, largest) : unchanged_best;

@@ -1,4 +1,4 @@
-// What a step is told of sampling, and what is told of it afterwards.
+// The host's side of sampling: its part of a step's input, and of the results.
 #include <algorithm>
 #include <cstring>
 
@@ -6,7 +6,7 @@
 
 namespace paceline::cuda {
 
-// An entry for each output; the ids whose logits change, behind the page tables.
+// Writes an entry for each output and, behind the page tables, the ids whose logits change.
 void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) {
   counts_.resize(shape().vocab);
   std::vector<SampleInput> samples;
@@ -59,7 +59,7 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) 
   if (!changes.empty()) std::memcpy(input_.data() + begin, changes.data(), changes.size() * sizeof(Change));
 }
 
-// How many are told of each of a row's outputs.
+// How many of the likeliest ids are reported for each of a row's outputs.
 int DeviceCore::likeliest_of(const Row& row) const { return std::min(row.sampling.logprobs, shape().vocab); }
 
 size_t DeviceCore::told_bytes(const std::vector<Row>& rows) const {

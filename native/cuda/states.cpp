@@ -1,4 +1,4 @@
-// Slots moved: committed, seated on what was computed before, their recurrent states kept. What is copied on the device is the caller's to copy.
+// Moves of slots: commit, seat on what was computed before, keep a recurrent state. Copies on the device are left to the caller.
 #include "core.h"
 
 namespace paceline::cuda {

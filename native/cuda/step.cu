@@ -1,4 +1,4 @@
-// The order of a step's kernels, and the room that they work in. Nothing here waits for the device.
+// The order of a step's kernels, and their working memory. Nothing here waits for the device.
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
@@ -10,7 +10,7 @@ namespace {
 
 size_t padded(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
-constexpr int kApartBelow = 512;  // blocks: with fewer, attention's splits go to blocks of their own
+constexpr int kApartBelow = 512;  // blocks: with fewer, each split of attention gets its own block
 constexpr int kApartColumns = 64;
 constexpr size_t kChangesFromTheStart = 16 << 20;
 
@@ -55,8 +55,8 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const Shape& s = shape();
   Sizes room = {std::max(work.room.columns, sizes.columns), std::max({work.room.outputs, sizes.outputs, 1}), std::max(work.room.splits, sizes.splits), 0,
                 std::max(work.room.sampled, sizes.sampled)};
-  // From the start what page tables of all slots take, and changes of logits, which may be as many as a history is long: later the pages
-  // of the cache have all the rest of the memory.
+  // Reserved from the start: room for the page tables of all slots, and for changes of logits, of which there may be as many as a history has
+  // tokens. Later the pages of the cache take all the rest of the memory.
   if (input_.size() > input_room_ || input_room_ == 0) {
     const size_t pages = static_cast<size_t>(options_.slots) * ((s.context + kPage - 1) / kPage) * sizeof(int);
     const size_t changes = std::min<size_t>(static_cast<size_t>(options_.slots) * s.context * sizeof(Change), kChangesFromTheStart);
@@ -85,7 +85,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
   work.stride_expert = expert * kTileRows;
   work.attention = std::max(s.queries(), s.inner());
 
-  // Sizes first, with a base of null; then the same again with the memory.
+  // Laid out once with a null base, for the total size, then again in the memory allocated.
   uint8_t* base = nullptr;
   size_t at = 0;
   const auto take = [&]<class T>(T*& piece, size_t count) {
@@ -129,7 +129,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
       take_activations(work.recurrent_input, columns, s.inner());
     }
     if (!s.experts) return;
-    // A step of fewer columns may have shorter lists, and so more of them for a column.
+    // Steps with fewer columns may use shorter lists, and so more of them per column.
     const int choices = room.columns * s.experts_used;
     const size_t places = static_cast<size_t>(most_groups(s.experts, choices, kColumns)) * kColumns;
     take(work.router, columns * work.stride_router);
@@ -146,7 +146,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
   uint8_t* place = nullptr;
   try {
     place = memory_.allocate(at);
-  } catch (...) {  // the step fails, and others go on in the room there is
+  } catch (...) {  // this step fails, and others go on in the old room
     work = before;
     throw;
   }
@@ -208,7 +208,7 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   sample_tokens({work.logits, stride, s.vocab, id_bits, work.candidates, work.tokens, work.told}, input, sizes.outputs, stream);
 }
 
-// x += weights * inputs, or the norm of it
+// x += weights * inputs, or the norm of that product
 void DeviceCore::join(const Matrix& weights, const Activations& inputs, const float* post_norm, const Pass& pass) {
   Work& work = *work_;
   const Shape& s = shape();
@@ -259,7 +259,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   join(layer.output, work.attention_input, layer.attention_post_norm, pass);
 }
 
-// Of experts, as if the choices fell on as many as can be.
+// For experts an upper bound: as if the choices fell on as many experts as possible.
 uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
   const Shape& s = shape();
   const auto bytes = [](const Matrix& m, int columns) {

@@ -22,7 +22,7 @@ void DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass) {
   gate({work.mixed, up, work.stride_mixed, size, shape().gelu, pass.columns, nullptr, 1, work.ffn_input}, pass.most, pass.stream);
 }
 
-// Gate and up in one launch, and what becomes of them: where both are of one integer format.
+// Gate, up and the activation function run as one kernel where both matrices have the same integer format.
 bool DeviceCore::runs_gated(const FeedForward& ffn) { return ffn.gate.format == ffn.up.format && !is_float(ffn.gate.format); }
 
 void DeviceCore::run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass) {
@@ -35,7 +35,7 @@ void DeviceCore::run_gated(Product product, const FeedForward& ffn, const Expert
   run_gated_product(ffn.gate.format, product, pass.most, pass.stream);
 }
 
-// Experts in the places of the columns that chose them: an expert's weights are read once for all of its columns.
+// Columns are gathered by expert, so that an expert's weights are read once for all columns that chose it.
 void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   const Shape& s = shape();
   Work& work = *work_;
@@ -77,7 +77,7 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   combine_experts(sum, pass.input, pass.most, pass.stream);
 }
 
-// Pointers to the experts of every layer, once all weights are there.
+// Uploads pointers to the experts of every layer, once all weights are loaded.
 void DeviceCore::list_experts() {
   Work& work = *work_;
   if (!shape().experts || !work.experts.empty()) return;

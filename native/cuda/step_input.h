@@ -1,4 +1,4 @@
-// What a step is told: one buffer that the host fills and that goes over in one copy. Kernels read counts and tables from it, so that one captured graph
+// The input of a step: one buffer that the host fills and uploads in one copy. Kernels read counts and tables from it, so that one captured graph
 // serves every step of its sizes.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Item {    // tokens of one row that attend together
   int table;
   int position;  // of the first
 };
-// Queries of an item that share a block's keys: heads of a group times tokens of a row.
+// Queries of an item that one thread block handles together: query heads of a GQA group times tokens of a row.
 constexpr int queries_together(int head_size) { return head_size <= 128 ? 16 : head_size <= 256 ? 8 : 4; }
 constexpr int tokens_together(int head_size, int group) { return group >= queries_together(head_size) ? 1 : queries_together(head_size) / group; }
 
@@ -36,7 +36,7 @@ struct Change {      // of a logit
   int id;
   float bias;
   int count;         // appearances in the output
-  float before;      // what the device writes
+  float before;      // written by the device: the logit before the change
 };
 
 struct SampleInput { // of an output
@@ -45,13 +45,13 @@ struct SampleInput { // of an output
   int top_k;
   float top_p, min_p, repetition, frequency, presence;
   uint32_t draw;
-  int biases, penalties;  // that many changes, the biases first
-  int first_change;  // in bytes from the begin of the buffer
-  int told;          // how many of the likeliest are told; 0: nothing is
-  int first_told;    // in bytes from the begin of what is told
+  int biases, penalties;  // how many changes of each kind, the biases first
+  int first_change;  // byte offset in this buffer
+  int told;          // how many of the likeliest ids to report; 0: no Told
+  int first_told;    // byte offset of its Told in Sample::told
 };
 
-// What the device tells of an output's logits, before anything changed them; so many Likely come behind it, likeliest first (native/cpu/sampling.h).
+// What the device reports of an output's unmodified logits (native/cpu/sampling.h); SampleInput::told Likely follow it, likeliest first.
 struct Told {
   uint64_t sum;
   float peak, chosen;
@@ -62,9 +62,9 @@ struct Likely {
 };
 constexpr size_t bytes_told(int count) { return sizeof(Told) + count * sizeof(Likely); }
 
-// The buffer's parts, for at most so many columns; changes come last. All offsets are multiples of 16 bytes.
+// Offsets of the buffer's parts, for at most `columns` columns; changes come last. All offsets are multiples of 16 bytes.
 struct InputLayout {
-  int columns = 0;  // items, outputs and rows are no more
+  int columns = 0;  // items, outputs and rows are at most as many
   bool sampled = false;
   size_t column_begin() const { return sizeof(Counts); }
   size_t item_begin() const { return column_begin() + sizeof(Column) * columns; }
@@ -75,7 +75,7 @@ struct InputLayout {
   static constexpr size_t rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 };
 
-// The same on the device.
+// The parts of a buffer on the device.
 struct StepInput {
   const Counts* counts;
   const Column* columns;

@@ -1,4 +1,4 @@
-// A recurrent layer (recurrent.cu), the states of all of them, and their updates made again.
+// A recurrent layer (recurrent.cu), the states of all recurrent layers, and the replay of their updates.
 #include <algorithm>
 
 #include "work.h"
@@ -67,7 +67,7 @@ void DeviceCore::make_states() {
   replayed_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.replay * recurrent_.channel_stride));
 }
 
-// The slot's other state again, from its committed one and the first updates of its last step.
+// Recomputes the slot's other state from its committed one and the first updates of its last step.
 void DeviceCore::replay(int most, Stream stream) {
   const ReplayInput* const input = reinterpret_cast<const ReplayInput*>(replay_place_);
   for (const Layer& layer : weights_.layers) {

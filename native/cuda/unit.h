@@ -1,5 +1,5 @@
-// A unit of integer weights in the registers of a warp: loaded once, unpacked tile by tile as the first operand of an mma, used for
-// all columns. Lane 4g + t has rows g and g + 8 (`upper`) of inputs 4t .. 4t + 3 of both halves of a block; word w of a tile's four has its half w / 2, upper w % 2.
+// A unit of integer weights in the registers of a warp: loaded once, unpacked tile by tile as the A operand of an mma, used for all columns.
+// Lane 4g + t has rows g and g + 8 (`upper`) of inputs 4t .. 4t + 3 of both halves of a block; of a tile's four words, word w is of half w / 2 and upper w % 2.
 #pragma once
 
 #include "arithmetic.h"
@@ -8,7 +8,7 @@
 
 namespace paceline::cuda {
 
-// `bytes` bytes, a multiple of 2, from an address that is aligned to them up to 16.
+// `bytes` bytes: 2, 4, 8 or a multiple of 16, from an address aligned to as many, at most 16.
 template <int bytes>
 struct Bytes {
   uint32_t v[(bytes + 3) / 4];
@@ -39,7 +39,7 @@ struct Bytes<0> {
   PACELINE_DEVICE void load(const uint8_t*) {}
 };
 
-// A table of sixteen signed bytes, as constants of the code.
+// A table of sixteen signed bytes, as compile-time constants.
 template <Format f>
 struct Table {
   static constexpr uint32_t four(int i) {
@@ -52,7 +52,7 @@ struct Table {
   }
   static constexpr uint32_t a = four(0), b = four(1), c = four(2), d = four(3);
 
-  // Of four codes of four bits, one after the other in the lower or the upper half: from both halves of the table, then the right one of each two.
+  // Looks up four adjacent 4-bit codes from the lower or upper half of `codes`: in both halves of the table by their low 3 bits, then selects by the top bit.
   PACELINE_DEVICE static uint32_t look_up(uint32_t codes, int upper) {
     const uint32_t selector = codes >> 16 * upper & 0x7777u;
     return permute_bytes(permute_bytes(a, b, selector), permute_bytes(c, d, selector), ((codes & 0x8888u << 16 * upper) >> (1 + 16 * upper)) + 0x3210u);
@@ -73,7 +73,7 @@ struct Unit {
 
   PACELINE_DEVICE void load(const uint8_t* unit) {
     const int lane = static_cast<int>(lane_index()), g = lane / 4;
-    // The lane's own place first, then constants: so an address is one register and an offset in the instruction.
+    // The lane-dependent part first, then constants: so an address is one register and an immediate offset.
     const uint8_t* const own = unit + lane * 16;  // a plane is [groups][32 lanes] of 16 bytes
     if constexpr (!has_grid(f))
       for (int i = 0; i < 2 * kTiles * kLow / 16; ++i) load_plane(low, i, own);
@@ -87,7 +87,7 @@ struct Unit {
     }
   }
 
-  // Tile k's codes, with their sign or biased (device_bias). grid: of IQ2_XXS, the table.
+  // Tile k's codes, signed or biased (device_bias). grid: the table of IQ2_XXS.
   PACELINE_DEVICE void codes(int k, uint32_t a[4], const uint32_t* grid) const {
     for (int w = 0; w < 4; ++w) {
       if constexpr (has_grid(f)) {
@@ -102,10 +102,10 @@ struct Unit {
       }
     }
   }
-  // Tile k's weights as halves, of either half of the block as the first operand of mma_halves: a scale has 4 bits, a code of E2M1 two, and they meet exactly.
+  // Tile k's weights in half precision, an A operand of mma_halves for each half of the block: exact, as a scale has 4 significant bits and an E2M1 code 2.
   PACELINE_DEVICE void halves(int k, uint32_t a[2][4]) const {
     static_assert(by_halves(f));
-    // The upper bytes of 256 times 0, 0.5, 1, 1.5, 2, 3, 4 and 6. Half scales are 256 times too small.
+    // The upper bytes, as half-precision floats, of 256 times 0, 0.5, 1, 1.5, 2, 3, 4 and 6; the scales of both_halves() are 256 times too small.
     constexpr uint32_t kSmall = 0x5e5c5800u, kLarge = 0x66646260u;
     for (int upper = 0; upper < 2; ++upper) {
       const uint32_t both = both_halves(scales[upper].v[k / 2], k);
@@ -119,7 +119,7 @@ struct Unit {
     }
   }
 
-  // What tile k's weights are.
+  // Tile k's weights as floats.
   PACELINE_DEVICE void weights(int k, float out[4][4], const uint32_t* grid) const {
     if constexpr (by_halves(f)) {
       uint32_t a[2][4];
@@ -141,7 +141,7 @@ struct Unit {
     }
   }
 
-  // Of inputs 0 .. 15 or 16 .. 31 where a row has two scales.
+  // half: of inputs 0 .. 15 or 16 .. 31, where a row has two scales.
   PACELINE_DEVICE float scale(int k, int half, int upper) const {
     const auto& s = scales[upper];
     if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
@@ -162,9 +162,9 @@ struct Unit {
   }
 
  private:
-  // What a code stands for.
+  // The integer value of a code.
   PACELINE_DEVICE static int value(uint32_t code) { return has_sign(f) ? static_cast<int8_t>(code) : static_cast<int>(code) - layout(f).bias; }
-  // What formats of 256 inputs take away from every weight.
+  // What formats with super-blocks of 256 inputs subtract from every weight.
   PACELINE_DEVICE float below(int k, int half, int upper) const {
     if constexpr (f == Format::Q2_K) return half_to_float(header[upper].two(1)) * static_cast<float>(scales[upper].byte(2 * k + half) >> 4);
     else if constexpr (has_header(f) && minimum_bytes(f) > 0) return half_to_float(header[upper].two(1)) * static_cast<float>(minimums[upper].byte(k));
@@ -180,7 +180,7 @@ struct Unit {
     if constexpr (bits == 8) return plane.v[4 * k + w];
     else return plane.v[k / (8 / bits) * 4 + w] >> bits * (k % (8 / bits)) & ((1u << bits) - 1) * 0x01010101u;
   }
-  // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of halves that are 256 times smaller.
+  // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of two halves that are 256 times too small.
   PACELINE_DEVICE static uint32_t both_halves(uint32_t scales, int k) { return permute_bytes(scales, 0, k % 2 ? 0x4342u : 0x4140u) << 7; }
   // 2^(e - 128)
   PACELINE_DEVICE static float power_of(uint32_t e) { return bits_to_float(e < 2 ? 0x200000u << e : (e - 1) << 23); }

@@ -1,4 +1,4 @@
-// Passes over rows of logits. The largest is found in two: a block for each of some parts of a row, then a warp for the row.
+// Passes over rows of logits. The largest is found by two kernels: a thread block for each part of a row, then a warp for each row.
 #include "../cpu/sampling.h"
 #include "operations.h"
 
@@ -17,7 +17,7 @@ PACELINE_DEVICE Largest best_of_warp(Largest best) {
   return best;
 }
 
-// What is no number is nobody's best.
+// NaN is never the largest.
 PACELINE_KERNEL largest_of_part(const float* logits, int stride, int size, const int* count, Largest* parts) {
   begin_kernel();
   const int output = static_cast<int>(block_y());

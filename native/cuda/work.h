@@ -1,4 +1,4 @@
-// What a step works in, and the steps' parts have in common. For step*.cu.
+// The working memory of a step, and what its parts share. For step*.cu.
 #pragma once
 
 #include "core.h"
@@ -7,17 +7,17 @@
 
 namespace paceline::cuda {
 
-// The experts of a layer, as their products find them.
+// Device tables of a layer's expert matrices, for their products.
 struct ExpertTables {
   const ExpertWeights *gate = nullptr, *up = nullptr, *down = nullptr;
 };
 
-// One piece of memory, for steps up to some sizes.
+// One allocation, for steps of up to the sizes `room`.
 struct DeviceCore::Work {
   Sizes room;
   uint8_t* place = nullptr;
   size_t bytes = 0;
-  bool integer = false, halves = false, brains = false, floating = false;  // forms of activations that the weights ask for
+  bool integer = false, halves = false, brains = false, floating = false;  // forms of activations that the weights' formats need
   int stride_x = 0, stride_mixed = 0, stride_router = 0, stride_expert = 0, attention = 0;
   float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
   Activations width_input, attention_input, ffn_input, head_input;
@@ -38,17 +38,17 @@ struct DeviceCore::Work {
   bool splits_apart(const Sizes& sizes, const Shape& s) const;
 };
 
-// A step on its way.
+// A step that is being enqueued.
 struct DeviceCore::Pass {
   const Sizes& sizes;
   StepInput input;
   Stream stream;
-  int most;            // columns
+  int most;            // columns that grids are sized for
   const int* columns;  // how many there are, on the device
 };
 
-// Matrices of the same inputs, one after the other in a column's outputs; those of a format in one launch. product: all but the items.
-// experts: in place of the matrices' data, which then are those of any one expert.
+// Products of matrices with the same inputs, their outputs side by side in each column; one launch per format. product: all but the items.
+// experts: used in place of the matrices' data; the matrices are then those of any one expert.
 void run_products(Product product, const Matrix* const* matrices, const ExpertWeights* const* experts, int count, float* out, int most, Stream stream);
 void run_product_of(const Matrix& m, const Activations& input, const int* columns, float* out, int stride, bool add, int most, Stream stream);
 

@@ -81,7 +81,7 @@ inline uint32_t load_once_4(const void* p) { return aligned_load<uint32_t>(p); }
 inline uint16_t load_once_2(const void* p) { return aligned_load<uint16_t>(p); }
 
 inline void count_weights(size_t bytes) { emulate::count_weights(bytes); }
-inline void fetch_ahead(const void* p) { static_cast<void>(*static_cast<const volatile uint8_t*>(p)); }  // of what is there
+inline void fetch_ahead(const void* p) { static_cast<void>(*static_cast<const volatile uint8_t*>(p)); }  // checks that the memory exists
 
 // Kernels run one after the other here; what is checked is that no thread forgets to wait.
 inline void let_next_begin() {}
@@ -128,7 +128,7 @@ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   return result;
 }
 
-// Bytes of ones where the byte's top bit is one, else of zeros.
+// 0xff for each byte whose top bit is set, else 0.
 inline uint32_t spread_top_bits(uint32_t a) { return (a >> 7 & 0x01010101u) * 0xffu; }
 
 // Fragments are those of the PTX manual: lane = 4 * (row or column mod 8) + place.
@@ -172,7 +172,7 @@ void mma_bytes_16(int32_t c[4], const uint32_t a[2], uint32_t b, int32_t left, i
   emulate::meet_warp("mma m16n8k16", &in, c, mma_lanes<16, std::conditional_t<with_sign, int8_t, uint8_t>>);
 }
 
-// The value of a finite number's lowest bit that is one.
+// The value of a finite number's lowest set bit.
 inline double lowest_bit(double x) {
   int exponent;
   const auto digits = static_cast<int64_t>(std::ldexp(std::frexp(std::fabs(x), &exponent), 53));
@@ -243,7 +243,7 @@ struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
 
-// The stream is nothing here: the launch is over when this returns, unless a capture keeps it.
+// The stream is ignored: the kernel has finished when this returns, unless a capture records it.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned threads, size_t shared_bytes, Stream, Arguments... arguments) {
   if (shared_bytes > kMostShared)

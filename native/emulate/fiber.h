@@ -6,7 +6,7 @@
 
 namespace paceline::emulate {
 
-// Saves the registers that a call preserves on this stack, leaves its pointer in *from, and goes on where `to` was left.
+// Saves the callee-saved registers on this stack, stores its pointer in *from, and resumes where the stack `to` was left.
 extern "C" void paceline_switch_stack(void** from, void* to);
 
 // The pointer to switch to so that `entry` begins on the stack [base, base + size). It must never return.

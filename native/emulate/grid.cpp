@@ -54,7 +54,7 @@ struct Warp {
   void* outs[kLanes];
 };
 
-// One host thread's room to run blocks in.
+// What one host thread needs to run thread blocks: stacks and the state of a block.
 class Worker {
  public:
   Worker() : stacks_(static_cast<char*>(mmap(nullptr, kStack * kMostThreads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
@@ -92,7 +92,7 @@ class Worker {
 
 [[gnu::tls_model("initial-exec")]] thread_local Worker* worker = nullptr;
 
-// Fibers stay on their host thread, but a compiler that kept the address of a thread's variable across a switch would not know.
+// Not inlined, so that the compiler cannot keep the address of a thread_local across a switch of stacks, although fibers stay on their host thread.
 [[gnu::noinline]] Worker& mine() { return *worker; }
 
 void enter() {
@@ -160,7 +160,7 @@ void Worker::run_block(const char* name, Size block, unsigned count, size_t byte
   const unsigned char* guard = shared_begin() + shared_bytes;
   if (problem.empty() && std::any_of(guard, guard + kGuard - 128, [](unsigned char c) { return c != kPoison; })) problem = "a write past the end of shared memory";
   if (!problem.empty()) {
-    // The other fibers are left where they stand; what they hold is on their stacks.
+    // The other fibers are abandoned; all they hold is on their stacks.
     throw Fault("kernel " + std::string(name) + ", block (" + std::to_string(block.x) + ", " + std::to_string(block.y) + ", " + std::to_string(block.z) + "), thread " +
                 std::to_string(place.thread) + ": " + problem);
   }

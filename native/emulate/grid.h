@@ -1,15 +1,16 @@
 // Runs a kernel's grid on the host: every thread is a fiber, a warp's lanes meet at warp operations, a block's threads at
-// barriers, blocks are spread over host threads. What a kernel may not do ends the launch with a Fault that says what and where:
+// barriers, blocks are spread over host threads. A broken rule ends the launch with a Fault that says what and where:
 //
 //   - lanes of a warp that meet in different operations, or do not all meet (every warp operation is full-mask)
 //   - a barrier that some threads of the block never reach
 //   - a thread that ends without having waited for the kernels before
 //   - more shared memory than every architecture has, or more taken than the launch asked for, a write past its end
 //   - a pointer that is not aligned to its load
-//   - a read of shared memory that nobody wrote, or of a copy not waited for, shows: both are filled with 0xff, NaN as a float
-//   - a global buffer overrun by a byte or more meets a page without access (room.h)
 //
-// Lanes run forward, reversed or shuffled between two meetings, and so do warps: a kernel that forgets a barrier gives other
+// Without a Fault, a read of shared memory that nobody wrote, or of a copy not waited for, shows in the results: both are filled
+// with 0xff, NaN as a float; and an overrun of a global buffer, its size rounded up to 256, meets a page without access (room.h).
+//
+// Between two synchronizations, lanes and warps run forward, reversed or shuffled: a kernel that forgets a barrier gives other
 // results. What cannot be seen here: memory ordering between threads, races between blocks, streams and graphs, how a float mma
 // rounds inside, bank conflicts, registers, speed.
 #pragma once
@@ -32,22 +33,22 @@ struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Of all later launches. host_threads: 0 for as many as there are processors.
+// For all later launches. threads: 0 for as many as there are processors.
 void set_order(Order order, uint64_t seed);
 void set_host_threads(int threads);
 
-// What kernels are planned for; 1 if nobody says otherwise.
+// The number that launches are planned for; 1 by default.
 void set_multiprocessors(int count);
 int multiprocessors();
 
-// Bytes of weights that kernels have loaded; counted_weights() begins again at 0.
+// Bytes of weights that kernels have loaded; counted_weights() returns them and starts again at 0.
 void count_weights(size_t bytes);
 uint64_t counted_weights();
 
 // Runs body() for every thread of every block; throws the first Fault.
 void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_bytes, const std::function<void()>& body);
 
-// What a running thread asks for.
+// For a running thread.
 struct Place {
   unsigned thread, threads;
   Size block;
@@ -55,7 +56,7 @@ struct Place {
 const Place& place();
 [[noreturn]] void fault(const std::string& what);
 void meet_block();  // a barrier of the block
-void note_wait();   // for the kernels before
+void note_wait();   // the thread has called wait_for_earlier()
 
 // All lanes of the warp bring `in` and get `out`: the last to arrive calls work(ins, outs) with the pointers of 32 lanes.
 using WarpWork = void (*)(const void* const* ins, void* const* outs);

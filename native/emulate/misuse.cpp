@@ -53,7 +53,7 @@ PACELINE_KERNEL half_waits() {
   if (thread_index() < 16) cuda::begin_kernel();
 }
 
-// 1 and fifteen times 2^-24: what float holds of that depends on the order.
+// 1 and fifteen times 2^-24: how their sum rounds to float depends on the order.
 PACELINE_KERNEL rounded_sum() {
   cuda::begin_kernel();
   const uint32_t tiny = 0x00010001u, ones = 0x3c003c00u;

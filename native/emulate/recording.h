@@ -1,5 +1,5 @@
-// Launches that are kept instead of run, as a stream that is captured keeps them: arguments are those of the capture, whatever has
-// become of the memory that they point to since.
+// Launches recorded instead of run, as by stream capture: arguments are those at capture time, whatever has become of the memory
+// that they point to since.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Memory of the emulated device: each piece in pages of its own, between pages without access, its end at the end of a page, so
-// that whatever reads or writes past it stops there and then. Filled with 0xff: nothing is zero by luck.
+// Memory of the emulated device: each piece in pages of its own, between pages without access, and its end, rounded up to 256
+// bytes, at the end of a page, so that an access past that crashes at once. Filled with 0xff: nothing is zero by luck.
 #pragma once
 
 #include <sys/mman.h>
