@@ -3,7 +3,7 @@
     from paceline.clients import AsyncClient, Client, ChatRefused, DaemonGone, ModelUnreadable, Refused, RequestFailed
 
 client.py        Client: blocking; an AsyncClient whose event loop has a thread of its own (loop_thread.py)
-async_client.py  AsyncClient: a task that reads (desk.py says who gets what), a daemon process (process.py)
+async_client.py  AsyncClient: a reader task (desk.py says who gets what), a daemon process (process.py)
 stream.py        one request's tokens; answer.py its text
 cli.py           the `paceline` command
 http/            `paceline serve`

@@ -1,4 +1,4 @@
-"""What generate gives: pieces of an answer, for asyncio and for a thread, and at the end how it ended."""
+"""What generate returns: the pieces of an answer, for asyncio and for threads, and in the end how it ended."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -15,8 +15,8 @@ S = TypeVar("S", bound=AsyncStream | Stream)
 
 class Piece(NamedTuple):
     """One token, and the text that is safe to show since the last one: whole characters, and nothing that may still be
-    part of a stop string. `logprob` and `top`, pairs of id and log probability, if `logprobs` was asked for. The last
-    piece may be text that was held back; its token is None."""
+    part of a stop string. `logprob` and `top` (pairs of id and log probability) are set if `logprobs` was asked for.
+    The last piece may be text that was held back; its token is None."""
 
     token: int | None
     text: str
@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 
 
 class Answer(Generic[S]):
-    """`stop_string` is the one that ended it, if one did."""
+    """`stop_string` is the one that ended it, if any."""
 
     def __init__(self, stream: S, decoder: Detokenizer | None, strings: StopStrings) -> None:
         self.stream = stream
@@ -57,7 +57,8 @@ class Answer(Generic[S]):
         return {name: end[name] for name in names if name in end}
 
     def _said(self, token: Token) -> Piece | None:
-        """None for what came after a stop string; the piece that one is found in is the last, and cancels."""
+        """None for what comes after a stop string; the piece that completes one is the last, and cancels the
+        request."""
         if self.stop_string is not None:
             return None
         text = self.strings.push(self.decoder.push(token.id)) if self.decoder else ""
@@ -67,7 +68,7 @@ class Answer(Generic[S]):
         return Piece(token.id, text, told.get("logprob"), tuple((one, chance) for one, chance in told.get("top", ())))
 
     def _rest(self) -> Piece | None:
-        """What was held back at the end, once."""
+        """The text that was still held back at the end; None if asked again."""
         text = self.strings.push(self.decoder.flush() if self.decoder else "") + self.strings.flush()
         return Piece(None, text) if text else None
 

@@ -4,8 +4,8 @@
         async for token in await client.start([1, 2, 3], total=16):
             print(token)
 
-One task takes the frame stream apart and waits for nothing but the daemon: output that is always read means input that
-is always read. A client belongs to the event loop that it was made in.
+One task decodes the frame stream and waits for nothing but the daemon: as long as its output is read, it reads its
+input. A client belongs to the event loop that it was made in.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class AsyncClient:
 
     def __init__(self, commands: Writer, frames: StreamReader, watch: Watch = None) -> None:
         """Attaches to a daemon that has not been sent a line yet. `frames` is a tagged stream. `watch` is called with
-        every item, in the order of arrival, and at last with DaemonGone."""
+        every item, in the order of arrival, and finally with DaemonGone."""
         self._watch = watch or (lambda item: None)
         self._respawn: Callable[[], Awaitable[DaemonProcess]] | None = None
         self._respawning = asyncio.Lock()
@@ -55,7 +55,7 @@ class AsyncClient:
     ) -> Self:
         """Starts a daemon with these command-line arguments. Each line of its stderr goes to `log`; if `stderr` is None
         it has this process's own, for its progress bars. With `restart`, a `start` that finds it dead starts another
-        one; what was live is lost all the same."""
+        one; requests that were live are lost nevertheless."""
         respawn = partial(DaemonProcess.spawn, args, log, stderr)
         process = await respawn()
         client = cls(process.commands, process.frames, watch)
@@ -82,21 +82,21 @@ class AsyncClient:
         return await asyncio.gather(*replies)
 
     def free_id(self) -> int:
-        """One that a caller of `start` may give as `req_id`, who has to know it before."""
+        """An id for callers that have to know it before `start`, to which they give it as `req_id`."""
         return self._desk.free_id()
 
     async def start(
         self, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
     ) -> AsyncStream:
-        """Starts a request; `options` are those of START (temp, seed, stop, hash …), `slot` and `req_id`. Without one
-        the id is one that is free. With a quantum it pauses after so many tokens (AsyncStream.proceed), but in auto
-        mode. Cancelling this call cancels the request. Raises Refused, DaemonGone, TypeError and ValueError."""
+        """Starts a request; `options` are those of START (temp, seed, stop, hash …), `slot` and `req_id`. By default
+        the id is a free one. With a quantum the request pauses after that many tokens (AsyncStream.proceed), except in
+        auto mode. Cancelling this call cancels the request. Raises Refused, DaemonGone, TypeError and ValueError."""
         return await self._start(lambda number: start_line(number, ids, total, quantum, options), options)
 
     async def restore(
         self, name: str, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
     ) -> AsyncStream:
-        """As `start`, from the snapshot `name`, with whose ids `ids` begin."""
+        """As `start`, from the snapshot `name`; `ids` must begin with its ids."""
         return await self._start(lambda number: restore_line(name, number, ids, total, quantum, options), options)
 
     async def _start(self, line_of: Callable[[int], str], options: StartOptions) -> AsyncStream:
@@ -109,7 +109,7 @@ class AsyncClient:
         try:
             stream.reply = await asyncio.shield(reply)
         except asyncio.CancelledError:
-            # once it is accepted: one that is refused may have the id of somebody else's
+            # only once accepted: if it is refused, the id may be another request's
             reply.add_done_callback(lambda done: None if done.exception() else stream.abandon())
             raise
         return stream
@@ -126,7 +126,7 @@ class AsyncClient:
 
         `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). Raises what
         `start` does, ModelUnreadable and ChatRefused. Without a tokenizer, which ids do not need, the texts are empty.
-        A `quantum` is for a daemon in auto mode: here nobody goes on after a turn.
+        A `quantum` is for a daemon in auto mode only: nothing here continues the request after a turn.
         """
         await self._revive()
         ready = await self.ready
@@ -141,14 +141,14 @@ class AsyncClient:
             yield event
 
     async def close(self, timeout: float = 10.0) -> int | None:
-        """Ends the daemon's input: what was granted finishes, and is still read, but for `timeout` seconds at most.
-        Returns the exit code of a daemon that was spawned. Cancelling this call kills it."""
+        """Ends the daemon's input: what was granted finishes, and is still read, for `timeout` seconds at most. Returns
+        the exit code of a daemon that was spawned. Cancelling this call kills it."""
         self.closed = True
         self._commands.close()
-        async with self._respawning:  # a daemon that is being started ends there
+        async with self._respawning:  # a daemon that is being started is stopped there
             pass
         code = await self.process.stop(timeout) if self.process else None
-        # of a daemon that has ended, what it said last is there to be read
+        # the last output of a daemon that has ended can still be read
         await asyncio.wait([self._reader], timeout=timeout if code is None else max(timeout, LAST_SECONDS))
         self._reader.cancel()
         await asyncio.wait([self._reader])
@@ -171,7 +171,7 @@ class AsyncClient:
         return await asyncio.shield(self._ready)
 
     def _order(self, ready: Body, prompt: Prompt, max_tokens: int | None, stop: Stops) -> "Order":
-        from .model_text import ModelText  # with a tokenizer library, which only text needs
+        from .model_text import ModelText  # imports a tokenizer library, which only text needs
 
         self._text = self._text or ModelText(ready["path"], ready["most_positions"])
         return self._text.order(prompt, max_tokens, stop)
@@ -203,7 +203,7 @@ class AsyncClient:
 
     def _waiter(self) -> "Future[Body]":
         waiter: Future[Body] = asyncio.get_running_loop().create_future()
-        waiter.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody need look at it
+        waiter.add_done_callback(lambda done: done.cancelled() or done.exception())  # no warning if nobody looks at it
         return waiter
 
     def _post(self, desk: Desk, line: str, starts: int | None = None, deliver: Deliver | None = None) -> "Future[Body]":
@@ -233,8 +233,8 @@ class AsyncClient:
         self._watch(gone)
 
     async def _end_unread(self) -> None:
-        """For a daemon whose frames are not read any more. If the client was closed, it has ended; if just its event
-        loop ends, it still waits for commands, or computes what nobody will see."""
+        """Stops a daemon whose frames are not read any more. If the client was closed, it has ended; if only the event
+        loop is ending, it still waits for commands, or computes what nobody will see."""
         self._commands.close()
         if self.process:
             await self.process.stop(LAST_SECONDS)

@@ -26,7 +26,7 @@ SEED: Final = 1
 
 
 class Figure(NamedTuple):
-    """`speeds` are tokens per second, of all rows together, a round each; 0 rows is the prefill."""
+    """`speeds` are tokens per second of all rows together, one for each round; 0 rows means the prefill."""
 
     rows: int
     speeds: list[float]
@@ -93,7 +93,7 @@ async def _prefill(client: "AsyncClient", prompt: list[int], bar: Any) -> float:
 
 
 async def _decode(client: "AsyncClient", prompts: list[list[int]], arguments: Namespace, bar: Any) -> list[float]:
-    """The speed of each round: all are parked at its begin, and at its end."""
+    """The speed of each round, which begins and ends with all requests parked."""
     total, speeds = 1 + arguments.tokens * arguments.rounds, []
     streams = []
     for prompt in prompts:

@@ -1,7 +1,7 @@
 """A model's chat template: messages in, the prompt text that the model was trained on out.
 
-Templates come with model files, from anybody, so they run in jinja2's sandbox. The environment (trimmed blocks, the
-extra names) is the one that template writers test with."""
+Templates come with model files, which anybody may have made, so they run in jinja2's sandbox. The environment (trimmed
+blocks, the extra names) is the one that template authors test with."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,8 @@ class NoTemplate(ModelUnreadable):
 
 
 class BrokenTemplate(ModelUnreadable):
-    """The model has a chat template that cannot be used. `reason` is for everybody: it does not say where it lies."""
+    """The model has a chat template that cannot be used. `reason` may be shown to anybody: it does not contain the
+    path."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"cannot use the chat template of {path}: {reason}")
@@ -41,8 +42,8 @@ class BrokenTemplate(ModelUnreadable):
 
 
 class Generation(Extension):
-    """{% generation %} … {% endgeneration %}: for training, it marks what the model said. Here its body is all of it,
-    with names of its own, as in Hugging Face's environment."""
+    """{% generation %} … {% endgeneration %}: for training, it marks what the model said. Here it just renders its
+    body, in a scope of its own, as in Hugging Face's environment."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -64,7 +65,7 @@ class ChatTemplate:
         environment.globals |= {"bos_token": bos, "eos_token": eos}
         try:
             self._template = environment.from_string(source)
-        except Exception as problem:  # one that is nested too deep is too much for Python itself
+        except Exception as problem:  # too deep a nesting makes Python itself fail
             raise ValueError(f"its chat template is broken: {' '.join(str(problem).split())}") from None
 
     @classmethod
@@ -83,11 +84,11 @@ class ChatTemplate:
             raise BrokenTemplate(Path(path), str(problem)) from None
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True, **names: Any) -> str:
-        """The prompt text; `names` are what else the template may know (tools, enable_thinking …). Raises
+        """The prompt text; `names` are further variables for the template (tools, enable_thinking …). Raises
         ChatRefused."""
         known = {"tools": None, "documents": None} | names
         try:
-            # As Hugging Face does; of a message that calls tools, a template may look at a content that is None.
+            # As Hugging Face does; a None as content stays, as templates may look at it in a message that calls tools.
             messages = [
                 {key: value for key, value in message.items() if value is not None or key == "content"}
                 for message in messages

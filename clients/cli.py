@@ -55,7 +55,7 @@ OF_A_MODEL: Final = ("run", "encode", "models", "bench")
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] != ["daemon"]:  # which has its own ways with descriptors
+    if words[:1] != ["daemon"]:  # which handles its descriptors itself
         _open_missing()
     try:
         arguments = make_parser(words[0] if words else None).parse_args(words, Namespace(words=words))
@@ -78,14 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_missing() -> None:
-    """Standard streams that whoever started us has closed: their numbers must not become another file's."""
+    """Opens standard streams that our parent has closed: their numbers must not become another file's."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def make_parser(meant: str | None = None, everything: bool = False) -> ArgumentParser:
-    """With the arguments of the command that is meant, or of every one."""
+    """With the arguments of the command `meant`, or of every one."""
     parser = ArgumentParser(
         "paceline", description=ABOUT, epilog=EXAMPLES, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -99,7 +99,7 @@ def make_parser(meant: str | None = None, everything: bool = False) -> ArgumentP
 
 
 def _describe(name: str, parser: ArgumentParser) -> Run:
-    """What runs the command."""
+    """Adds the command's arguments; returns the function that runs it."""
     if name == "daemon":
         from ..daemon.flags import add_daemon_arguments
 

@@ -5,7 +5,7 @@
             print(token)
 
 Any thread may use it, but no process forked from this one; what arrives is kept until somebody asks for it. A daemon
-that it started ends as by `close` once nobody holds the client any more, nor one of its streams.
+that it started is ended as by `close` once nobody refers to the client or one of its streams any more.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ class Client:
 
     def __init__(self, commands: IO[bytes], frames: IO[bytes], watch: Watch = None) -> None:
         """Attaches to a daemon that has not been sent a line yet, and takes both pipes over. `frames` is a tagged
-        stream. `watch` is called on the client's thread with every item, in the order of arrival, and at last with
+        stream. `watch` is called on the client's thread with every item, in the order of arrival, and finally with
         DaemonGone; it must not call the client."""
         self._begin(_attached(commands, frames, watch))
 
     @classmethod
     def spawn(cls, args: Sequence[str] = (), log: Log = None, watch: Watch = None, restart: bool = False) -> Self:
         """Starts a daemon with these command-line arguments. Each line of its stderr goes to `log`. With `restart`, a
-        `start` that finds it dead starts another one; what was live is lost all the same."""
+        `start` that finds it dead starts another one; requests that were live are lost nevertheless."""
         client = cls.__new__(cls)
         client._begin(AsyncClient.spawn(args, log, watch, restart))
         client._thread.when_dropped(client._client.close)
@@ -59,15 +59,15 @@ class Client:
     def start(
         self, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
     ) -> Stream:
-        """Starts a request; `options` are those of START (temp, seed, stop, hash …), `slot` and `req_id`. Without one
-        the id is one that is free. With a quantum it pauses after so many tokens (Stream.proceed), but in auto mode.
-        Raises Refused, DaemonGone, TypeError and ValueError."""
+        """Starts a request; `options` are those of START (temp, seed, stop, hash …), `slot` and `req_id`. By default
+        the id is a free one. With a quantum the request pauses after that many tokens (Stream.proceed), except in auto
+        mode. Raises Refused, DaemonGone, TypeError and ValueError."""
         return Stream(self._thread.call(self._client.start(ids, total, quantum, **options)), self._thread)
 
     def restore(
         self, name: str, ids: Sequence[int], total: int, quantum: int | None = None, **options: Unpack[StartOptions]
     ) -> Stream:
-        """As `start`, from the snapshot `name`, with whose ids `ids` begin."""
+        """As `start`, from the snapshot `name`; `ids` must begin with its ids."""
         return Stream(self._thread.call(self._client.restore(name, ids, total, quantum, **options)), self._thread)
 
     def generate(
@@ -82,7 +82,7 @@ class Client:
 
         `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). Raises what
         `start` does, ModelUnreadable and ChatRefused. Without a tokenizer, which ids do not need, the texts are empty.
-        A `quantum` is for a daemon in auto mode: here nobody goes on after a turn.
+        A `quantum` is for a daemon in auto mode only: nothing here continues the request after a turn.
         """
         answer = self._thread.call(self._client.generate(prompt, max_tokens, stop=stop, **options))
         return Generation(Stream(answer.stream, self._thread), answer.decoder, answer.strings)
@@ -93,8 +93,8 @@ class Client:
             yield event
 
     def close(self, timeout: float = 10.0) -> int | None:
-        """Ends the daemon's input: what was granted finishes, and is still read, but for `timeout` seconds at most.
-        Returns the exit code of a daemon that was spawned."""
+        """Ends the daemon's input: what was granted finishes, and is still read, for `timeout` seconds at most. Returns
+        the exit code of a daemon that was spawned."""
         with self._closing:  # a second one waits for the first
             if not self._client.closed:
                 self._code = self._thread.call(self._client.close(timeout))

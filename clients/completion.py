@@ -29,7 +29,7 @@ def run(arguments: Namespace) -> int:
     for action in _actions(parser):
         if isinstance(action, _SubParsersAction):
             for name, below in action.choices.items():
-                below.description = COMMANDS[name]  # what a shell has room for
+                below.description = COMMANDS[name]  # short, as a shell has little room
         if action.metavar in FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, arguments.shell))

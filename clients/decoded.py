@@ -6,7 +6,8 @@ from ..protocol import BrokenStream, FrameReader, Item
 
 
 def decoded(reader: FrameReader, data: bytes) -> Iterator[Item]:
-    """What `data` completes; of a stream that breaks, the good part comes before the BrokenStream."""
+    """The items that `data` completes; if the stream is broken, those before that come first, then BrokenStream is
+    raised."""
     try:
         yield from reader.feed(data)
     except BrokenStream as broken:

@@ -1,7 +1,8 @@
-"""Who waits for what: replies by the order of lines, tokens and events by their request. No I/O, no clock, no lock.
+"""Routes what the daemon sends to whoever waits for it: replies by the order of lines, tokens and events by request. No
+I/O, no clock, no lock.
 
-A desk serves one daemon, from its first line to its end. A request is on its table from the reply to its START to its
-terminal, as it is live for the daemon: an id that is used again has no part of what came before."""
+A desk serves one daemon, from its first line to its end. A request is in its table from the reply to its START to its
+terminal, just as long as it is live for the daemon: if its id is used again, nothing of the earlier request is left."""
 
 from asyncio import Future
 from collections import deque
@@ -23,7 +24,7 @@ from ..protocol import (
 from .errors import DaemonGone, Refused
 
 Body = dict[str, Any]
-ENDS = ("device_lost", "internal")  # with these a daemon that ends refuses what it has read and not begun
+ENDS = ("device_lost", "internal")  # with these a dying daemon refuses lines that it has read but not begun
 Deliver = Callable[[Item | DaemonGone], object]
 Watch = Deliver | None
 
@@ -45,14 +46,14 @@ class Desk:
         self._events = events
         self._answered = 0  # lines
         self._waiting: deque[Sent] = deque()
-        self._lost: list[Future[Body]] = []  # refused so: they are told with its last words
+        self._lost: list[Future[Body]] = []  # refused with such a code: they are told the daemon's last words
         self._starting: dict[int, Future[Body]] = {}  # the reply to the last START of an id, until it comes
         self._live: dict[int, Deliver | None] = {}  # None: nobody reads its tokens
         self._last_id = 0
 
     def line(self, reply: "Future[Body]", starts: int | None = None, deliver: Deliver | None = None) -> None:
-        """For each line, in the order of writing; raises DaemonGone when none can be written any more. If the request
-        that it starts is accepted, `deliver` gets what comes for it, or why nothing more will."""
+        """To be called for each line, in the order of writing; raises DaemonGone when none can be written any more. If
+        the line starts a request that is accepted, `deliver` gets what comes for it, or why nothing more will."""
         if self.gone:
             raise self.gone
         self._waiting.append(Sent(reply, starts, deliver))
@@ -66,7 +67,7 @@ class Desk:
                 return self._last_id
 
     def take(self, item: Item) -> None:
-        """Raises for what makes no sense; nothing after it can be trusted."""
+        """Raises ValueError for an item that makes no sense; nothing after it can be trusted."""
         match item:
             case Frame(req_id, value):
                 # off the table first: a reader that saw the terminal may use the id again

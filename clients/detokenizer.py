@@ -1,5 +1,5 @@
-"""Token ids back to text. Each id of a byte-level vocabulary is some bytes, and an answer's text is the UTF-8 of them
-all.
+"""Token ids back to text. Each id of a byte-level vocabulary stands for some bytes, and all of them together are the
+answer's text in UTF-8.
 
 A character may be spread over several ids, so a stream of ids goes through a Detokenizer, which holds back a
 character until its last byte is there."""
@@ -20,11 +20,11 @@ class Detokenizer:
         return self._utf8.decode(_piece(self._pieces, token))
 
     def piece(self, token: int) -> bytes:
-        """The bytes of an id, whatever was pushed."""
+        """The bytes of an id, independent of what was pushed."""
         return _piece(self._pieces, token)
 
     def flush(self) -> str:
-        """What is left at the end: a character that was begun and never finished shows as U+FFFD."""
+        """What is left at the end: an incomplete character shows as U+FFFD."""
         return self._utf8.decode(b"", final=True)
 
 
@@ -51,7 +51,7 @@ def _piece(pieces: Sequence[bytes], token: int) -> bytes:
 
 
 def _alphabet() -> Iterator[tuple[int, str]]:
-    """GPT-2's spelling of the 256 bytes: a printable Latin-1 character stands for itself, the others follow from
+    """GPT-2's spelling of the 256 bytes: a printable Latin-1 character stands for itself, the others are numbered from
     U+0100 on."""
     spare = 0x100
     for byte in range(256):

@@ -55,12 +55,12 @@ def run(arguments: Namespace) -> int:
 
 
 def read_text(words: list[str]) -> str:
-    """Words joined by blanks, or for a single - standard input. UnicodeDecodeError for what is no UTF-8."""
+    """Words joined by blanks, or for a single - standard input. Raises UnicodeDecodeError for what is not UTF-8."""
     return sys.stdin.buffer.read().decode("utf-8") if words == ["-"] else decoded(" ".join(words))
 
 
 def decoded(word: str) -> str:
-    """A word of the command line, strictly: what the shell gave us may be no UTF-8."""
+    """A word of the command line, decoded strictly: what the shell gave us may not be UTF-8."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8")
 
 

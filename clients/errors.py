@@ -3,7 +3,7 @@
 
 class _Told(Exception):
     def __init__(self, code: str, error: str) -> None:
-        super().__init__(code, error)  # of which pickle makes it again
+        super().__init__(code, error)  # from which pickle makes it again
         self.code = code
         self.error = error
 
@@ -16,7 +16,7 @@ class Refused(_Told):
 
 
 class RequestFailed(_Told):
-    """The daemon could not go on with this request (others may be well); `code` and `error` are its words."""
+    """The daemon could not go on with this request (others may be unaffected); `code` and `error` are its words."""
 
 
 class DaemonGone(Exception):

@@ -20,7 +20,8 @@ TEMPLATE: Final = "chat_template.jinja"
 
 
 class FolderTokenizer(Vocabulary):
-    """Of a Hugging Face folder, by its own tokenizer.json; `vocab` may be more than that has tokens."""
+    """For a Hugging Face folder, from its own tokenizer.json; `vocab` may be larger than the number of tokens in
+    that."""
 
     def __init__(self, path: Path) -> None:
         """Raises ModelUnreadable."""
@@ -95,7 +96,7 @@ def _begin(encoder: tokenizers.Tokenizer) -> list[int]:
 
 
 def _pieces(text: str, vocabulary: dict[str, int], marks: set[int]) -> list[bytes]:
-    """Each id's bytes; an id between the others that no token has is none."""
+    """Each id's bytes; none for an id between others that no token has."""
     tokens = [""] * (max(vocabulary.values(), default=-1) + 1)
     for token, number in vocabulary.items():
         tokens[number] = token
@@ -115,7 +116,7 @@ def _kinds(decoder: Any) -> list[str]:
 
 
 def _spelling(settings: dict[str, Any], key: str) -> str:
-    """A token's text, which stands there as it is or as an object's `content`."""
+    """A token's text, which is given as a string or as the `content` of an object."""
     found = settings.get(key)
     text = found.get("content") if isinstance(found, dict) else found
     return text if isinstance(text, str) else ""

@@ -66,7 +66,8 @@ def run(arguments: Namespace) -> int:
 
 
 def open_model(path: str | None) -> Callable[[], Decoder]:
-    """What makes a decoder per request. A model that cannot be read is said once, and ids are shown."""
+    """A function that makes a decoder for a request. A model that cannot be read is reported once, and ids are
+    shown."""
     if not path:
         return IdDecoder
     from ..native.weights import ModelUnreadable
@@ -80,7 +81,7 @@ def open_model(path: str | None) -> Callable[[], Decoder]:
 
 
 def _pieces(waiting: Callable[[], bool]) -> Iterator[bytes]:
-    """What comes on stdin, as it comes; an empty piece when `waiting` and nothing came for a moment."""
+    """What comes on stdin, as it comes; an empty piece if `waiting` and nothing came for a moment."""
     stdin = sys.stdin.fileno()
     while True:
         if waiting() and not select.select([stdin], [], [], IDLE_SECONDS)[0]:
@@ -92,8 +93,8 @@ def _pieces(waiting: Callable[[], bool]) -> Iterator[bytes]:
 
 
 def _second_interrupt_counts() -> None:
-    """The first Ctrl-C goes to the whole pipeline: the daemon ends its requests, and those last frames are worth
-    reading."""
+    """Ignores the first Ctrl-C, which goes to the whole pipeline: the daemon ends its requests, and its last frames are
+    worth reading."""
     signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, signal.default_int_handler))
 
 

@@ -1,7 +1,7 @@
 """A frame stream as text for people: each request's words under its own label, many requests side by side.
 
-Requests that are decoded together send a token each, in turn; a line per token could not be read. So one request
-holds the line that is being written, and its text shows at once. The others gather a phrase first and then take the
+Requests that are decoded together send a token each, in turn; a line per token would be unreadable. So one request
+holds the line that is being written, and its text shows at once. The others first gather a phrase and then take the
 line over. When nothing arrives for a moment (`idle`) all that was gathered is shown.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from ..protocol import TERMINALS, Frame, Item, Message
 
 PHRASE: Final = 40
-# what a model says must not move a terminal's cursor: control characters show as their pictures
+# a model's output must not move a terminal's cursor: control characters show as their pictures
 PICTURES: Final = (
     {code: 0x2400 + code for code in range(0x20) if code not in (0x09, 0x0A)}
     | {0x7F: 0x2421}
@@ -57,7 +57,7 @@ class TextView:
             case Message(req_id, {"re": line, "ok": False} as body):
                 who = f"req {req_id}" if req_id else f"line {line}"
                 return self._line(f"{who} ✗ {body.get('code')}: {body.get('error')}")
-            case Message(0, {"re": _, "live": _}):  # a drain was accepted: no news for who reads words
+            case Message(0, {"re": _, "live": _}):  # a drain was accepted: of no interest to people
                 return ""
             case Message(0, {"re": line} as body):
                 rest = {key: value for key, value in body.items() if key not in ("re", "ok")}
@@ -65,7 +65,7 @@ class TextView:
         return ""
 
     def idle(self) -> str:
-        """What was held back."""
+        """The text that was held back."""
         return "".join(self._write(req_id) for req_id in list(self._gathered))
 
     def close(self) -> str:
@@ -108,7 +108,7 @@ class TextView:
 
 
 def _ending(end: dict[str, Any]) -> str:
-    """reason, tokens, tokens per second, time to first token; of a failure why."""
+    """reason, tokens, tokens per second, time to first token; for a failure its reason."""
     said = [str(end.get("reason")), f"{end.get('tokens')} tokens"]
     if isinstance(tps := end.get("tps"), float | int):
         said.append(f"{tps:.1f} tok/s")

@@ -23,14 +23,14 @@ class LoopThread:
         self._thread.start()
 
     def when_dropped(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Once nobody holds this object any more, the loop does this work, which must not hold it either, and ends. At
-        the end of the interpreter nothing of it is done."""
+        """Once nobody refers to this object any more, the loop does this work, which must not refer to it either, and
+        ends. When the interpreter exits, nothing of this is done."""
         finalize(self, _end, self._loop, work).atexit = False
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Its result, or TimeoutError; work that nobody waits for any more is cancelled. After `close` there is nothing
-        left that could take its time, so it runs at once."""
-        if os.getpid() != self._process:  # a fork has no thread of its parent's, and would wait for ever
+        """The result of `work`, or TimeoutError; work that nobody waits for any more is cancelled. After `close`, when
+        nothing can take long any more, it runs in a loop of its own."""
+        if os.getpid() != self._process:  # a fork lacks its parent's threads, and would wait for ever
             work.close()
             raise RuntimeError("this client belongs to the process that made it: expected one made after the fork")
         with self._asking:
@@ -43,7 +43,7 @@ class LoopThread:
             asked.cancel()
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Waits for nothing, no lock either: for finalizers."""
+        """Never blocks, not even on a lock: for finalizers."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback)
 
@@ -64,7 +64,8 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _end(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Waits for nothing, no lock either: garbage is collected in the middle of anything, on the loop's thread too."""
+    """Never blocks, not even on a lock: garbage collection may run in the middle of anything, on the loop's thread
+    too."""
 
     async def last() -> None:
         try:

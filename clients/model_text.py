@@ -16,7 +16,7 @@ from .tokenizer import Tokenizer, Vocabulary
 
 
 class Order(NamedTuple):
-    """What a prompt comes to: its ids, the total, the tokens and the strings that stop it, and what makes text of its
+    """What a prompt is turned into: its ids, the total, the tokens and the strings that stop it, and a decoder for its
     answer."""
 
     ids: list[int]
@@ -43,11 +43,11 @@ class ModelText:
 
     def ids(self, prompt: Prompt) -> list[int]:
         """A text as it is, control tokens included; messages through the chat template; ids unchanged. Raises
-        ValueError for none, and for a text that is no Unicode."""
+        ValueError if there are none, and for a text that is not valid Unicode."""
         if isinstance(prompt, bytes | bytearray | Mapping):
             raise TypeError(f"prompt: a {type(prompt).__name__}, expected a text, a list of messages or token ids")
         text = prompt if isinstance(prompt, str) else None
-        if len(prompt) and isinstance(prompt[0], Mapping):  # of an array, `prompt` itself is no truth
+        if len(prompt) and isinstance(prompt[0], Mapping):  # an array has no truth value
             text = self.chat_template.render(cast(Sequence[Message], prompt))
         try:
             (text or "").encode()
@@ -59,8 +59,8 @@ class ModelText:
         return ids
 
     def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops) -> Order:
-        """Without `max_tokens`, an answer may take what there is room for. Raises ValueError for an empty
-        prompt or stop string and for less than one token, TypeError, ModelUnreadable, ChatRefused."""
+        """Without `max_tokens`, an answer may take all the room there is. Raises ValueError for an empty prompt or stop
+        string and for less than one token, TypeError, ModelUnreadable, ChatRefused."""
         words = [stop] if isinstance(stop, str) else stop
         strings = [word for word in words if isinstance(word, str)]
         try:

@@ -53,7 +53,8 @@ def run(arguments: Namespace) -> int:
 
 
 def cached(folder: Path) -> Iterator[Path]:
-    """GGUF files, of a model in several the first, and folders with a config.json; none that is still being fetched."""
+    """GGUF files (only the first of a model in several) and folders with a config.json; none that is still being
+    fetched."""
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if not any(part.endswith(".fetching") for part in path.parts):
             if path.suffix == ".gguf" and path.is_file() and path == parts(path)[0]:

@@ -1,4 +1,4 @@
-"""What the commands have in common that start a daemon of their own: `run` and `bench`."""
+"""Shared by the commands that start a daemon of their own: `run` and `bench`."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ from .stream import AsyncStream
 USAGE: Final = 2
 FAILED: Final = 70
 POLL_SECONDS: Final = 0.1
-BAR_SECONDS: Final = 0.5  # what takes no longer gets no bar
+BAR_SECONDS: Final = 0.5  # a shorter prefill gets no bar
 
 
 def with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncClient], Awaitable[None]]) -> int:
@@ -37,7 +37,7 @@ async def _with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncC
         return FAILED
     except DaemonGone as gone:
         code = await client.close()
-        if code is None or code < 0 or await _was_ready(client):  # else it said itself why it cannot start
+        if code is None or code < 0 or await _was_ready(client):  # otherwise it has said itself why it cannot start
             print(f"paceline {command}: {str(gone).splitlines()[0]}", file=sys.stderr)
         return code if code and code > 0 else FAILED
 
@@ -51,7 +51,7 @@ async def _was_ready(client: AsyncClient) -> bool:
 
 
 async def show_prefill(client: AsyncClient, stream: AsyncStream) -> None:
-    """A bar on a terminal while the prompt is computed; for a task that is cancelled when the first token is there."""
+    """A bar on a terminal during prefill; to be run as a task that is cancelled when the first token comes."""
     tokens = stream.reply["prompt_tokens"]
     terminal = sys.stderr.isatty()
     with tqdm(

@@ -1,8 +1,8 @@
 """How byte-level BPE cuts text into words before it merges: one entry per `tokenizer.ggml.pre` value.
 
-Merges never cross a cut, so a wrong cut gives wrong tokens without any error. The names are llama.cpp's; what each
-one does is what the model's own tokenizer.json says. "gpt-2" is the regex inside ByteLevel itself; "smollm" cuts
-every digit out first; those of COMPOSED put a letter and its accents together (NFC) before they cut."""
+Merges never cross a cut, so a wrong cut gives wrong tokens without any error. The names are llama.cpp's; what each one
+does is what the model's own tokenizer.json says. "gpt-2" is the regex inside ByteLevel itself; "smollm" cuts every
+digit out first; those in COMPOSED compose letters with their accents (NFC) before they cut."""
 
 from typing import Any, Final
 
@@ -14,8 +14,8 @@ _BLANKS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
 def _modern(digits: str, marks: str = "") -> str:
-    """The family that cl100k began: they differ in how many digits stay together, and in whether accents (`marks`)
-    are a part of words."""
+    """The family that began with cl100k: its members differ in how many digits stay together, and in whether accents
+    (`marks`) are part of words."""
     words = rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}{marks}]+"
     signs = rf" ?[^\s\p{{L}}{marks}\p{{N}}]+[\r\n]*"
     return "|".join((_CONTRACTIONS, words, digits, signs, _BLANKS))
@@ -28,7 +28,7 @@ _SPLITS: Final = {
     "qwen35": _modern(r"\p{N}", r"\p{M}"),
 }
 COMPOSED: Final = ("qwen2", "qwen35")
-UNNAMED: Final = "default"  # what a converter writes that knows no name for it
+UNNAMED: Final = "default"  # what a converter writes if it knows no name
 SUPPORTED: Final = ("gpt-2", *_SPLITS, "smollm")
 
 

@@ -1,4 +1,4 @@
-"""A daemon as a child process: its pipes, its last words, its end."""
+"""A daemon as a child process: its pipes, the last lines of its log, its end."""
 
 import asyncio
 import sys
@@ -20,13 +20,13 @@ def daemon_command(args: Sequence[str]) -> list[str]:
 
 
 def _with_stream(args: Sequence[str]) -> list[str]:
-    """Flags end at a "--"."""
+    """Puts ours before a "--", which ends the flags."""
     end = args.index("--") if "--" in args else len(args)
     return [*args[:end], *OUR_STREAM, *args[end:]]
 
 
 class DaemonProcess:
-    """A stderr that is piped is read all the time, so that it never fills."""
+    """A piped stderr is read all the time, so that the pipe never fills."""
 
     def __init__(self, process: Process, log: Log = None) -> None:
         assert process.stdin and process.stdout
@@ -39,18 +39,17 @@ class DaemonProcess:
 
     @classmethod
     async def spawn(cls, args: Sequence[str], log: Log = None, stderr: int | None = PIPE) -> Self:
-        """Without a pipe, None, its stderr is this process's own: for its progress bars.
+        """If `stderr` is None, it has this process's own: for its progress bars.
 
-        Its frames are read here: tagged and on its stdout, whatever `args` say. A terminal's Ctrl-C is for whoever
-        started it, and ours to pass on: so it has a session of its own. It ends with its input, also if we
-        are killed."""
+        Its frames are read here: tagged and on its stdout, whatever `args` say. It has a session of its own, so that a
+        terminal's Ctrl-C reaches only us, and it is ours to pass on. It ends with its input, also if we are killed."""
         process = await asyncio.create_subprocess_exec(
             *daemon_command(_with_stream(args)), stdin=PIPE, stdout=PIPE, stderr=stderr, start_new_session=True
         )
         return cls(process, log)
 
     async def last_words(self) -> str:
-        """How the process ended and what it said; called once its frames have ended."""
+        """How the process ended and the last lines of its log; called once its frames have ended."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), PATIENCE)
         await asyncio.wait([self._listening], timeout=PATIENCE)
@@ -76,8 +75,8 @@ class DaemonProcess:
 
 
 async def listen(stderr: asyncio.StreamReader | None, *takers: Callable[[str], object]) -> None:
-    """Each of its lines for each taker, however they come in pieces. What a taker raises is told as of any callback of
-    the event loop, and ends nothing."""
+    """Gives each line to each taker, whatever pieces it arrives in. What a taker raises goes to the event loop's
+    exception handler, and ends nothing."""
     rest = b""
     while stderr and (data := await stderr.read(PIECE)):
         *lines, rest = (rest + data).split(b"\n")
@@ -87,7 +86,7 @@ async def listen(stderr: asyncio.StreamReader | None, *takers: Callable[[str], o
 
 def _tell(lines: Sequence[bytes], takers: Sequence[Callable[[str], object]]) -> None:
     for line in lines:
-        text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]  # what a progress bar left
+        text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]  # the last state of a progress bar
         for take in takers:
             try:
                 take(text)

@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """The exit code. Raises ModelUnavailable, KeyboardInterrupt."""
-    if isinstance(sys.stdout, TextIOWrapper):  # in a locale that is not UTF-8 a letter may be lost, and not the answer
+    if isinstance(sys.stdout, TextIOWrapper):  # if its encoding is not UTF-8, lose a letter, not the answer
         sys.stdout.reconfigure(errors="replace")
     try:
         text = _prompt(arguments.prompt)
@@ -121,7 +121,7 @@ async def _answer(client: "AsyncClient", arguments: Namespace, text: str) -> Non
 
 
 async def _stop(prefilling: "asyncio.Task[None]") -> None:
-    """Takes its bar away. That the daemon has died, if it met that, the answer tells."""
+    """Takes its bar away. If it found the daemon dead, reading the answer will report that."""
     prefilling.cancel()
     await asyncio.gather(prefilling, return_exceptions=True)
 
@@ -147,7 +147,7 @@ def _is_piped() -> bool:
 
 
 def _write(text: str) -> None:
-    """What a model says must not move a terminal's cursor; a pipe gets it as it is."""
+    """A model's output must not move a terminal's cursor; a pipe gets it as it is."""
     from .frames_view import PICTURES
 
     sys.stdout.write(text.translate(PICTURES) if sys.stdout.isatty() else text)

@@ -1,8 +1,8 @@
 """SentencePiece's kind of BPE, as in Gemma, Llama 2 and Mistral: ▁ is a blank, and a character that no token has is
 spelled in tokens of one byte each.
 
-Of all neighbours that make a token together, those that make the one with the highest score merge first, the leftmost
-of equals. A user-defined token is taken whole wherever it stands, the longest first, and merges with nothing."""
+Of all adjacent pairs that form a token, the pair whose token has the highest score merges first, the leftmost among
+equals. A user-defined token is matched whole wherever it occurs, the longest first, and merges with nothing."""
 
 import heapq
 import re
@@ -14,7 +14,7 @@ BLANK: Final = "▁"
 BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
 NORMAL: Final = 1
 UNKNOWN: Final = 2
-REMEMBERED: Final = 1 << 15  # words; the longest that is worth it, in characters:
+REMEMBERED: Final = 1 << 15  # words; and the most characters of one:
 LONGEST: Final = 48
 
 
@@ -28,7 +28,7 @@ def blank_pieces(tokens: Sequence[str]) -> list[bytes]:
 
 
 class SentencePieces:
-    """With `prefix`, a text between two tokens that are taken whole begins with a blank."""
+    """With `prefix`, each stretch of text between marks begins with a blank."""
 
     def __init__(self, tokens: Sequence[str], types: Sequence[int], scores: Sequence[float], prefix: bool) -> None:
         if not len(tokens) == len(types) == len(scores):
@@ -41,13 +41,13 @@ class SentencePieces:
         self._prefix = BLANK if prefix else ""
         self._bytes = {int(byte[1], 16): n for n, token in enumerate(tokens) if (byte := BYTE.fullmatch(token))}
         self._unknown = types.index(UNKNOWN) if UNKNOWN in types else None
-        # No merge goes over the place between one of the other characters and a blank: words may end there.
+        # No merge crosses the boundary between a character that is not in `within` and a blank: words may end there.
         within = {token[at - 1] for token in self._ids for at in range(1, len(token)) if token[at] == BLANK}
         self._word_end = re.compile(f"(?<=[^{re.escape(BLANK + ''.join(sorted(within)))}])(?={BLANK})")
         self._remembered = lru_cache(REMEMBERED)(self._word)
 
     def encode(self, text: str, marks: "Marks") -> list[int]:
-        """The ids of `text`, in which `marks` are taken whole."""
+        """The ids of `text`, in which `marks` are matched whole."""
         ids: list[int] = []
         for part in marks.split(text.replace(" ", BLANK)):
             if isinstance(part, int):
@@ -67,14 +67,15 @@ class SentencePieces:
         return tuple(found)
 
     def _spelled(self, character: str, before: Sequence[int]) -> list[int]:
-        """What no token has: its bytes, or one unknown token for all such characters in a row, or nothing."""
+        """The ids of a character that no token has: its bytes, or one unknown token for all such characters in a row,
+        or none."""
         spelling = character.encode("utf-8", "replace")
         if all(byte in self._bytes for byte in spelling):
             return [self._bytes[byte] for byte in spelling]
         return [self._unknown] if self._unknown is not None and before[-1:] != [self._unknown] else []
 
     def _merged(self, word: str) -> Iterator[str]:
-        symbols = list(word)  # one that was merged into the one before it is empty
+        symbols = list(word)  # empty where merged into the symbol before it
         following = list(range(1, len(word) + 1))
         previous = list(range(-1, len(word) - 1))
         waiting: list[tuple[float, int, str]] = []
@@ -91,7 +92,7 @@ class SentencePieces:
             _, left, made = heapq.heappop(waiting)
             right = following[left]
             if not symbols[left] or right >= len(symbols) or symbols[left] + symbols[right] != made:
-                continue  # one of the two has merged with another since
+                continue  # one of the two has meanwhile merged with another
             symbols[left], symbols[right] = made, ""
             following[left] = following[right]
             if following[right] < len(symbols):
@@ -102,7 +103,7 @@ class SentencePieces:
 
 
 class Marks:
-    """Tokens that are taken whole."""
+    """Tokens that are matched whole."""
 
     def __init__(self, tokens: Mapping[int, str]) -> None:
         self._ids = {token.replace(" ", BLANK): number for number, token in tokens.items()}
@@ -113,7 +114,7 @@ class Marks:
         self._first = re.compile(f"[{re.escape(''.join(sizes))}]" if sizes else "(?!)")
 
     def split(self, text: str) -> Iterator[str | int]:
-        """The ids of marks and what stands between them, in their order."""
+        """The ids of marks and the text between them, in order."""
         done = at = 0
         while found := self._first.search(text, at):
             at = found.start()

@@ -11,7 +11,7 @@ OTHERS = frozenset(field.name for field in fields(Options)) - {"sampling"}
 
 
 class RequestOptions(TypedDict, total=False):
-    """The options of START by their names in the contract, but for `stop`; the slot; and an id, that must be free."""
+    """The options of START by their names in the contract, except `stop`; the slot; and an id, which must be free."""
 
     temp: float
     top_k: int
@@ -40,7 +40,7 @@ class StartOptions(RequestOptions, total=False):
 
 
 def start_line(req_id: int, ids: Sequence[int], total: int, quantum: int | None, options: StartOptions) -> str:
-    """One line. Raises TypeError for an option that does not exist, ValueError for what no line can say."""
+    """One line. Raises TypeError for an option that does not exist, ValueError for what no line can express."""
     prompt, read = Ids(tuple(ids)), _read(options)
     return format_command(Start(prompt, total, quantum, read, options.get("slot"), req_id=req_id))
 

@@ -1,11 +1,11 @@
-"""Stop strings in a text that comes in pieces, wherever the pieces are cut."""
+"""Finds stop strings in a text that comes in pieces, wherever it is cut."""
 
 from collections.abc import Sequence
 
 
 class StopStrings:
-    """What push and flush return, joined, is the text up to the first stop string. The first is the one that is
-    complete first; of those complete with the same character, the longest. `found` is it, None before."""
+    """What push and flush return, joined, is the text up to the first stop string: the one that is complete first; of
+    those that end at the same character, the longest. `found` is that one, None before."""
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
         if "" in stops:
@@ -15,8 +15,8 @@ class StopStrings:
         self.found: str | None = None
 
     def push(self, text: str) -> str:
-        """What is safe to show now: nothing of it is, or can still become, part of a stop string. After one was found
-        nothing is."""
+        """The text that is safe to show now: none of it is, or can still become, part of a stop string. After one was
+        found there is none."""
         if self.found is not None:
             return ""
         if not self._stops:
@@ -32,7 +32,7 @@ class StopStrings:
         return text[:safe]
 
     def flush(self) -> str:
-        """What was held back and is text after all."""
+        """The text that was held back, as it is no stop string after all."""
         held, self._held = self._held, ""
         return held
 

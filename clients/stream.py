@@ -63,7 +63,7 @@ class AsyncStream:
                 yield token.id
 
     async def tokens(self) -> AsyncGenerator[Token, None]:
-        """The tokens, each with the log probabilities that were told of it."""
+        """The tokens, each with the log probabilities that came with it."""
         async with aclosing(self.frames()) as frames:
             async for frame in frames:
                 if frame.value >= 0:
@@ -124,7 +124,7 @@ class AsyncStream:
         await self.aclose()
 
     async def next(self) -> Frame:
-        """A frame, once one is there; raises what ended the stream in its place."""
+        """Waits for the next frame; if there is none, raises what ended the stream."""
         while (frame := self.read()) is None:
             if self._problem:
                 self.over = isinstance(self._problem, RequestFailed)  # which is told once
@@ -154,7 +154,7 @@ class AsyncStream:
         return None
 
     def token(self, frame: Frame) -> Token:
-        """Of a frame that was just read."""
+        """The token of a frame that was just read."""
         logprobs, self._logprobs = self._logprobs, None
         return Token(frame.value, logprobs)
 
@@ -185,7 +185,7 @@ class Stream:
         return (frame.value for frame in self.frames() if frame.value >= 0)
 
     def tokens(self) -> Iterator[Token]:
-        """The tokens, each with the log probabilities that were told of it."""
+        """The tokens, each with the log probabilities that came with it."""
         return (self._stream.token(frame) for frame in self.frames() if frame.value >= 0)
 
     def frames(self) -> Iterator[Frame]:

@@ -19,15 +19,15 @@ USER_DEFINED: Final = 4
 LLAMA_3: Final = "llama-bpe"  # takes a word that is itself a token whole, and begins a prompt with its begin token
 
 LONG: Final = 1 << 13  # characters; what is shorter takes some milliseconds
-COMPOSES: Final = 3  # a syllable of Korean is three bytes, and its parts are nine
+COMPOSES: Final = 3  # a Korean syllable has three bytes, decomposed it has nine
 
 Encode = Callable[[str], list[int]]
-Marked = Mapping[int, str]  # tokens that are taken whole
+Marked = Mapping[int, str]  # tokens that are matched whole
 
 
 class Vocabulary:
-    """One model's, of `vocab` tokens, wherever it was read; `bos` and `eos` are its begin and end tokens as text, empty
-    if it has none. No token stands for more than `longest` bytes of a text."""
+    """A model's, of `vocab` tokens, whatever it was read from; `bos` and `eos` are its begin and end tokens as text,
+    empty if it has none. No token stands for more than `longest` bytes of a text."""
 
     vocab: int
     longest: int
@@ -97,7 +97,7 @@ class Tokenizer(Vocabulary):
 
 
 def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: Marked) -> tuple[Encode, Encode]:
-    """What encodes a text with control tokens in it, and what takes it as plain text."""
+    """Two encoders: one recognizes control tokens in a text, the other takes all of it as plain text."""
     if kind == UNNAMED:
         raise ValueError(
             "it does not name its pre-tokenizer (tokenizer.ggml.pre), and a wrong one would give wrong tokens: "
@@ -125,8 +125,8 @@ def _encode(words: BPE, kind: str, marks: Marked) -> Encode:
 
 
 def encoded(encoder: tokenizers.Tokenizer, text: str) -> list[int]:
-    """The ids of `text`. `encode` keeps every other thread of Python waiting, seconds long for a text of megabytes; the
-    library lets them run only for a batch, here of one."""
+    """The ids of `text`. The library's `encode` holds the GIL, for seconds if the text has megabytes; only for a batch
+    it releases it, hence a batch of one."""
     if len(text) < LONG:
         return list(encoder.encode(text, add_special_tokens=False).ids)
     (one,) = encoder.encode_batch_fast([text], add_special_tokens=False)
@@ -134,7 +134,7 @@ def encoded(encoder: tokenizers.Tokenizer, text: str) -> list[int]:
 
 
 def sentence_pieces(values: Mapping[str, Any], control: Marked, defined: Marked) -> tuple[Encode, Encode]:
-    """The same for a vocabulary with scores."""
+    """As `byte_level`, for a vocabulary with scores."""
     tokens, types, scores = (
         _listed(values, name, kind) for name, kind in (("tokens", str), ("token_type", int), ("scores", float))
     )

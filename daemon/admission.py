@@ -1,6 +1,6 @@
 """Who gets a slot and its pages, and when: the waiting set and the leases.
 
-A START gets a slot and all pages of its whole life, or waits, or is refused; every check comes before any change.
+A START gets a slot and all the pages it will ever need, or waits, or is refused; every check comes before any change.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class Admission:
         self._limits = limits
         self._cache = cache
         self._draw_seed = draw_seed
-        self._settled = True  # nobody who waits can be admitted as things stand
+        self._settled = True  # no waiting request can be admitted in the current state
         self.slots = Slots(limits.slots)
         self.waiting = Waiting()
 
     def start(self, start: Start, now: float, find_origin: FindOrigin | None = None) -> Request:
-        """A new request, in a slot or waiting for one. `find_origin` says what a prompt starts from; it may refuse."""
+        """Makes a request, in a slot or waiting for one. `find_origin` returns what a prompt starts from; it may
+        refuse."""
         self.check_slot(start.slot)
         prompt = check_start(start, self._info, self._limits)
         self._check_size(pages_for(len(prompt) + start.total - 1))
@@ -51,7 +52,7 @@ class Admission:
         return request
 
     def next(self, now: float) -> Request | None:
-        """Admits whoever of those that wait is next, if there is a place."""
+        """Admits the next waiting request, if there is room for it."""
         if self._settled or (slot := self.slots.free()) is None:
             return None
         request = self._next_of_waiting()
@@ -63,7 +64,7 @@ class Admission:
         return request
 
     def vacate(self, request: Request) -> None:
-        """Takes back what a request that ends holds: slot and pages, or its place among those that wait."""
+        """Releases what an ending request holds: its slot and pages, or its place in the waiting set."""
         self._settled = False
         if request.slot is None or request.epoch is None:
             self.waiting.remove(request)
@@ -74,11 +75,12 @@ class Admission:
         self.slots.release(request.slot, request.epoch)
 
     def freed(self) -> None:
-        """Pages may have become free: those that wait are to be asked again."""
+        """Pages may have become free: the waiting requests must be checked again."""
         self._settled = False
 
     def known(self, request: Request, begin: int) -> None:
-        """What is computed of its text can be shared from `begin` on: those whose prompts go that way may need less."""
+        """Its text can now be shared from position `begin` on, too: waiting requests whose prompts match it there may
+        need fewer pages."""
         if self._settled and len(self.waiting):
             text = request.ids(begin + 1)
             ways = (one.prompt for one in self.waiting if one.prompt[begin : begin + 1] == text[begin:])
@@ -95,7 +97,7 @@ class Admission:
         request.admitted = now
 
     def _choose_slot(self, request: Request, wanted: int | None) -> int | None:
-        """The slot to admit to now; None: it waits."""
+        """The slot to admit it to now; None if it has to wait."""
         if wanted is not None:
             self._check_wanted(request, wanted)
             self.waiting.add(request)
@@ -112,7 +114,8 @@ class Admission:
         return None
 
     def _check_wanted(self, request: Request, slot: int) -> None:
-        """It passes everybody who waits, as if it had come first; so it may no more than others when pages gather."""
+        """A START that names its slot skips the queue, as if it had come first; but like all others it gets no pages
+        while they are saved up for a request that was passed over too often."""
         if self.slots.owners[slot] is not None:
             raise Refusal("slot_busy", f"slot {slot} belongs to request {self.slots.owners[slot]}")
         cache = self._cache
@@ -128,9 +131,9 @@ class Admission:
         return self.waiting.next(self._cache.fits, self._cache.will_fit)
 
     def _next_of_waiting(self) -> Request | None:
-        """Pages that requests hold while they wait can leave too few for any of them. Where nobody runs who could give
-        some back, they let go, the last that came first, if that helps any: they will compute what they would have
-        shared, the same tokens later."""
+        """Pages that waiting requests hold through their origins can leave too few for any of them. If nothing runs
+        that could free some, they drop their origins, the newest request first, if that lets anyone in: they will
+        recompute what they would have shared, and get the same tokens later."""
         request = self._next()
         if request is None and not self.slots.used and any(self._cache.will_fit(one) for one in self.waiting):
             snapshots = self._cache.snapshots
@@ -144,7 +147,7 @@ class Admission:
         return request
 
     def _check_snap(self, position: int, name: str, origin: Origin) -> None:
-        """A recurrent state that is past `position` already can't be had there any more."""
+        """A recurrent state that is already past `position` cannot be taken back to it."""
         if self._cache.recurrent and position < origin.position:
             raise Refusal(
                 "bad_argument",
@@ -169,6 +172,6 @@ class Admission:
             )
 
     def _too_few(self, missing: int, advice: str) -> Refusal:
-        """A page at least: what could be shared may be counted twice."""
+        """At least one page: a page that could be shared may be counted twice."""
         missing = max(missing, self._info.page_bytes)
         return Refusal("kv_budget", f"the cache lacks {missing} bytes for this request: {advice}")

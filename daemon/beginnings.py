@@ -1,11 +1,11 @@
-"""Prompts with one beginning that are computed at the same time: one computes it, the others go on from there.
+"""Prompts with a common prefix that are prefilled at the same time: one computes it, the others continue from there.
 
-Before a step every prefill is looked up in the tree of prefixes again: others may have filled pages of its text since
-it was seated. While another one in the step computes the page that it needs next, it *waits* (leaders.py): it gets its
-one token, and what else it would get that one gets, as far as their prompts are the same.
+Before each step every prefill is looked up in the prefix tree again: others may have filled pages of its text since it
+was seated. While another one in the step computes the page that it needs next, it *waits* (leaders.py): it gets a
+single token, and the rest of its share goes to that other one, as far as their prompts agree.
 
-A prefill moves on when it computes for itself, when all it needs is known, or when it comes twice as far: to say where
-a slot is takes time for each position. Until then it holds pages of its own.
+A prefill is moved forward to what is known when it has to compute for itself, when all it needs is known, or when its
+position at least doubles: a Seat takes time for each position. Until then it holds pages of its own.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .requests import Request
 
 class Beginnings:
     def __init__(self, cache: Cache, found: Callable[[Request, int], None]) -> None:
-        """`found` hears how many positions a request has moved on."""
+        """`found` is told how many positions a request was moved forward."""
         self._cache = cache
         self._found = found
 
     def leaders(self, prefills: Sequence[Request]) -> Leaders:
-        """For a step of these, who have moved on as far as they can."""
+        """The leaders for a step of these prefills, which are first moved forward as far as that pays."""
         for one in prefills:
             self._look_up(one)
             tail = self._tail(one)
@@ -38,7 +38,7 @@ class Beginnings:
         return leaders
 
     def _look_up(self, one: Request) -> None:
-        """How far its text is known, in full pages."""
+        """Updates `node` and `filed`: how far its text is known, in full pages."""
         tree = self._cache.tree
         if one.node is None or not one.node.known:
             one.node, one.filed = tree.root, 0
@@ -47,8 +47,8 @@ class Beginnings:
             one.node, one.filed = nodes[-1], one.filed + PAGE * len(nodes)
 
     def _tail(self, one: Request) -> int | None:
-        """A page that goes on with its text to the end of its chunk, if it is worth a copy. A page that a snapshot
-        shares is not written again."""
+        """A known page that continues its text to the end of its chunk, if a copy of it pays. None if its own page
+        there is shared with a snapshot, since that must not be rewritten."""
         last = one.chunk_end - 1
         assert one.node is not None
         if last - one.filed >= PAGE or last - max(one.filed, one.position) < WORTH_A_STEP:

@@ -1,8 +1,8 @@
-"""What the pages and the kept states hold, and for whom: prefixes found again, snapshots, and the moves that make the
-engine follow.
+"""What the pages and the kept states hold, and for whom: shared prefixes, snapshots, and the moves by which the engine
+follows.
 
-The engine hears of it with the next plan: first the moves in the order in which they were asked for, then the commits.
-So a page may be released, given away and written again between two plans: whoever copies from it copies first.
+The engine gets them with the next plan: first the moves in the order in which they were made here, then the commits. So
+a page may be released, reallocated and rewritten between two plans: a copy from it comes before that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Cache:
         return taken
 
     def missing(self, pages: int) -> int:
-        """Bytes that are missing for so many pages, if all that can be given were given."""
+        """Bytes that are missing for this many pages, even if all available ones were used."""
         return (pages - self.pages.available) * self._info.page_bytes
 
     def fits(self, request: Request) -> bool:
@@ -52,14 +52,14 @@ class Cache:
         return request.pages - most_shared <= self.pages.available and self._choose(request) is not None
 
     def will_fit(self, request: Request) -> bool:
-        """Whether there will be room for it when those who run have ended: beside the snapshots, which stay."""
+        """Whether it will fit, beside the snapshots, when all running requests have ended."""
         held = self.snapshots.held()
         available = held.count(0)
         ways = [*self._ways(request, request.origin), *self._ways(request, None)]
         return any(_fits_beside(request, match, held, available) for match in ways)
 
     def seat(self, request: Request, slot: int) -> None:
-        """Gives it all pages of its life, known ones among them; `fits` has said that there is room."""
+        """Gives it all the pages it will ever need, shared ones among them; `fits` was true."""
         match = self._choose(request)
         assert match is not None
         if match.state is not None:
@@ -83,8 +83,8 @@ class Cache:
         request.stops = self._stops(request, match)
 
     def move_on(self, request: Request, tail: int | None) -> None:
-        """To where the tree knows its text: with the pages there in place of its own, and with a copy of page `tail` to
-        the last position but one of its chunk."""
+        """Moves it forward to where its text is known: the tree's pages replace its own there, and with `tail` a copy
+        of that page takes it to one token before the end of its chunk."""
         assert request.node is not None
         first, end = request.position // PAGE, request.filed // PAGE
         if request.filed > request.position:
@@ -100,15 +100,15 @@ class Cache:
         self.moves.append(Seat(_slot(request), request.ids(request.position), None))
 
     def advance(self, request: Request) -> int | None:
-        """Its position has moved: the pages that are full now can be found by others; a prompt's last one too. Returns
-        from which position on its text was not known before."""
+        """Its position has moved: makes the pages that are full now known to others, the last page of a complete prompt
+        too. Returns the position from which on its text was not known before."""
         self.commits[_slot(request)] = request.position
         if self._reuse and (request.position >= request.filed + PAGE or request.position == len(request.prompt)):
             return self._file(request)
         return None
 
     def keep_state(self, request: Request) -> bool:
-        """Keeps the recurrent state where it stands, for others with the same beginning, if there is a place."""
+        """Keeps its recurrent state at its position, for others with the same prefix, if there is room."""
         if not self.recurrent or not self._reuse:
             return False
         state = self.tree.keep(request.ids(request.position), request.position)
@@ -117,7 +117,7 @@ class Cache:
         return state is not None
 
     def leave(self, request: Request) -> None:
-        """Takes back its pages. What they hold can be found until they are needed."""
+        """Releases its pages. What they hold can be found until they are needed."""
         if self._reuse and request.position >= PAGE:
             self._file(request)
             self.keep_state(request)
@@ -125,7 +125,7 @@ class Cache:
         self.pages.release(request.table)
 
     def snapshot(self, name: str, request: Request, first: int, end: int) -> None:
-        """Keeps positions `first` to `end` - 1 of a request under a name. Raises Refusal, and has changed nothing."""
+        """Keeps positions `first` to `end` - 1 of a request under a name. Raises Refusal before any change."""
         state = None
         if self.recurrent and end:
             self._make_room(name, 0, state=True)
@@ -134,7 +134,7 @@ class Cache:
         self.snapshots.take(name, request.ids(end), first, request.table, state)
 
     def load(self, name: str, ids: Sequence[int], first: int, pages: Sequence[bytes], state: bytes | None) -> None:
-        """A snapshot whose pages come from a file. Raises Refusal, and has changed nothing."""
+        """Adds a snapshot whose pages come from a file. Raises Refusal before any change."""
         self._make_room(name, len(pages), state is not None)
         table = self.tree.allocate(len(pages))
         kept = None
@@ -160,7 +160,7 @@ class Cache:
         self.moves.append(Keep(slot, state))
 
     def _make_room(self, name: str, pages: int, state: bool) -> None:
-        """For a new snapshot. One of the same name goes first, if there is no room beside it."""
+        """Makes room for a new snapshot. One of the same name is freed first, if both together do not fit."""
         missing = pages - self.pages.available
         full = state and not self.states.free and not self.tree.can_yield_state
         if missing <= 0 and not full:
@@ -184,7 +184,7 @@ class Cache:
         self.snapshots.free(name)
 
     def _take_state(self) -> int:
-        """`_make_room` has said that there is one."""
+        """A place for a state; `_make_room` has seen to it that there is one."""
         state = self.states.allocate()
         if state is None:
             state = self.tree.yield_state()
@@ -212,13 +212,13 @@ class Cache:
             limit = min(limit, request.snap[0])
         match = self.tree.match(request.prompt, limit)
         yield match
-        if match.tail is not None:  # to share a part of a page costs a page more for a moment
+        if match.tail is not None:  # sharing part of a page takes one more page for a moment
             pages = [] if self.recurrent else match.pages
             yield Match(pages, None, PAGE * len(pages), None, match.seen)
 
     def _stops(self, request: Request, match: Match) -> list[int]:
-        """Where its chunks are to end: at its snapshot; and where a recurrent state is worth keeping, which is where
-        texts part that begin alike, and at the last page border of the prompt."""
+        """Where its prefill chunks must end: at its snapshot; and where a recurrent state is worth keeping, which is
+        where its text parts from a known one, and at the last page boundary of the prompt."""
         wanted = {request.snap[0]} if request.snap is not None else set()
         if self.recurrent and self._reuse:
             wanted |= {match.seen - match.seen % PAGE, (len(request.prompt) - 1) // PAGE * PAGE}
@@ -226,7 +226,7 @@ class Cache:
 
 
 def _fits_beside(request: Request, match: Match, counts: Sequence[int], available: int) -> bool:
-    """Whether `available` pages, those with a count of 0, are enough for what it shares and all the rest."""
+    """Whether `available` pages, those with a count of 0, are enough for it, given what it shares."""
     woken = sum(not counts[page] for page in match.pages)
     if match.tail is not None and not counts[match.tail]:
         woken += 1

@@ -1,4 +1,4 @@
-"""What a daemon was asked for, and the only place where its defaults stand."""
+"""A daemon's configuration, and the only place where its defaults are written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAST_STEP_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What was asked for; None leaves it to the engine or to the terminal."""
+    """What was asked for; None leaves it to the engine, or to whether there is a terminal."""
 
     model: str | None = None
     engine: str = "cpu"
@@ -48,5 +48,6 @@ class Config:
 
     @property
     def most_step_tokens(self) -> int:
-        """Of a step in which somebody decodes: however many do, a prefill has as many tokens as they have."""
+        """The limit of a step with decoding rows. By default at least as many tokens as those have are left for
+        prefill."""
         return self.step_tokens or max(LEAST_STEP_TOKENS, 2 * self.most_rows)

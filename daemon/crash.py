@@ -1,4 +1,4 @@
-"""What is told on stderr when something happens that should not: enough to do it again."""
+"""The report on stderr after an unexpected error: enough to reproduce it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def report(error: BaseException, commands: CommandLog, session: Session) -> str:
 
 
 def _slot(number: int, session: Session) -> str:
-    """The books may be wrong, since something is."""
+    """Never raises: after an unexpected error the bookkeeping may be wrong."""
     try:
         slot = show_slot(number, session.lifecycle.admission.slots, session.live, session.info.page_bytes)
         return " ".join(f"{name}={value}" for name, value in slot.items())

@@ -1,4 +1,5 @@
-"""How requests end: what they give back, the event, the terminal; and the listeners of a shared row, one by one."""
+"""How requests end: what they release, the `end` event, the terminal frame; and so for each listener of a shared
+row."""
 
 from __future__ import annotations
 
@@ -32,12 +33,13 @@ class Endings:
         self._counters = counters
 
     def end(self, request: Request, reason: str, now: float, **details: Any) -> list[Item]:
-        """The event and the terminal. The slot and the pages are free at once; a commit that was to come is dropped."""
+        """The event and the terminal. The slot and the pages are free at once; a commit that the engine has not got yet
+        is dropped."""
         self._give_back(request)
         return self._terminate(request, reason, now, details)
 
     def fail_all(self, now: float, **details: Any) -> list[Item]:
-        """Every live request ends FAILED, whatever state the books are in."""
+        """Every live request ends FAILED, even if the bookkeeping is wrong."""
         items: list[Item] = []
         for request in list(self._live.values()):
             with suppress(Exception):
@@ -51,7 +53,7 @@ class Endings:
         return self._end_follower(request, follower, "cancelled", now, {})
 
     def pass_on(self, request: Request, now: float) -> list[Item]:
-        """The owner of a row is cancelled; the row goes on, and is its first follower's from now on."""
+        """The owner of a row is cancelled; the row goes on and now belongs to its first follower."""
         left = request.req_id
         items: list[Item] = [replies.ended(request, "cancelled", now, {}), Frame(left, CANCELLED)]
         self._sharing.succeed(request)
@@ -69,7 +71,7 @@ class Endings:
         self._admission.vacate(request)
 
     def _terminate(self, request: Request, reason: str, now: float, details: replies.Body) -> list[Item]:
-        """It is live until its end is made, so that whatever goes wrong before is followed by an end."""
+        """It stays live until its end is made, so that if an error comes before that it still gets one."""
         items: list[Item] = [replies.ended(request, reason, now, details), Frame(request.req_id, _TERMINAL[reason])]
         for follower in self._sharing.close(request):
             items += self._end_follower(request, follower, reason, now, details)

@@ -1,7 +1,7 @@
-"""The engine that runs the plans: what it must be able to do, how one is opened, how a plan is carried out.
+"""The engine that runs the plans: its interface, how one is opened, how a plan is carried out.
 
-The state of a slot moves by commit alone. So a batch that throws is simply tried again row by row, and only a row
-that throws alone has failed. The native side is imported when a model is wanted, not before.
+A slot's state moves only by commit. So a batch that throws is simply retried row by row, and only a row that also
+throws alone has failed. The native side is imported only when a model is needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_NUMBERS = (
 
 
 class CannotOpen(Exception):
-    """No engine; `code` is the exit code that the contract has for it."""
+    """The engine cannot be opened; `code` is the exit code that the contract gives this."""
 
     def __init__(self, code: int, error: str) -> None:
         super().__init__(error)
@@ -69,8 +69,8 @@ class Engine(Protocol):
         ...
 
     def meanwhile(self, work: Callable[[], None]) -> bool:
-        """From now on `work` is called in each step, while a device computes it. False, and it never is, where this
-        processor computes."""
+        """From now on `work` is called during each step, while a device computes it. Where this processor computes,
+        returns False and never calls it."""
         ...
 
 
@@ -140,14 +140,14 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             kind=config.device if config.engine == "cpu" else config.engine,
             quantize=config.quantize,
             gpu_memory=config.gpu_memory,
-            step_tokens=max(config.most_step_tokens, config.prefill_tokens, config.slots),  # one each, by hand
+            step_tokens=max(config.most_step_tokens, config.prefill_tokens, config.slots),  # slots: for target steps
             progress=True,
         )
     except ModelUnreadable as error:
         raise CannotOpen(66, str(error)) from error
     except ModelUnavailable as error:
         raise CannotOpen(69, str(error)) from error
-    except ValueError as error:  # a flag that this machine cannot follow
+    except ValueError as error:  # a flag that this machine cannot satisfy
         raise CannotOpen(2, str(error)) from error
     except MemoryError as error:
         raise CannotOpen(

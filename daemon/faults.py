@@ -1,6 +1,6 @@
-"""Faults on purpose: what `--fault SPEC` can say. For tests, and for people who write clients.
+"""Injected faults: what `--fault SPEC` can say. For tests, and for people who write clients.
 
-Steps are counted from 1. Each call of the engine's step counts, the second try of a row too.
+Steps are counted from 1. Each call of the engine's step counts, so the retry of a row does too.
 """
 
 from __future__ import annotations

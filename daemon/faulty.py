@@ -1,4 +1,4 @@
-"""An engine that breaks as it is told, around any other one."""
+"""An engine around any other one, which fails as it is told."""
 
 from __future__ import annotations
 

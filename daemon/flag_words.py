@@ -1,4 +1,4 @@
-"""What the words behind the daemon's flags mean; ArgumentTypeError names the word and what was expected."""
+"""Reads the values of the daemon's flags; ArgumentTypeError names the value and what was expected."""
 
 from __future__ import annotations
 

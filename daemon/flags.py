@@ -31,7 +31,7 @@ DEFAULT = Config()
 
 def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) -> None:
     """served: behind `paceline serve`, which reads the stream itself and has other defaults (http/flags.py)."""
-    parser.argument_default = argparse.SUPPRESS  # Config knows
+    parser.argument_default = argparse.SUPPRESS  # the defaults are Config's
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -1,9 +1,10 @@
 """Grants: how many tokens a live request may still emit before it parks, and who gives more of them.
 
-A request has a grant of at least one while it prefills or decodes, of none while it is parked. CONTINUE and SCHED_STEP
-give by hand; while a drain goes on, or in auto mode, a grant that is spent is given anew at once.
+A request has a grant of at least one while it prefills or decodes, and none while it is parked. CONTINUE and SCHED_STEP
+grant by hand; during a drain, or in auto mode, a spent grant is renewed at once.
 
-`live` is in turn order: whom SCHED_STEP or a cut TARGET_STEP served goes to its tail.
+`live` is in turn order: a request that was served by SCHED_STEP, or by a TARGET_STEP that left others out, goes to the
+tail.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ class Grants:
 
     @property
     def seats(self) -> int:
-        """Most rows of a step: a drain may want fewer than the daemon would take."""
+        """Most rows of a step: a drain may ask for fewer than the daemon allows."""
         if not self.drains:
             return self._max_batch
         return min([self._max_batch, *(limit for _, limit in self.drains if limit is not None)])
 
     def anew(self, request: Request) -> bool:
-        """A grant that is spent is given anew, without being asked for."""
+        """Whether a spent grant is renewed without being asked for."""
         return self.auto or bool(self.drains) or bool(request.followers)
 
     def give(self, request: Request, count: int) -> int:
-        """So many tokens more, at most what is left of its total; returns how many."""
+        """Grants `count` more tokens, at most what is left of its total; returns how many."""
         granted = min(count, request.remaining - request.grant)
         request.grant += granted
         if request.state is State.PARKED:

@@ -1,8 +1,8 @@
-"""What reaches the loop from outside: lines, the end of input, a signal, news of the stream. One queue for all of
+"""What reaches the loop from outside: lines, the end of input, a signal, the loss of the stream. One queue for all of
 it, so that the loop sleeps in one place.
 
-Any thread puts; the loop's thread polls, and then reads `lines`, `ended`, `stop` and `gone` at leisure. Lines that
-have not been taken are bounded in bytes (as Python holds them, at most): the thread that puts them waits.
+Any thread puts; the loop's thread polls, and then reads `lines`, `ended`, `stop` and `gone` when it likes. Lines that
+have not been taken are bounded in bytes (by the most that Python needs for them): a thread that puts more blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AnyLine = Line | BadLine
 
 ROOM = 1 << 20
 _LINE_COST = 64
-"""Bytes that a line counts besides its text, so that a flood of short lines is bounded too."""
+"""Bytes counted for a line besides its text, so that a flood of short lines is bounded too."""
 
 
 class News(Enum):
@@ -36,7 +36,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The stream can't be written any more; the error is None if its reader has just left."""
+    """The stream can't be written any more; the error is None if its reader simply left."""
 
     error: OSError | None
 
@@ -54,7 +54,8 @@ class Inbox:
         self.stop: int | None = None
         self.gone: Gone | None = None
         self.leaving = threading.Event()
-        """A signal has come or the stream is gone: set at once, for the loop's thread while it waits elsewhere."""
+        """Set as soon as a signal has come or the stream is gone, for when the loop's thread waits elsewhere than in
+        `poll`."""
 
     def put(self, event: Event) -> None:
         self._events.put(event)
@@ -62,7 +63,7 @@ class Inbox:
             self.leaving.set()
 
     def put_lines(self, lines: list[AnyLine]) -> None:
-        """Waits while too much is waiting already."""
+        """Blocks while too much is waiting already."""
         if not lines:
             return
         with self._room:
@@ -72,11 +73,12 @@ class Inbox:
 
     @property
     def waiting(self) -> bool:
-        """Something has come that `poll` has not noted yet."""
+        """Something has come that `poll` has not taken in yet."""
         return not self._events.empty()
 
     def poll(self, wait: bool, timeout: float | None = None) -> bool:
-        """Notes all that has come; with `wait` sleeps until something does. False: nothing did in `timeout` seconds."""
+        """Takes in all that has come; with `wait` sleeps until something does. False if nothing did for `timeout`
+        seconds."""
         if wait:
             try:
                 self._note(self._events.get(timeout=timeout))

@@ -1,4 +1,4 @@
-"""What must be true between any two commands, because it is kept in two places."""
+"""Invariants between any two commands: facts that are recorded in two places must agree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sharing import Sharing
 
 
 def check(live: dict[int, Request], admission: Admission, scheduler: Scheduler, sharing: Sharing) -> None:
-    """Who is where. Raises RuntimeError, which says what does not agree."""
+    """Where each request is. Raises RuntimeError, which says what does not agree."""
     requests = list(live.values())
     slots, waiting = admission.slots, admission.waiting
     owners = {request.slot: request.req_id for request in requests if request.slot is not None}
@@ -37,7 +37,7 @@ def check(live: dict[int, Request], admission: Admission, scheduler: Scheduler, 
 
 
 def check_references(cache: Cache, requests: Iterable[Request]) -> None:
-    """Every reference to a page or a kept state is somebody's. Raises RuntimeError."""
+    """Every reference to a page or a kept state has an owner. Raises RuntimeError."""
     pages = [0] * len(cache.pages)
     states = [0] * len(cache.states)
     holders: list[tuple[Sequence[int], int | None]] = [(kept.pages, kept.state) for _, kept in cache.snapshots]

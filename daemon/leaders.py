@@ -1,6 +1,7 @@
-"""Who computes for whom: prefills whose prompts go on alike need one of them to.
+"""Who computes for whom: of prefills whose prompts continue alike, only one needs to compute.
 
-Until a step is over nobody knows what it brings, so each step decides anew, and nobody depends on another for longer.
+The outcome of a step is not known before it is over, so each step decides anew, and no request depends on another for
+longer.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from .plan import PAGE
 from .requests import Request
 
 WORTH_A_STEP = PAGE // 4
-"""From so many positions on it is sooner to wait for them, or to copy them, than to compute them."""
+"""From this many positions on, waiting for them or copying them is faster than computing them."""
 
 Leaders = dict[Request, Request]
-"""Who computes the next page of each: itself, or the one that it waits for, which leads itself."""
+"""Who computes the next page of each request: itself, or the one that it waits for, which is its own leader."""
 
 
 def each_itself(prefills: Sequence[Request]) -> Leaders:
@@ -22,8 +23,8 @@ def each_itself(prefills: Sequence[Request]) -> Leaders:
 
 
 def choose(prefills: Sequence[Request]) -> Leaders:
-    """For each the one that has come furthest in the page that it needs next, of those whose chunks may reach its end;
-    itself, if that spares it little."""
+    """For each request, the one that is furthest in the page that it needs next, among those whose chunk may reach that
+    page's end; itself, if waiting would save it little."""
     pages = {one: (one.node, one.prompt[one.filed : one.filed + PAGE]) for one in prefills}
     furthest: dict[object, Request] = {}
     for one, page in pages.items():
@@ -38,8 +39,8 @@ def missing(one: Request) -> int:
 
 
 def needed(one: Request, leader: Request, most: int) -> int:
-    """How many of the next `most` tokens of the leader are of use to `one`: all for itself, for another those up to the
-    end of the last page that both have."""
+    """How many of the next `most` tokens of the leader are of use to `one`: all if it leads itself, otherwise those up
+    to the end of the last page that both have."""
     last = min(leader.chunk_end, leader.position + most)
     if leader is one:
         return last - leader.position
@@ -50,10 +51,10 @@ def needed(one: Request, leader: Request, most: int) -> int:
 
 
 def _page_end(one: Request) -> int:
-    """Where its page after `filed` becomes known to others: at its border, or at the end of its prompt."""
+    """Where its page after `filed` becomes known to others: at the page's end, or at the end of its prompt."""
     return min(one.filed + PAGE, len(one.prompt))
 
 
 def _spared(one: Request) -> int:
-    """It computes the last token of its chunk itself in any case."""
+    """Positions that waiting would save it: it computes the last token of its chunk itself in any case."""
     return min(one.filed + PAGE, one.chunk_end - 1) - max(one.position, one.filed)

@@ -1,7 +1,7 @@
-"""A request's life from START to its terminal: admission, tokens, parking, the end. The session says what happens; here
-is what it means for the slots, the pages, the turns and the stream.
+"""A request's life from START to its terminal: admission, tokens, parking, the end. The session decides what happens;
+this is what it means for the slots, the pages, the turns and the stream.
 
-Every grant that is spent before the total shows as a YIELD, also when it is given anew at once.
+Every grant that is spent before the total is reached shows as a YIELD, even if it is renewed at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lifecycle:
         effects: list[Item],
         find_origin: FindOrigin | None = None,
     ) -> replies.Body:
-        """Takes a new request in, and says what to reply; what follows the reply goes to `effects`."""
+        """Accepts a new request and returns the reply's body; what follows the reply is added to `effects`."""
         if self._limits.alone and self.live:
             raise Refusal(
                 "slot_busy",
@@ -94,15 +94,15 @@ class Lifecycle:
         return request
 
     def resume(self, request: Request, count: int) -> int:
-        """CONTINUE: a grant by hand; returns how much was granted."""
+        """CONTINUE: grants by hand; returns how many tokens were granted."""
         if request.followers:
             raise Refusal("unsupported", f"the row of request {request.req_id} is shared: it is granted all it needs")
         self.sharing.withdraw(request)
         return self.grants.give(request, count)
 
     def aim(self, taken: list[Request], skipped: list[Request]) -> None:
-        """A step by hand is a turn of one token. One that is parked yields after it, which no follower could tell from
-        the quantum alone."""
+        """A target step is a turn of one token. A parked request yields after it, where a later follower, who goes by
+        the quantum alone, would not expect it: so nobody may follow it any more."""
         for request in taken:
             if request.state is State.PARKED:
                 self.sharing.withdraw(request)
@@ -112,7 +112,7 @@ class Lifecycle:
     def receive(
         self, request: Request, row: Row, outcome: RowResult | RowFailure, company: int, now: float, items: list[Item]
     ) -> None:
-        """What a step of `company` rows has brought for it."""
+        """Applies what a step of `company` rows has brought for it."""
         if isinstance(outcome, RowFailure):
             items += self.endings.end(request, "failed", now, code="step_failed", error=outcome.error)
             return
@@ -165,7 +165,7 @@ class Lifecycle:
             self._spent(request, now, items)
 
     def cancel(self, req_id: int, slot: int | None, now: float, effects: list[Item]) -> State:
-        """Ends a request in whatever state, and says which. A row goes on while somebody listens."""
+        """Ends a request in any state, and returns that state. A shared row goes on while it has listeners."""
         request = self.find(req_id, slot)
         state = request.state
         if req_id != request.req_id:
@@ -177,8 +177,8 @@ class Lifecycle:
         return state
 
     def end_input(self, now: float, effects: list[Item]) -> None:
-        """No grant will come any more: whoever is parked ends, unless it is never parked for long. Nor will anybody
-        ask for a snapshot, and what waits may need its pages."""
+        """No grant will come any more: parked requests end (in auto mode and during a drain none stays parked). Nor
+        will anybody ask for a snapshot, and waiting requests may need its pages."""
         self.input_ended = True
         for request in [request for request in self.live.values() if request.state is State.PARKED]:
             effects += self.endings.end(request, "cancelled", now)
@@ -186,7 +186,7 @@ class Lifecycle:
         self.admission.freed()
 
     def settle(self, now: float) -> list[Item]:
-        """What follows from any change: places for the queue, the end of the drains."""
+        """What may follow from any change: waiting requests are admitted, drains end."""
         items: list[Item] = []
         while (request := self.admission.next(now)) is not None:
             items.append(replies.admitted(request))
@@ -209,7 +209,7 @@ class Lifecycle:
         self.scheduler.enter(request)
 
     def _found(self, request: Request, count: int) -> None:
-        """Others have computed so many more positions of its prompt; pages of its own may have become free."""
+        """Others have computed `count` more positions of its prompt; pages of its own may have become free."""
         if request.origin is None:
             self.counters.prefix_tokens += count
             if not request.cached:
@@ -229,7 +229,7 @@ class Lifecycle:
             items.append(replies.no_snapshot(request, name, refusal))
         else:
             items.append(replies.snapshot_taken(request, name, position))
-            self.admission.freed()  # what had this name before may have held pages
+            self.admission.freed()  # an earlier snapshot of this name may have held pages
 
     def _spent(self, request: Request, now: float, items: list[Item]) -> None:
         items.append(Frame(request.req_id, YIELD))

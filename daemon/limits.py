@@ -35,5 +35,5 @@ class Limits:
 
     @property
     def most_positions(self) -> int:
-        """Of one request, prompt and total together: what fits is never refused for its length."""
+        """The most of one request, prompt and total together: what fits is never refused for its length."""
         return min(self.context, PAGE * self.pages)

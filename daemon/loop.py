@@ -1,4 +1,4 @@
-"""The loop: lines in, replies out, a step, frames out. The only place where session, engine and boxes meet."""
+"""The loop: lines in, replies out, a step, frames out. The only place where session, engine, inbox and outbox meet."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ LINES_PER_STEP = 1024
 """So that a flood of lines cannot keep the requests from their steps."""
 
 MOST_MOVES = 64
-"""That wait for the next step: each may hold the ids of a whole context."""
+"""Moves that may wait for the next step: each may hold the ids of a whole context."""
 
 CHECK_SECONDS = 1.0
 
 LAST_SECONDS, QUIET_SECONDS = 1.0, 0.1
-"""After a fault: how long lines that follow are still answered, and when there seem to be no more."""
+"""After a fatal error: how long later lines are still answered, and after how much silence no more are expected."""
 
 
 class Loop:
@@ -68,14 +68,14 @@ class Loop:
         self._give_back = give_back
         self._observers = observers or Observers()
         self._parse = parse
-        self._untold: tuple[list[Item], float] | None = None  # of the last step, and when it ended
-        self._at_hand: AnyLine | None = None  # its reply is not made yet
-        self._broken: Exception | None = None  # of what was told while a device computed
-        self._left = LINES_PER_STEP  # that may be applied before the next step
+        self._untold: tuple[list[Item], float] | None = None  # items of the last step, and when it ended
+        self._at_hand: AnyLine | None = None  # the line whose reply is not made yet
+        self._broken: Exception | None = None  # raised by `_tell` while a device computed
+        self._left = LINES_PER_STEP  # lines that may be applied before the next step
         self._elsewhere = engine.meanwhile(self._tell_meanwhile)
 
     def run(self) -> None:
-        """Until the session is done, a signal has come, or nobody reads the stream any more."""
+        """Runs until the session is done, a signal has come, or nobody reads the stream any more."""
         session, inbox, outbox, clock, observers = (
             self._session,
             self._inbox,
@@ -97,7 +97,7 @@ class Loop:
             idle = not self._apply_lines()
             begun = clock()
             plan = None if outbox.stalled else session.next_step(begun)
-            if plan is None or plan.kind is PlanKind.STEP:  # not those that a line has asked for
+            if plan is None or plan.kind is PlanKind.STEP:  # not a plan that a line has asked for
                 self._left = LINES_PER_STEP
             if plan is None:
                 self._tell()
@@ -106,8 +106,8 @@ class Loop:
             ended = clock()
             if self._broken is not None:
                 raise self._broken
-            self._tell()  # if the step gave no occasion
-            if plan.kind is not PlanKind.PROBE:  # which is no step, and tells its errors itself
+            self._tell()  # unless that was done during the step
+            if plan.kind is not PlanKind.PROBE:  # a probe is no step, and its reply holds its errors
                 for step, result in enumerate(results, session.counters.steps + 1):
                     if result.retried is not None:
                         observers.retried(result.retried, step)
@@ -120,7 +120,7 @@ class Loop:
         self._tell()
 
     def fail(self, error: str, code: str) -> None:
-        """After what cannot be mended: every request ends FAILED, the line at hand and those that wait are refused."""
+        """After a fatal error: every request ends FAILED, the line at hand and those that wait are refused."""
         now, ended = self._clock(), self._session.input_ended
         items = self._session.fail_all(error, now, code)
         at_hand = self._at_hand
@@ -141,7 +141,7 @@ class Loop:
             more = inbox.poll(wait=True, timeout=QUIET_SECONDS)
 
     def put(self, items: list[Item], now: float) -> None:
-        """Into the stream, and past whoever looks on."""
+        """Puts items into the stream, behind those of the last step, and shows them to the observers."""
         self._tell()
         self._put(items, now)
 
@@ -151,30 +151,30 @@ class Loop:
             self._observers.saw(items, now)
 
     def _tell(self) -> None:
-        """What the last step gave. Where a device computes, this is done while it computes the next."""
+        """Puts what the last step gave. Where a device computes, this is done while it computes the next."""
         untold, self._untold = self._untold, None
         if untold is not None:
             self._put(*untold)
 
     def _tell_meanwhile(self) -> None:
-        """Within an engine's step, whose errors are those of its rows."""
+        """Called within an engine's step, where an exception would be taken for a failure of its rows."""
         try:
             self._tell()
         except Exception as error:
             self._broken = error
 
     def _check(self) -> None:
-        """The invariants, and memory that is free, when there is nothing else to do, and not all the time."""
+        """Checks the invariants and returns freed memory, when there is nothing else to do, and not all the time."""
         if self._clock() >= self._next_check and not self._inbox.waiting:
             self._session.check()
             self._give_back()
             self._next_check = self._clock() + CHECK_SECONDS
 
     def _apply_lines(self) -> bool:
-        """What may be applied now. True if there is more of it."""
+        """Applies the lines that may be applied now. True if there are more of them."""
         session, inbox = self._session, self._inbox
         while not inbox.leaving.is_set():
-            if session.idle:  # nobody is kept from a step
+            if session.idle:  # no request is waiting for a step
                 self._left = LINES_PER_STEP
             if session.holding or session.input_ended or self._outbox.full:
                 return False
@@ -194,7 +194,7 @@ class Loop:
         return True
 
     def answer(self, line: AnyLine) -> tuple[list[Item], float]:
-        """What a line gives, and when it was applied: who looks on measures from the moment that the session does."""
+        """What a line gives, and when it was applied: observers measure from the same moment as the session."""
         self._at_hand = line
         self._tell()
         self._commands.note(line)
@@ -242,13 +242,13 @@ class Loop:
         return command
 
     def _save(self, name: str, path: str) -> None:
-        """The file is there before the reply is."""
+        """The file is complete before the reply is made."""
         snapshot = self._session.lifecycle.cache.snapshots.find(name)
         self._move()
         write_snapshot(path, take_out(snapshot, self._engine), self._session.info)
 
     def _move(self) -> None:
-        """What is to be done to pages and states, without waiting for a step."""
+        """Carries out what is to be done to pages and states, without waiting for a step."""
         plan, begun = self._session.moves(), self._clock()
         results = execute(self._engine, plan, self._clock)
         if plan.moves and self._observers.on:

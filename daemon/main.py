@@ -72,7 +72,7 @@ def run(config: Config) -> int:
 
 
 def _request_log(form: str | None) -> RequestLog | None:
-    """Left out, it is for the person at a terminal; a parent that never asked for it gets none."""
+    """Without --log, a person at a terminal gets one; a parent process that never asked for it does not."""
     form = form or ("text" if os.isatty(2) else "none")
     return None if form == "none" else RequestLog(form, time.time)
 
@@ -98,7 +98,7 @@ def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, stream:
         stdio.log(f"paceline: the device is lost: {error}")
         _fail(loop, f"the device is lost: {error}", "device_lost")
     except Exception as error:
-        found = report(error, commands, session)  # of the requests as they were
+        found = report(error, commands, session)  # before the requests are ended
         _fail(loop, f"internal error: {type(error).__name__}: {error}", "internal")
         stdio.log(found)
     finally:
@@ -107,7 +107,7 @@ def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, stream:
 
 
 def _close(observers: Observers) -> None:
-    """Whatever has happened, the stream is still to be flushed."""
+    """Never raises: whatever has happened, the stream must still be flushed."""
     try:
         observers.close(time.monotonic())
     except Exception:
@@ -123,7 +123,7 @@ def _fail(loop: Loop, error: str, code: str) -> None:
 
 
 def _flush(inbox: Inbox, outbox: Outbox, patience: stdio.Patience, code: int) -> int:
-    """Waits as long as the reader lives, but after a signal not long. Returns the exit code."""
+    """Waits for the reader to take the rest, but after a signal not for long. Returns the exit code."""
     outbox.close()
     while outbox.size and inbox.gone is None:
         if (left := patience.left()) == 0.0:

@@ -1,12 +1,12 @@
 """An engine without weights: the next token is a hash of all ids that were fed to the slot.
 
-The hash after each position lies in the slot's pages, as keys and values do, and the committed one in the slot, as a
-recurrent state does. A step reads the committed one, which must be what the page before it holds, and writes the
-pages. `commit` moves a slot to a position that the last step reached, or to 0, or leaves it where it already is;
-anything else is an error. So a lost, doubled or misplaced row shows at once, and so does a page that was shared,
-copied or evicted wrongly: as an error, or as tokens that differ from those of a run alone.
+The hash after each position is stored in the slot's pages, like keys and values, and the committed one in the slot,
+like a recurrent state. A step reads the committed one, which must equal what the pages hold for the position before,
+and writes the pages. `commit` moves a slot to a position that the last step reached, or to 0, or leaves it where it
+already is; anything else is an error. So a lost, doubled or misplaced row shows at once, and so does a page that was
+shared, copied or evicted wrongly: as an error, or as tokens that differ from those of a run alone.
 
-With `recurrent`, a slot is seated by a kept state alone, as a hybrid model is; otherwise by its ids.
+With `recurrent`, a slot can be seated only from a kept state, as with a hybrid model; otherwise from its ids.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mix_all(ids: Iterable[int], state: int = 0) -> int:
 
 
 def _halves(token: int, count: int) -> Logprobs:
-    """The token has one half of all chances, the id after it half of the rest, and so on."""
+    """The token has probability one half, the id after it half of the rest, and so on."""
     likely = [((token + i) % VOCABULARY, -(i + 1) * math.log(2)) for i in range(count)]
     return likely[0][1], tuple(likely)
 

@@ -1,7 +1,7 @@
-"""Who looks on while the loop works: the trace, the log. Told of steps and items; changes nothing of the session, and
-fails nobody: just a TRACE may be refused.
+"""Those who watch the loop: the trace and the log. They are shown steps and items, change nothing in the session, and
+fail no request: only a TRACE may be refused.
 
-While `on` is false nobody looks, and the loop calls nothing.
+While `on` is false nobody watches, and the loop makes no calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Observers:
         self._requests = requests
         self._trace: tuple[Timeline, TraceFile] | None = None
         self._lost: str | None = None  # why the last trace ended too early
-        self._retried: str | None = None  # why the last step that failed did
+        self._retried: str | None = None  # why the last failed step failed
         self.on = requests is not None
 
     def trace(self, command: Trace, session: Session, now: float) -> None:
@@ -34,13 +34,13 @@ class Observers:
             raise Refusal("bad_argument", f"'off': {self._lost or 'no trace is on; expected TRACE on <path> first'}")
 
     def stepped(self, plan: Plan, results: list[StepResult], begun: float, ended: float) -> None:
-        """Comes before the items of the step."""
+        """Called before `saw` gets the items of the step."""
         if self._trace is not None:
             timeline, file = self._trace
             self._guard(file, lambda: file.add(timeline.step(plan, results, begun, ended), ended))
 
     def retried(self, cause: str, step: int) -> None:
-        """A step failed as a whole and was computed row by row. A cause that stays the same is told once."""
+        """A step failed as a whole and was computed row by row. A cause that stays the same is logged once."""
         if cause != self._retried:
             self._retried = cause
             self._log(f"paceline: step {step} failed ({cause}), and its rows were computed one by one")
@@ -60,7 +60,7 @@ class Observers:
             self._guard(file, file.flush)
 
     def close(self, now: float) -> bool:
-        """Ends a trace; whether there was one and all of it was written."""
+        """Ends a trace; True if there was one and all of it was written."""
         if self._trace is None:
             return False
         timeline, file = self._trace
@@ -83,7 +83,7 @@ class Observers:
         self._trace, self._lost, self.on = (timeline, file), None, True
 
     def _guard(self, file: TraceFile, write: Callable[[], None]) -> None:
-        """What cannot be written ends the trace, not the daemon."""
+        """A write error ends the trace, not the daemon."""
         try:
             write()
         except OSError as error:

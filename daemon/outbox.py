@@ -1,12 +1,12 @@
-"""What waits to be written. The loop puts whole lists of items; the writer's thread takes bytes.
+"""Output that waits to be written. The loop puts whole lists of items; the writer's thread takes bytes.
 
 Past STALLED bytes no step starts; past FULL no line is applied either, so that a reader which stalls pauses the
 daemon and its memory stays bounded. `wake` is called when the size falls to one of these limits again, and when a
 closed outbox is empty.
 
-One thread puts and closes, one takes and writes. Each counts its own bytes, so no lock is shared. `write_now` is asked
-first when nothing waits: it writes what can be written without blocking, and spares the wake-up of the writer, which
-would only come to wait for the interpreter (40 µs a step).
+One thread puts and closes, one takes and writes. Each counts its own bytes, so no lock is shared. `write_now` is tried
+first when nothing waits: it writes what can be written without blocking, and saves waking the writer thread, which
+would only have to wait for the GIL (40 µs a step).
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Outbox:
 
     def written(self, count: int) -> None:
         self._written += count
-        # After the addition: a put that came before it has been counted, one that comes later sees the smaller size.
+        # Read after the addition: a put that came before it is counted here, one that comes later sees the smaller
+        # size.
         after = self.size
         fell = any(after <= limit < after + count for limit in (STALLED, FULL))
         if fell or (self._closed and not after):

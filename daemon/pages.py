@@ -1,8 +1,8 @@
 """The pool of cache pages. A page is *used* while somebody refers to it, *idle* when nobody does but the prefix tree
 still knows what it holds, and *free* otherwise.
 
-An idle page may be used again as it is, or be evicted: the one that has been idle longest goes first. Whoever lets go
-of a whole table does it from the tail, so that the beginning of a text, which more texts share, stays longest.
+An idle page may be used again as it is, or be evicted: the one that has been idle longest goes first. A whole table is
+released from its tail, so that the beginning of a text, which more texts share, is evicted last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class OutOfPages(Exception):
 class PagePool:
     def __init__(self, count: int) -> None:
         self.counts = array("i", bytes(4 * count))
-        # In the order of becoming idle; a dict would look for its front past all that were deleted there.
+        # In the order of becoming idle. To find its first key, a plain dict would have to skip all those deleted before
+        # it.
         self.idle: OrderedDict[int, None] = OrderedDict()
         self._known = bytearray(count)
         self._free = list(range(count - 1, -1, -1))
@@ -45,8 +46,8 @@ class PagePool:
         return len(self.counts) - self.available
 
     def allocate(self, count: int, evict: Callable[[int], None]) -> array[int]:
-        """A table of `count` pages, each referred to once; all of them or none. `evict` is told which idle page is to
-        be forgotten, and may forget others with it."""
+        """A table of `count` pages, each referred to once; all of them or none. `evict` is called with an idle page
+        that is to be forgotten, and may forget others with it."""
         if count > self.available:
             raise OutOfPages(count - self.available)
         while count > len(self._free):
@@ -57,7 +58,7 @@ class PagePool:
         return table
 
     def retain(self, pages: Iterable[int]) -> None:
-        """One reference more to each page; an idle one is used again."""
+        """Adds a reference to each page; an idle one is used again."""
         for page in pages:
             self._check(page)
             if not self.counts[page]:
@@ -65,7 +66,7 @@ class PagePool:
             self.counts[page] += 1
 
     def release(self, pages: Sequence[int]) -> None:
-        """One reference less to each page, from the tail; the last one makes it idle, or free."""
+        """Drops a reference to each page, from the tail; a page that has none left is idle, or free."""
         for page in reversed(pages):
             self._check(page)
             if not self.counts[page]:

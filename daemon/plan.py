@@ -27,20 +27,21 @@ class EngineInfo:
     eos: tuple[int, ...]
     page_bytes: int
     state_bytes: int = 0
-    """Of one kept recurrent state; 0: the model has none, its pages are all there is."""
+    """Size of one kept recurrent state; 0: the model has none, only pages."""
     fingerprint: str = ""
-    """Of the model and of how it caches: a snapshot's file goes only where this is equal. Empty: no files at all."""
+    """Identifies the model and its cache format: a snapshot's file can be loaded only where this is equal. Empty: no
+    files."""
     greedy_only: bool = False
-    """Rows with sampling are not for it."""
+    """It cannot run rows with sampling."""
     seats_feed: bool = False
-    """A Seat feeds the ids again, so that nothing is gained by what others have computed."""
+    """A Seat computes the ids again, so that nothing is gained by sharing what others have computed."""
 
 
 class Row(NamedTuple):
     """One slot's share of a step: `tokens` are fed from `position` on; the last `outputs` give a prediction each.
 
-    `sampling` None is greedy without penalties; its seed is always a number here. The first `prompt_tokens` positions
-    are the prompt's (penalties ask). `table` holds the slot's page ids. `logits` asks for the output logits as bytes.
+    `sampling` None is greedy without penalties; otherwise its seed is set. The first `prompt_tokens` positions are the
+    prompt's (penalties need to know). `table` holds the slot's page ids. `logits` asks for the output logits as bytes.
     """
 
     req_id: int
@@ -61,7 +62,7 @@ class CopyPage(NamedTuple):
 
 
 class Seat(NamedTuple):
-    """The slot stands at position len(ids), as if it had been fed them; `state` is the kept recurrent state there."""
+    """Puts the slot at position len(ids), as if it had been fed these; `state` is the kept recurrent state there."""
 
     slot: int
     ids: Sequence[int]

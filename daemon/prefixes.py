@@ -1,16 +1,16 @@
-"""Pages found again by what they hold: a tree of token ids, a page to a node.
+"""Finds pages by what they hold: a tree of token ids, one page per node.
 
-A node's path from the root spells the ids of all positions up to its own, so a page is found only where the whole
-text before it is the same too, which is what its keys and values depend on. Ids are compared themselves, not hashes
-of them: there are no collisions to think about.
+A node's path from the root spells the ids of all positions up to its own, so a page is found only where the whole text
+before it is the same too, which is what its keys and values depend on. The ids themselves are compared, not hashes of
+them: there are no collisions to think about.
 
 What a page holds at committed positions never changes. So a request shares the full pages that match as they are,
-while their owner still runs or long after; of a page that matches in part it takes a copy and goes on in that. A page
-has one writer in its life: whoever allocated it.
+whether their owner still runs or not; a page that matches in part it copies, and continues in the copy. A page has only
+one writer: the request that allocated it.
 
-Models with recurrent layers can go on only from a position whose state was kept. The tree keeps states beside its
-nodes, as many as the pool of states allows; the one that was not used for longest gives way. (What a snapshot refers
-to is not the tree's to give.)
+Models with recurrent layers can continue only from a position whose state was kept. The tree keeps states beside its
+nodes, as many as the pool of states allows; the least recently used one is evicted. (A state that a snapshot refers to
+is not the tree's to evict.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Node:
     parent: Node | None = field(repr=False)
     children: dict[Ids, Node] = field(default_factory=dict, repr=False)
     order: list[Ids] = field(default_factory=list)  # the keys of `children`, sorted
-    states: dict[int, int] = field(default_factory=dict)  # positions of this page that it comes after -> kept state
+    states: dict[int, int] = field(default_factory=dict)  # offset in this page, 1 to PAGE -> state kept after it
     known: bool = True
 
     def add(self, child: Node) -> None:
@@ -49,15 +49,15 @@ class Node:
         del self.order[bisect_left(self.order, child.ids)]
 
     def path(self, count: int) -> list[Node]:
-        """The last `count` nodes on the way to it, itself the last."""
+        """The last `count` nodes on the path to it, itself the last."""
         nodes = [self]
         while len(nodes) < count and nodes[-1].parent is not None:
             nodes.append(nodes[-1].parent)
         return nodes[::-1]
 
     def most_alike(self, part: Ids) -> tuple[Node | None, int]:
-        """The child whose ids begin with the most of `part`, and how many those are: in order of ids it is a neighbour
-        of where `part` would be."""
+        """The child with the longest common prefix with `part`, and its length: in sorted order it is a neighbour of
+        where `part` would be."""
         place = bisect_left(self.order, part)
         best, most = None, 0
         for ids in self.order[max(0, place - 1) : place + 1]:
@@ -68,7 +68,7 @@ class Node:
 
 
 class Match(NamedTuple):
-    """What a text shares with the tree: whole pages, then some positions of the page `tail`, `length` in all.
+    """What a text shares with the tree: whole pages, then some positions of the page `tail`.
 
     `length` positions in all. `state` is the one kept there, None if the model needs none. `seen` is how far the text
     is known, with or without a state.
@@ -92,7 +92,7 @@ class PrefixTree:
 
     @property
     def kept(self) -> Iterable[int]:
-        """The states that are the tree's."""
+        """The states that the tree holds."""
         return self._kept
 
     def allocate(self, count: int) -> array[int]:
@@ -122,8 +122,9 @@ class PrefixTree:
         return nodes
 
     def insert(self, near: Node, ids: Ids, table: Sequence[int], begin: int) -> tuple[Node, int | None]:
-        """Makes the pages of a text known from position `begin`, whose node is `near`, to its end; a part-filled one
-        there too. Returns the node of the last full page, and where the first page begins that was not known before."""
+        """Makes the pages of a text known, from position `begin` (where node `near` ends) to its end, a partly filled
+        last one included. Returns the node of the last full page, and where the first page begins that was not known
+        before."""
         node, new = near, None
         for first in range(begin, len(ids), PAGE):
             part = ids[first : first + PAGE]
@@ -137,7 +138,7 @@ class PrefixTree:
         return node, new
 
     def node_at(self, ids: Ids, position: int) -> Node | None:
-        """The node of the page that ends the text of `position` ids, a part-filled one too, if it is known."""
+        """The node of the page, full or not, in which the first `position` ids end; None if it is not known."""
         node = self.root
         for first in range(0, position, PAGE):
             part = ids[first : min(first + PAGE, position)]
@@ -150,7 +151,7 @@ class PrefixTree:
         return node
 
     def keep(self, ids: Ids, position: int) -> int | None:
-        """A place for the state at `position`; None if there is none, or one is kept already."""
+        """A place for the state at `position`; None if there is none, or that state is kept already."""
         node = self.node_at(ids, position)
         offset = (position - 1) % PAGE + 1
         if node is None or any(
@@ -171,7 +172,8 @@ class PrefixTree:
         return any(self._states.counts[state] == 1 for state in self._kept)
 
     def yield_state(self) -> int | None:
-        """Takes the state that was not used for longest from the tree: it is the caller's now. None if none will do."""
+        """Takes the least recently used state from the tree: it is the caller's now. None if the tree can spare
+        none."""
         for state, (node, offset) in self._kept.items():
             if self._states.counts[state] == 1:
                 del self._kept[state]
@@ -180,7 +182,8 @@ class PrefixTree:
         return None
 
     def _match_state(self, nodes: list[Node], rest: Ids, seen: int) -> Match:
-        """The last state on the way: in a page after `nodes`, any that begins as `rest` does, or in theirs."""
+        """The furthest state on the path: in a page after `nodes` that agrees with `rest` up to it, otherwise in one of
+        `nodes`."""
         node = nodes[-1] if nodes else self.root
         begin, pages = PAGE * len(nodes), [node.page for node in nodes]
         tails = [
@@ -202,7 +205,7 @@ class PrefixTree:
         return Match([], None, 0, None, seen)
 
     def use(self, state: int) -> None:
-        """Somebody goes on from a state that was found; one of a snapshot's is not the tree's to order."""
+        """Marks a state as just used; a snapshot's own state is not in the tree's order."""
         if state in self._kept:
             self._kept[state] = self._kept.pop(state)
 
@@ -222,14 +225,14 @@ class PrefixTree:
         return child
 
     def _drop(self, node: Node) -> None:
-        """Forgets a node, and whatever comes after it: that can't be found any more."""
+        """Forgets a node and everything below it, which can't be found any more."""
         assert node.parent is not None
         node.parent.remove(node)
         pending = [node]
         while pending:
             gone = pending.pop()
             pending += gone.children.values()
-            gone.children, gone.order = {}, []  # they know their parent: a circle, which only a collection would find
+            gone.children, gone.order = {}, []  # they refer to their parent: a cycle that only gc would find
             gone.known = False
             del self._nodes[gone.page]
             self._pool.forget(gone.page)

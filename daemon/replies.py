@@ -46,7 +46,7 @@ def ready(info: EngineInfo, limits: Limits, version: str) -> Message:
 
 
 def following(request: Request) -> Body:
-    """Of a request that shares the row of an equal one."""
+    """The reply to a START that shares the row of an equal request."""
     return started(request) | {"slot": None, "epoch": None, "with": request.req_id}
 
 
@@ -82,7 +82,7 @@ def no_snapshot(request: Request, name: str, refusal: Refusal) -> Message:
 
 
 def logprobs(request: Request, token: int, told: Logprobs) -> list[Item]:
-    """What was likely, right before the token that was chosen; nothing if that ends the request."""
+    """The event that precedes its token in the stream; nothing if the token ends the request."""
     if token in request.ends:
         return []
     top = [list(pair) for pair in told[1]]
@@ -91,7 +91,7 @@ def logprobs(request: Request, token: int, told: Logprobs) -> list[Item]:
 
 
 def ended(request: Request, reason: str, now: float, details: Body) -> Message:
-    """Times that never came to be (no token, one token) are null."""
+    """Times that do not exist (no token, only one token) are null."""
     return Message(request.req_id, _ended(request, request.req_id, request.arrived, reason, now) | details)
 
 

@@ -1,6 +1,7 @@
-"""What the log says of each request that has ended, and of the daemon's start and stop. Prompts and tokens never.
+"""What the log says of each request that has ended, and of the daemon's start and stop. Never prompts or tokens.
 
-Told of items, as they go into the stream; gives back lines. `now` is the loop's clock in seconds, `time` the wall's.
+It is shown the items that go into the stream, and returns lines. `now` is the loop's clock in seconds, `time` the wall
+clock.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .replies import milliseconds
 from .stats import rate
 
 COPIED: Final = ("prompt_tokens", "tokens", "cached_tokens", "queue_ms", "ttft_ms", "prompt_tps", "tps", "mean_rows")
-"""What a line has from the event `end`."""
+"""Copied from the event `end` into a line."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 

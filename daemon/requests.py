@@ -32,7 +32,7 @@ Key = tuple[tuple[int, ...], int, int, Options]
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A request that is equal to one that is live, and gets what that one gets."""
+    """A request that is equal to a live one, and gets the same tokens."""
 
     req_id: int
     arrived: float
@@ -63,7 +63,7 @@ class Request:
     output: list[int] = field(default_factory=list)
     cached: int = 0  # positions that it did not have to compute
     stops: list[int] = field(default_factory=list)  # positions in its prompt where a chunk must end, the next one last
-    node: Node | None = None  # in the tree of prefixes, that of its first `filed` positions, by whomever computed
+    node: Node | None = None  # in the prefix tree, that of its first `filed` positions, whoever computed them
     filed: int = 0
     passed: int = 0  # how often a later one was admitted before it
     followers: dict[int, Follower] = field(default_factory=dict)  # by request id, in the order of coming
@@ -101,7 +101,7 @@ class Request:
 
     @property
     def stretch(self) -> int:
-        """Tokens of the prompt that one chunk may have now."""
+        """Tokens of the prompt that its next chunk may hold."""
         return self.chunk_end - self.position
 
     def ids(self, position: int) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ class Request:
 
     @property
     def pages(self) -> int:
-        """Pages for its whole life: the last token is emitted, never fed."""
+        """Pages for its whole lifetime: the last token is emitted, never fed."""
         return pages_for(len(self.prompt) + self.total - 1)
 
     def row(self, count: int, logits: bool = False) -> Row:
@@ -140,7 +140,7 @@ class Request:
 def new_request(
     start: Start, prompt: tuple[int, ...], eos: tuple[int, ...], now: float, origin: Origin | None = None
 ) -> Request:
-    """The request that a START asks for, but for the seed that is drawn for it."""
+    """The request that a START asks for, without the seed that may be drawn for it later."""
     options, sampling = start.options, start.options.sampling
     quantum = min(start.quantum or start.total, start.total)
     return Request(
@@ -161,20 +161,20 @@ def new_request(
 
 
 def draw_seed(request: Request, draw: Callable[[], int]) -> None:
-    """A seed, if chance has a say and none was given."""
+    """Draws a seed, if its sampling needs one and none was given."""
     if request.seed is None and request.sampling is not None and request.sampling.temp > 0:
         request.seed = draw()
         request.sampling = replace(request.sampling, seed=request.seed)
 
 
 def beyond_greedy(sampling: Sampling) -> list[str]:
-    """The options by which something else counts than the largest logit."""
+    """The options that ask for more than the token of the largest logit."""
     moot = () if sampling.temp else _MOOT
     return [name for name, plain in _PLAIN.items() if name not in moot and getattr(sampling, name) != plain]
 
 
 _PLAIN = asdict(Sampling())
-_MOOT = ("temp", "top_k", "top_p", "min_p", "seed")  # where the temperature is 0
+_MOOT = ("temp", "top_k", "top_p", "min_p", "seed")  # without effect at temperature 0
 
 
 def _ends(options: Options, eos: tuple[int, ...]) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""A snapshot as a file: bytes in, values out. Every byte is under the checksum at its end.
+"""A snapshot as a file: bytes in, values out. Every byte is covered by the checksum at its end.
 
     PACESNAP   8 bytes
     version    uint32, little-endian, as all numbers here
@@ -8,9 +8,9 @@
     state      if there is one, as Engine.read_state gives it: its position, int64, then the state itself
     checksum   SHA-256 of all that comes before, 32 bytes
 
-A file of another model, of the same with another type of cache, or of a machine that rounds otherwise is refused by
-its fingerprint. A right checksum says only that the file is whole: whoever wrote it could have written anything, so
-nothing in the header is believed that does not agree with the rest and with this engine.
+A file of another model, of the same model with another cache type, or of a machine that rounds differently is refused
+by its fingerprint. A correct checksum says only that the file is complete: whoever wrote it could have written
+anything, so everything in the header is checked against the rest and against this engine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERSION: Final = 1
 _FRONT: Final = struct.Struct("<8sII")
 _CHECKSUM: Final = 32
 _POSITION: Final = 8  # bytes of a state's position, before it
-_PIECE: Final = 1 << 20  # bytes that are read at once where nobody keeps them
+_PIECE: Final = 1 << 20  # bytes read at once of what is only checksummed
 _KINDS: Final = {
     "fingerprint": (str, "a text"),
     "model": (str, "a text"),
@@ -45,7 +45,7 @@ _KINDS: Final = {
 
 
 class Damaged(Exception):
-    """The file is none of ours, or not whole, or not for this model; the message says which."""
+    """The file is not a snapshot of ours, or incomplete, or not for this model; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def decode(file: BinaryIO, size: int, info: EngineInfo) -> Saved:
         header = _read_header(body.take(length), info)
         _check_shape(header, body.left, info)
     except Damaged:
-        body.check()  # what is not whole is told so, whatever it seems to say
+        body.check()  # an incomplete file is reported as such, whatever it seems to say
         raise
     pages = tuple([body.take(info.page_bytes) for _ in range(header["pages"])])
     state = body.take(header["state_bytes"]) or None
@@ -142,7 +142,7 @@ class _Body:
 
 
 def _read_header(data: bytes, info: EngineInfo) -> dict[str, Any]:
-    """The header of a file that was saved of this model, every value of its type."""
+    """The header of a file that was saved from this model; the type of every value is checked."""
     try:
         header = msgpack.unpackb(data)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:

@@ -7,30 +7,30 @@ due request is in one of three places, and `step` moves them:
   paused    lost its seat in mid-turn, keeps what is left of the turn, is seated again before anybody new
   waiting   in line, in the order of coming
 
-Turns. A turn is the prefill, if there is one, and `quantum` emitted tokens. It begins with a seat. When it is over,
-the request goes to the tail of the line, and the free seats fill: from paused, then from the head of the line. While
-the due are no more than the seats, nobody is left in line and everyone is in every step: no special case.
+Turns. A turn is the prefill, if there is one, and `quantum` emitted tokens. It begins with a seat. When it is over, the
+request goes to the tail of the line, and the free seats fill: from paused, then from the head of the line. While no
+more requests are due than there are seats, nobody is left in line and everyone is in every step: no special case.
 
-Hence the promise: *between two turns of one request, every request that was waiting has begun one*. It comes back at
-the tail, and only the head of the line begins turns. A prefill may be taken from the middle of the line (below), but
-a request prefills in its first turn alone, so nobody begins a second turn that way.
+Hence the promise: *between two turns of one request, every request that was waiting has begun one*. A request re-enters
+at the tail, and only the head of the line begins turns. A prefill may be taken from the middle of the line (below), but
+a request prefills only in its first turn, so nobody begins a second turn that way.
 
-The prefill's seat. While a prefill has no seat and no other prefill has one, the first of them takes a seat; if none
-is free, a decoding request is paused: the one that came last, by `rank`, its place in line. Whoever came first of
-the seated is never paused, so turns do end; a seat that becomes free goes to the paused that came first, so nobody
-is paused for ever.
+The prefill's seat. While prefills are due and none has a seat, the first of them takes one; if none is free, a decoding
+request is paused: the one that came last, by `rank`, its place in line. The one that came first of the seated is never
+paused, so turns do end; a seat that becomes free goes to the paused request that came first, so nobody is paused for
+ever.
 
-One seat in all is one for a decoding request and one for a prefill, and they alternate, step by step. Here too only
-the head of the line begins a turn as a decoding request, even if that leaves every step to the prefill for a while.
+If there is only one seat, a decoding request and a prefill share it and alternate, step by step. Here too only the head
+of the line begins a turn as a decoding request, even if that leaves every step to the prefill for a while.
 
 Tokens. The decoding rows come first, one token each; then the prefills share what is left of the step's budget. Each
-gets one token; of the rest the first in the line is sure of half, and what is over goes to those who need least, in
-that order. So a long prompt keeps no short one waiting and comes to its own end, and of equal ones each is done as
-soon as if it had been alone after those before it. The budget is `step_tokens` if anybody decodes in this step,
+gets one token; of the rest the first in line is guaranteed half, and what remains goes to those that need least, in
+that order. So a long prompt does not hold up short ones and still makes progress, and among equal ones each is done as
+soon as if it had run alone after those before it. The budget is `step_tokens` if anybody decodes in this step,
 otherwise `prefill_tokens`.
 
-Beginnings. A prefill that waits for what another one of the step computes gets its one token; its share of the rest
-goes to that one, as far as their prompts are the same (leaders.py).
+Common prefixes. A prefill that waits for what another one in the step computes gets a single token; the rest of its
+share goes to that one, as far as their prompts agree (leaders.py).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Scheduler:
     def __init__(
         self, step_tokens: int, prefill_tokens: int, leaders: Callable[[Sequence[Request]], Leaders] = each_itself
     ) -> None:
-        """`leaders` says who computes for whom in a step, and may move requests on before it."""
+        """`leaders` says who computes for whom in a step, and may move requests forward before it."""
         self._step_tokens = step_tokens
         self._prefill_tokens = prefill_tokens
         self._leaders = leaders
@@ -76,7 +76,7 @@ class Scheduler:
 
     def step(self, seats: int) -> list[Share]:
         """Each request of the next step with the number of tokens that it is fed."""
-        for place in (self.seated, self.paused):  # steps by hand use up turns of the paused, too
+        for place in (self.seated, self.paused):  # target steps use up turns of the paused, too
             for request in [request for request in place if request.turn <= 0]:
                 place.remove(request)
                 self.enter(request)

@@ -1,15 +1,15 @@
-"""What the sentences of replies have in common."""
+"""Helpers for the sentences in replies."""
 
 from __future__ import annotations
 
 from typing import Final
 
 SHOWN: Final = 200
-"""Characters of a word or a path that are repeated in a sentence."""
+"""Most characters of a word or a path that a sentence quotes."""
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """Why a path is of no use. A ValueError is of one that the system's encoding cannot spell."""
+    """Why a path cannot be used. A ValueError is about one that the system's encoding cannot represent."""
     return str(error) if isinstance(error, ValueError) else error.strerror or str(error)
 
 

@@ -1,4 +1,4 @@
-"""The daemon without its pipes: commands in, replies and frames out, and the steps that an engine is to run between.
+"""The daemon without its pipes: commands in, replies and frames out, and in between the steps that an engine is to run.
 
 Pure: no I/O, lock, thread or clock. Time enters as `now`, chance as a callable, and the caller runs the plans:
 
@@ -6,9 +6,9 @@ Pure: no I/O, lock, thread or clock. Time enters as `now`, chance as a callable,
     plan = session.next_step(now)                 None: nothing is due
     items = session.finish(plan, results, now)
 
-Each list of items enters the stream as a whole, so that an `end` event and its terminal stay together. A refused
-line changes nothing: whatever can refuse is checked before the first change. While `holding`, lines wait: a step asked
-for by hand has not run yet, or a WAIT is not over.
+Each list of items enters the stream as a whole, so that an `end` event and its terminal stay together. A refused line
+changes nothing: whatever can refuse is checked before the first change. While `holding`, lines wait: a target step or a
+probe has not run yet, or a WAIT is not over.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Session:
         self.live = self.lifecycle.live
         self._started = now
         self._target: Target | None = None
-        self._wait: tuple[int, int, float] | None = None  # (REQ tag, line, step, maybe none at all)
-        self._unsent: list[Item] = []  # what the call that is running has brought so far
+        self._wait: tuple[int, int, float] | None = None  # (REQ tag, line, step or infinity)
+        self._unsent: list[Item] = []  # items of the call in progress, so far
 
     @property
     def holding(self) -> bool:
@@ -116,7 +116,7 @@ class Session:
         return Plan(PlanKind.STEP, commits, (tuple([request.row(count) for request, count in shares]),), moves)
 
     def moves(self) -> Plan:
-        """What is to be done to slots, pages and states now, without a step."""
+        """A plan without a step: what is to be done to slots, pages and states now."""
         commits, moves = self.lifecycle.cache.take()
         return Plan(PlanKind.MOVES, commits, (), moves)
 
@@ -148,8 +148,8 @@ class Session:
         return self._give_up(items)
 
     def fail_all(self, error: str, now: float, code: str = "internal") -> list[Item]:
-        """The same, FAILED. After an unexpected error what it has kept from the stream comes first; the books may be
-        wrong then, and are not asked."""
+        """Every live request ends FAILED. Items that an interrupted call had already made come first; the bookkeeping
+        may be wrong after an unexpected error, and is not relied on."""
         items = self._unsent
         items += self.lifecycle.endings.fail_all(now, code=code, error=error)
         held = [(self._target.req_id, self._target.line)] if self._target is not None else []
@@ -159,7 +159,7 @@ class Session:
         return self._give_up(items)
 
     def _carry_out(self, command: Command | Loaded, line: int, now: float, effects: list[Item]) -> Body | None:
-        """The reply beyond `ok`, or None if it comes later; what follows it goes to `effects`."""
+        """The reply's body without `ok`, or None if the reply comes later; what follows it is added to `effects`."""
         lifecycle = self.lifecycle
         match command:
             case Start():
@@ -230,7 +230,7 @@ class Session:
             lifecycle.receive(request, row, outcome, len(rows), now, items)
 
     def _give_up(self, items: list[Item]) -> list[Item]:
-        """Nothing is live: every line and every drain has its answer."""
+        """Nothing is live any more: answers every held line and every drain."""
         self.lifecycle.input_ended = True
         if self._target is not None:
             items.append(replies.accepted(self._target.req_id, self._target.line, self._target.nothing()))

@@ -27,7 +27,7 @@ class Sharing:
         return None if key is None else self.rows.get(key)
 
     def offer(self, start: Start, request: Request) -> None:
-        """Later equal ones may follow it."""
+        """Later requests equal to it may follow it."""
         request.key = _key(start)
         if request.key is not None:
             self.rows[request.key] = request
@@ -71,7 +71,7 @@ class Sharing:
 
 
 def _key(start: Start) -> Key | None:
-    """None: it can't be shared, because chance has a say, or it wants more than tokens."""
+    """None if it can't be shared: its tokens depend on chance, or it asks for more than tokens."""
     options, sampling = start.options, start.options.sampling
     by_chance = sampling.temp > 0 and sampling.seed is None
     if by_chance or sampling.logprobs or start.slot is not None or options.snap is not None:

@@ -1,7 +1,7 @@
 """Slots and their leases. A slot's epoch rises when a request gets it and again when that request ends.
 
-So an odd epoch is an owned slot, an even one a free slot, and a lease (slot, epoch) names one request's stay for ever:
-a result that carries a lease which is no longer current belongs to nobody.
+So an odd epoch means an owned slot, an even one a free slot, and a lease (slot, epoch) identifies one request's stay
+for ever: a result whose lease is no longer current belongs to nobody.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files of SAVE and LOAD. A file is whole or not there: it is written under another name first."""
+"""The files of SAVE and LOAD. A file is complete or not there: it is first written under another name."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def take_out(snapshot: Snapshot, engine: Engine) -> Saved:
 
 
 def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
-    """Raises Refusal, and then what was there before is there still."""
+    """Raises Refusal, and then leaves what was there before."""
     partial, shown = None, shorten(path)
     try:
-        # Of a link, what it names, whether that is there or not. As it was written: a Path would take "f/" for "f".
+        # For a symlink its target, whether that exists or not; otherwise the path as given, since a Path would take
+        # "f/" for "f".
         target = os.path.realpath(path) if Path(path).is_symlink() else path
-        partial = Path(target).parent / f".paceline-{secrets.token_hex(8)}"  # short: a name may be as long as can be
+        partial = Path(target).parent / f".paceline-{secrets.token_hex(8)}"  # short: the target's name may be NAME_MAX
         old = Path(target).stat().st_mode if os.path.lexists(target) else None
         if old is not None and not stat.S_ISREG(old):
             raise Refusal("bad_argument", f"path {shown}: it is no regular file; expected one, or a new name")
@@ -52,7 +53,7 @@ def write_snapshot(path: str, saved: Saved, info: EngineInfo) -> None:
         raise Refusal(
             "bad_argument", f"path {shown}: {reason_of(error)}; expected a file that can be written"
         ) from None
-    finally:  # nothing is left of it where it has not got its name
+    finally:  # unless it was renamed, nothing of it is left behind
         if partial is not None:
             with contextlib.suppress(OSError):
                 partial.unlink()

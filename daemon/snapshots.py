@@ -1,8 +1,9 @@
-"""Named states of slots, kept: the ids, the pages, and for models with recurrent layers the state at the end.
+"""Snapshots, the states of slots kept under a name: the ids, the pages, and for models with recurrent layers the state
+at the end.
 
-A snapshot shares its pages with the slot it was taken of, the last one too: the slot goes on writing there, but only
-behind the snapshot's end. Whoever starts from it copies that page. A thin one keeps a range of positions; the page it
-begins in is kept whole, and holds what belongs before the range as well, since the ids there are known.
+A snapshot shares its pages with the slot it was taken from, the last one too: the slot goes on writing there, but only
+past the snapshot's end. A request that starts from it copies that page. A thin one keeps a range of positions; the page
+in which the range begins is kept whole, with what precedes the range in it, since the ids there are known.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Snapshots:
         return snapshot
 
     def alone(self, name: str) -> tuple[int, bool]:
-        """How many pages nobody but the snapshot of that name holds, and whether so it does a state."""
+        """How many pages only the snapshot of that name holds, and whether it is the only holder of its state."""
         snapshot = self._named.get(name)
         if snapshot is None:
             return 0, False
@@ -78,7 +79,7 @@ class Snapshots:
         return held
 
     def lack(self, origin: Origin) -> bool:
-        """Whether there are pages in it that no snapshot holds: to let go of it gives them back."""
+        """Whether it has pages that no snapshot holds, which letting go of it would free."""
         held = self.held()
         return any(not held[page] for page in origin.pages)
 
@@ -89,7 +90,7 @@ class Snapshots:
         self.put(name, Snapshot(ids, first, pages, state))
 
     def put(self, name: str, snapshot: Snapshot) -> None:
-        """Keeps it under that name, in the place of another of the same name. References are the snapshot's own."""
+        """Keeps it under that name, replacing one of the same name. It takes over the caller's references."""
         before = self._named.pop(name, None)
         self._named[name] = snapshot
         if before is not None:
@@ -133,7 +134,7 @@ class Snapshots:
         return origin
 
     def hold(self, origin: Origin) -> None:
-        """For a request that waits: what it starts from stays, whatever becomes of the snapshots."""
+        """For a waiting request: what it starts from is kept, whatever becomes of the snapshots."""
         self._pool.retain(origin.pages)
         if origin.state is not None:
             self._states.retain(origin.state)

@@ -1,4 +1,4 @@
-"""How values are spread, in bounded memory: least, median, mean, 95th percentile, greatest.
+"""How values are distributed, in bounded memory: least, median, mean, 95th percentile, greatest.
 
 Buckets grow geometrically: each is 2 % wider than the one below it, so that a percentile is known to 2 % of itself
 whatever its size. Values are seconds; what lies outside of 1 ns to 11 days is counted in the outermost bucket.
@@ -20,8 +20,8 @@ _BUCKETS = int(_SCALE * log(_MOST) + _SHIFT) + 2
 
 
 class Spread:
-    """`buckets[n]` counts the values from `_LEAST * WIDTH ** n` up to the next edge. Every token passes `add`, so it is
-    kept to 0.2 µs."""
+    """`buckets[n]` counts the values from `_LEAST * WIDTH ** n` up to the next edge. `add` is called for every token,
+    so it is kept to 0.2 µs."""
 
     __slots__ = ("buckets", "high", "low", "total")
 
@@ -49,7 +49,7 @@ class Spread:
             self.buckets[0 if value < _MOST else -1] += 1
 
     def percentile(self, share: float) -> float:
-        """The least value seen that `share` of all values do not exceed, to within a bucket. Some value was seen."""
+        """The least value seen that `share` of all values do not exceed, to within a bucket. There must be values."""
         rank = max(1, ceil(share * self.count))
         bucket = next(bucket for bucket, seen in enumerate(accumulate(self.buckets)) if seen >= rank)
         middle = exp((bucket + 0.5 - _SHIFT) / _SCALE)

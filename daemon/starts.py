@@ -1,4 +1,4 @@
-"""What a START must be in itself, whoever else is there."""
+"""Checks of a START that do not depend on other requests."""
 
 from __future__ import annotations
 

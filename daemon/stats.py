@@ -1,4 +1,5 @@
-"""Counters since the start. Times are seconds here, milliseconds in replies; where the clock goes back, none passes."""
+"""Counters since the start. Times are seconds here, milliseconds in replies; if the clock goes back, no time has
+passed."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class Counters:
         self.coalesced = 0  # requests that followed an equal one
 
     def count_step(self, rows: tuple[Row, ...], result: StepResult) -> None:
-        """A step's time is shared between prefill and decode as its tokens are."""
+        """A step's time is divided between prefill and decode in proportion to their tokens."""
         seconds = max(0.0, result.seconds)
         self.steps += 1
         self.retried_steps += result.retried is not None
@@ -50,7 +51,7 @@ class Counters:
         self.decode_seconds += share * decoded
 
     def body(self) -> dict[str, Any]:
-        decoded = self.gap.count  # a first token comes with the end of its prefill
+        decoded = self.gap.count  # without first tokens: these come with the end of a prefill
         return {
             "lines": self.lines,
             "steps": self.steps,

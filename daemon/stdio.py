@@ -1,7 +1,7 @@
 """The descriptors: whatever the daemon reads from and writes to outside of files. Threads here, and nowhere else.
 
-Descriptor 1 is claimed first of all: its copy carries the frames, and 1 itself becomes the log, so that a stray
-print of any library cannot corrupt the stream. Reader and writer move bytes between the descriptors and the boxes.
+Descriptor 1 is claimed first of all: its copy carries the frames, and 1 itself becomes the log, so that a stray print
+of any library cannot corrupt the stream. Reader and writer move bytes between the descriptors and the inbox and outbox.
 Signals are watched by a thread of their own, which wakes at once even while a step keeps the main thread busy.
 """
 
@@ -27,9 +27,9 @@ PIECE = 1 << 16
 PATIENCE_MS = 1000
 SLICE_MS = 100
 FLUSH_SECONDS = 5.0
-"""How long a daemon that is to end waits for who reads it."""
+"""How long an ending daemon waits for whoever reads its stream."""
 FILE_PIECE = 1 << 20
-"""Of a regular file on stdin: its lines arrive together, however fast the steps are."""
+"""Bytes read at once from a regular file on stdin: its lines arrive together, however fast the steps are."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -56,7 +56,7 @@ def _open_missing() -> None:
 
 
 def log(text: str) -> None:
-    """A line for people, or many. Nobody may be there to read: what finds no room for a second is left out."""
+    """One line for people, or several. Perhaps nobody reads them: what finds no room for a second is dropped."""
     rest = memoryview(_line(text))
     poll = select.poll()
     poll.register(2, select.POLLOUT)
@@ -66,7 +66,7 @@ def log(text: str) -> None:
 
 
 class Patience:
-    """How long whoever reads us is still waited for, once the daemon is to end."""
+    """How much longer the daemon waits for its reader, once it is to end."""
 
     def __init__(self, leaving: threading.Event, seconds: float = FLUSH_SECONDS) -> None:
         self._leaving = leaving
@@ -74,7 +74,7 @@ class Patience:
         self._deadline: float | None = None
 
     def left(self) -> float | None:
-        """Seconds, from the first time that this is asked; None while the daemon is not to end."""
+        """Seconds left, counted from the first time that this is asked; None while the daemon is not to end."""
         if not self._leaving.is_set():
             return None
         if self._deadline is None:
@@ -83,8 +83,8 @@ class Patience:
 
 
 class Teller:
-    """Writes a line that somebody asked for, and waits for room while there is patience: then what finds none is left
-    out. Also where stderr was left in non-blocking mode."""
+    """Writes a line that somebody asked for, and waits for room while patience lasts; after that what finds none is
+    dropped. Works for a stderr in non-blocking mode, too."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -119,10 +119,11 @@ def start_writer(outbox: Outbox, inbox: Inbox, descriptor: int) -> None:
 
 
 def write_now(descriptor: int) -> Callable[[bytes], int]:
-    """A function that writes a piece if that cannot block, and says how much it wrote. Errors are left to the writer.
+    """A function that writes a piece if that cannot block, and returns how much it wrote. Errors are left to the writer
+    thread.
 
     A pipe that polls as writable has room for PIPE_BUF bytes (as long as nobody else writes to it); a regular file
-    always has. Of other descriptors nothing is known.
+    always has. About other descriptors nothing is known.
     """
     kind = os.fstat(descriptor).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
@@ -144,7 +145,7 @@ def write_now(descriptor: int) -> Callable[[bytes], int]:
 def start_hangup_watch(inbox: Inbox, descriptor: int) -> None:
     """Tells the loop when the last reader has left, also while there is nothing to write."""
     poll = select.poll()
-    poll.register(descriptor, 0)  # errors and hang-ups are always told
+    poll.register(descriptor, 0)  # errors and hang-ups are always reported
 
     def watch() -> None:
         poll.poll()

@@ -1,5 +1,5 @@
-"""Steps that are asked for by hand: PEEK, PROBE, TARGET_STEP and TARGET_TAIL. Their rows are the live requests that
-have a pending token, parked ones too, in turn order."""
+"""Steps that a command asks for: PEEK, PROBE, TARGET_STEP and TARGET_TAIL. Their rows are the live requests that have a
+pending token, parked ones too, in turn order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .requests import Request, State
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One that was accepted and is the very next step; the lines after it wait."""
+    """A target step or probe that was accepted and is the very next step; the lines after it wait."""
 
     kind: PlanKind
     requests: list[Request]
@@ -37,8 +37,8 @@ class Target:
 
 
 def choose(live: Collection[Request], limit: int | None, tail: bool) -> tuple[list[Request], list[Request]]:
-    """Who is taken, and who is skipped; `tail` takes just those with one token left. Without a limit everyone is who
-    has a token pending, whatever --max-batch is."""
+    """Which requests are taken, and which are skipped; `tail` takes only those with one token left. Without a limit all
+    those with a pending token are taken, whatever --max-batch is."""
     most = limit or len(live)
     taken: list[Request] = []
     skipped: list[Request] = []

@@ -1,10 +1,11 @@
-"""What happened, as events of the Chrome trace format, which Perfetto opens. Told what the loop sees: steps, and items.
+"""What happened, as events of the Chrome trace format, which Perfetto opens. It is shown what the loop sees: steps and
+items.
 
 Lanes: commands (refusals), engine (a slice per step), and one per slot, where slices nest: the request, its turns,
 and in a turn a row for each step. Queueing is an asynchronous slice from START to the slot. Counters: rows per step,
 queue depth. Times come in as seconds of any clock and leave as microseconds since the timeline began.
 
-A request that was live before that is drawn from then on. A turn runs from its first row to the YIELD.
+A request that was live before that is drawn from that moment on. A turn runs from its first row to the YIELD.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PROCESS: Final = 1
 COMMANDS, ENGINE, FIRST_SLOT = 1, 2, 3
 """Lanes; slot s has lane FIRST_SLOT + s."""
 
-_PAUSE = 1e-3  # seconds between two steps from which on the counter of rows shows none
+_PAUSE = 1e-3  # with this many seconds between two steps, the row counter drops to 0
 _STEP_NAMES: Final = {PlanKind.STEP: "step", PlanKind.TARGET: "target step", PlanKind.PROBE: "probe"}
 
 
@@ -65,7 +66,7 @@ class Timeline:
         return events
 
     def step(self, plan: Plan, results: list[StepResult], begun: float, ended: float) -> list[Event]:
-        """Comes before the items of the step."""
+        """Called before `saw` gets the items of the step."""
         if plan.kind is PlanKind.MOVES:
             return [self._slice(ENGINE, "moves", "moves", begun, ended, {"moves": len(plan.moves)})]
         rows = plan.batches[0]
@@ -145,7 +146,7 @@ class Timeline:
         return [*events, self._instant(lane, f"end: {reason}", {"req": req_id, "reason": reason}, now)]
 
     def _succeed(self, req_id: int) -> int | None:
-        """Who has the row of a request that has ended, if anybody shared it."""
+        """Who takes over the row of a request that has ended, if anybody shared it."""
         self._follows.pop(req_id, None)
         heirs = [follower for follower, owner in self._follows.items() if owner == req_id]
         for heir in heirs:

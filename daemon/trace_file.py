@@ -1,7 +1,7 @@
 """The file of a trace: one JSON array of events, an event a line.
 
-The format allows its closing bracket to be missing, so what has been written can be opened at any time, also after
-the process has died. Nothing here waits: a pipe that takes no more is an error like a full disk.
+The format allows its closing bracket to be missing, so what has been written can be opened at any time, also after the
+process has died. Nothing here blocks: a full pipe is an error like a full disk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from .timeline import Event
 
 SECONDS = 1.0
-"""How long an event may wait for company before it is written."""
+"""How long an event may be buffered before it is written."""
 
 _PIECE = 1 << 16  # characters
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY

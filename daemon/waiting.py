@@ -1,11 +1,11 @@
 """The requests that wait for a place: who is next, and who may pass whom.
 
-The highest priority is next, among equals whoever came first. If there is no room for it now, another for which
-there is room may pass. But nobody is passed more than PASSES times, by priority or by size: then nobody passes it any
-more, and pages gather until it fits. So nothing starves, and the order depends on the commands alone, not on the clock.
+The highest priority is next, among equals the first come. If there is no room for it now, another that fits may pass
+it. But once a request was passed PASSES times, by priority or by size, nobody passes it any more, and freed pages are
+saved up until it fits. So nothing starves, and the order depends on the commands alone, not on the clock.
 
-Pages gather from requests that end, not from snapshots, which stay until somebody frees them. So one that snapshots
-leave too few pages for keeps nobody waiting, however often it was passed.
+Pages are freed by requests that end, not by snapshots, which stay until somebody frees them. So a request for which the
+snapshots leave too few pages holds nobody up, however often it was passed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ class Waiting:
         self.prompt_tokens -= len(request.prompt)
 
     def first(self, will_fit: Callable[[Request], bool]) -> Request | None:
-        """Who is next, fit or not: it was passed often enough, and will fit when those who run have ended."""
+        """Who must be next, whether it fits now or not: it was passed often enough, and will fit when the running
+        requests end."""
         return next((request for request in self._requests if request.passed >= PASSES and will_fit(request)), None)
 
     def next(self, fits: Callable[[Request], bool], will_fit: Callable[[Request], bool]) -> Request | None:
-        """Who is admitted now; it is still to be removed, with `pass_over`."""
+        """The request to admit now; the caller still has to remove it, with `pass_over`."""
         first = self.first(will_fit)
         if first is not None:
             return first if fits(first) else None
@@ -49,7 +50,7 @@ class Waiting:
         return next((request for request in by_priority if fits(request)), None)
 
     def pass_over(self, request: Request) -> None:
-        """Removes the one that is admitted; whoever came before it has been passed."""
+        """Removes the one that is admitted; those that came before it have been passed."""
         for other in self._requests[: self._requests.index(request)]:
             other.passed += 1
         self.remove(request)

@@ -1,11 +1,11 @@
-"""The original's untagged stream (`--stream bare`), for parents that know nothing else: int32 values, and its generate
-line.
+"""The original's untagged stream (`--stream bare`), for parent processes that know only that: int32 values, and its
+generate line.
 
-The original runs each line to its end before it reads the next. So its parents write a line and read values until -4
-(the grant is spent) or -1, which stands for the end of the request, for a refusal and for a line that is just
-acknowledged. Here lines are applied at once; the stream looks as if they were not: each line that the original answers
-on its stream is owed one such value, and while a grant is being used up those of later lines wait. Behind a drain, and
-in auto mode, they wait for the end of the request.
+The original finishes each line before it reads the next. So its parents write a line and read values until -4 (the
+grant is spent) or -1, which stands for the end of the request, for a refusal and for a line that is merely
+acknowledged. Here lines are applied at once, but the stream looks as if they were not: each line that the original
+answers on its stream is owed one such value, and those owed to later lines are held back until the current grant is
+spent; after a drain, and in auto mode, until the request has ended.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _GRANTS: Final = frozenset({"START", "CONTINUE", "RESTORE", "RESTORE_CHAIN"})
 _DRAINS: Final = frozenset({"SCHED_DRAIN", "SCHED_BATCH_DRAIN"})
 _SILENT: Final = frozenset(
     {
-        *("SNAPSHOT", "SNAPSHOT_THIN", "FREE_SNAPSHOT", "LIST_SLOTS"),  # of the original, which answers on its log only
-        *("SAVE", "LOAD", "SCHED_AUTO", "WAIT", "STATS", "TRACE", "HELP", "PING", "QUIT"),  # not of the original
+        *("SNAPSHOT", "SNAPSHOT_THIN", "FREE_SNAPSHOT", "LIST_SLOTS"),  # the original's, answered on its log only
+        *("SAVE", "LOAD", "SCHED_AUTO", "WAIT", "STATS", "TRACE", "HELP", "PING", "QUIT"),  # which the original lacks
     }
 )
 
 
 class BareStream:
-    """Reads the lines of one daemon and writes its stream; `auto` as the daemon was started."""
+    """Reads the lines of one daemon and writes its stream; `auto` says whether the daemon starts in auto mode."""
 
     def __init__(self, auto: bool = False) -> None:
         self._auto = auto
-        self._verbs: dict[int, str] = {}  # line without its reply -> its command, empty for none that is known
+        self._verbs: dict[int, str] = {}  # line not yet answered -> its command, empty if unknown
         self._owed: list[int] = []  # for each line that waits, what it is owed when its turn comes: YIELD, DONE, _DRAIN
-        self._stepping = 0  # line of a target step in mid-grant, which is owed already
+        self._stepping = 0  # line of a target step in mid-grant, whose value is owed already
 
     def read(self, line: Line) -> Command:
-        """One line; a word that is no command begins a generate. Raises Refusal."""
+        """One line; a word that is no command begins a generate line. Raises Refusal."""
         words = split(line.text)
         prefixes = read_prefixes(words)
         rest = words[prefixes.length :]
@@ -105,7 +105,7 @@ class BareStream:
             self._owed.append(_DRAIN if verb in _DRAINS else YIELD)
         elif self._owed or (body["ok"] and verb == "CANCEL"):  # the terminal of what is cancelled comes next
             self._owed.append(DONE)
-        elif not stepped:  # of a target step its frames were all
+        elif not stepped:  # a target step is answered by its frames alone
             return [DONE]
         return []
 
@@ -115,7 +115,7 @@ def _is_target(verb: str) -> bool:
 
 
 def _goes_on(verb: str, body: dict[str, Any]) -> bool:
-    """A grant was given: its end is the answer."""
+    """Whether a grant was given: its end is the answer."""
     if verb == "SCHED_STEP":
         return body["req"] is not None
     if verb in _DRAINS:

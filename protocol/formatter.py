@@ -42,8 +42,8 @@ from .prompts import Ids, can_be_read, write_prompt
 
 
 def format_command(command: Command) -> str:
-    """One line without its newline. A command that no line can say (a path with a blank, a total of 0) is a ValueError:
-    what is sent must arrive as it was meant."""
+    """One line without its newline. Raises ValueError for a command that no line can express (a path with a blank, a
+    total of 0): what is sent must be read back as it was meant."""
     line = _line(command)
     short = command
     if isinstance(command, Start | Restore) and isinstance(command.prompt, Ids) and can_be_read(command.prompt.tokens):
@@ -51,7 +51,7 @@ def format_command(command: Command) -> str:
     try:
         same = parse(line if short is command else _line(short)) == short
     except Refusal as refusal:
-        raise ValueError(refusal.error.partition("; expected: ")[0]) from None  # the usage is a line's
+        raise ValueError(refusal.error.partition("; expected: ")[0]) from None  # the usage is about lines
     if not same:
         raise ValueError(f"{type(command).__name__} cannot be written: {line[:80]!r} would be read as something else")
     return line

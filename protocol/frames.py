@@ -14,7 +14,7 @@ import msgpack  # type: ignore[import-untyped]
 
 TOKEN_TAG: Final = -2
 MESSAGE_TAG: Final = -3
-VERSION: Final = 1  # of the protocol, told in `ready`
+VERSION: Final = 1  # of the protocol, sent in `ready`
 
 DONE: Final = -1
 YIELD: Final = -4

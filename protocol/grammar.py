@@ -1,5 +1,5 @@
-"""The one table of the grammar. A form says how a command is written; the parser takes from it which prefixes belong
-and how many words, HELP prints it, and parse errors quote it as what was expected.
+"""The one table of the grammar. A form says how a command is written; the parser derives from it the allowed prefixes
+and the number of words, HELP prints it, and parse errors quote it as what was expected.
 
 In a form `[…]` is optional, `<…>` stands for a word, `…` at the end of a word means any number of them.
 """

@@ -35,14 +35,14 @@ def read_prompt(word: str) -> Prompt:
     words = ids.split(",")
     if _IDS.fullmatch(ids) and max(tokens := tuple(map(int, words))) <= LARGEST:
         return Ids(tokens)
-    try:  # one of them is none: word by word, so that the error names it
+    try:  # one of them is no id: read one by one, so that the error names it
         return Ids(tuple(integer(f"prompt token {index}", word, 0) for index, word in enumerate(words)))
     except Refusal as refusal:
         raise Refusal("prompt_bad_token", refusal.error) from None
 
 
 def can_be_read(tokens: tuple[int, ...]) -> bool:
-    """Whether `read_prompt` gives these back."""
+    """Whether `read_prompt` gives these back, once they are written."""
     return set(map(type, tokens)) == {int} and min(tokens) >= 0 and max(tokens) <= LARGEST
 
 

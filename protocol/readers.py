@@ -34,14 +34,14 @@ class BadLine(NamedTuple):
 class LineReader:
     """Cuts bytes into lines, numbered from 1. Blank lines and comments are counted and dropped, whatever their length.
 
-    Of a line at most max_line + 1 bytes are kept: the one too many says that it is too long.
+    At most max_line + 1 bytes of a line are kept: the last of them shows that it is too long.
     """
 
     def __init__(self, max_line: int = 1 << 20) -> None:
         self._max_line = max_line
         self._number = 1
         self._kept = bytearray()
-        self._words_beyond = False  # something other than blanks was met past what is kept
+        self._words_beyond = False  # something other than blanks came after what is kept
 
     def feed(self, data: bytes) -> list[Line | BadLine]:
         lines: list[Line | BadLine] = []
@@ -93,13 +93,15 @@ def _decode(number: int, line: bytearray) -> Line | BadLine:
 
 
 def _tag(line: bytearray, *, whole: bool) -> int:
-    """The request id of the line's REQ tag, 0 without one. The last word of a line that is not whole is unknown."""
+    """The request id of the line's REQ tag, 0 without one. The last word of an incomplete line is left out, as it may
+    be cut off."""
     end = len(line) if whole else max(line.rfind(b" "), line.rfind(b"\t")) + 1
     return read_prefixes(split(line[:end].decode(errors="replace"))).req_id or 0
 
 
 class BrokenStream(ValueError):
-    """Bytes that are no frame stream. `items` holds what the same feed decoded before them, so that nothing is lost."""
+    """Bytes that are not a frame stream. `items` holds what the same feed decoded before them, so that nothing is
+    lost."""
 
     def __init__(self, offset: int, error: str, items: tuple[Item, ...] = ()) -> None:
         super().__init__(offset, error, items)

@@ -3,8 +3,8 @@
     python scripts/bench.py [--model MODEL] [--threads N] [--isa ISA] [--json FILE]         # default: the demo model
 
 Sixteen requests of different lengths, greedy and seeded, through a real daemon. The signature is a SHA-256 over every
-request's frames and logits, in the order of the request ids: it changes only when the engine's output does, so a commit
-that changes it says so ("Bench: <signature>").
+request's frames and logits, in the order of the request ids: it changes only when the engine's output does, and a
+commit that changes it must say so ("Bench: <signature>").
 """
 
 import argparse
@@ -37,7 +37,7 @@ TEXT = (
 
 
 def run(client: Client, ids: list[int]) -> str:
-    """Runs the transcript; the signature."""
+    """Runs the transcript; returns the signature."""
     streams = []
     for n in range(REQUESTS):
         options: dict[str, Any] = {"temp": 0.8, "top_p": 0.95, "seed": n} if n % 3 == 2 else {}
@@ -54,15 +54,15 @@ def run(client: Client, ids: list[int]) -> str:
 def overhead(flags: list[str], ids: list[int]) -> dict[str, float]:
     """Milliseconds per step at 16 rows: the whole step by the daemon's clock, what Engine.step takes of it, the rest.
 
-    Medians of the windows between STATS, half a second each. The frames go to a file: a reader that works while we
-    count would take its share of the cores.
+    Medians over the windows between two STATS, half a second each. The frames go to a file: a reader that runs while we
+    measure would take its share of the cores.
     """
     lines = [f"REQ {n + 1} START ids:{','.join(map(str, ids[n : n + 16]))} 2000 ignore_eos=1" for n in range(REQUESTS)]
     with tempfile.TemporaryFile() as frames:
         command = [sys.executable, "-m", "paceline.daemon.main", *flags]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=frames, stderr=subprocess.DEVNULL) as daemon:
             assert daemon.stdin
-            while not os.fstat(frames.fileno()).st_size:  # it loads
+            while not os.fstat(frames.fileno()).st_size:  # it is loading
                 time.sleep(0.1)
             for text in ("\n".join(lines), *["STATS"] * (WINDOWS + 1)):
                 daemon.stdin.write(text.encode() + b"\n")
@@ -73,7 +73,7 @@ def overhead(flags: list[str], ids: list[int]) -> dict[str, float]:
         items = FrameReader().feed(frames.read())
     stats = [item.body for item in items if isinstance(item, Message) and "rows_per_step" in item.body]
     pairs = list(pairwise(stats))
-    if any(after["steps"] == before["steps"] for before, after in pairs):  # a slow core: all windows are one
+    if any(after["steps"] == before["steps"] for before, after in pairs):  # a slow core: one window out of all
         pairs = [(stats[0], stats[-1])]
     windows = []
     for before, after in pairs:

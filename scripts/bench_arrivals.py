@@ -1,9 +1,9 @@
-"""How requests come to a server in bench_serving.py, how they are batched, and what each of them saw.
+"""How requests arrive at a server in bench_serving.py, how they are batched, and the times that each of them saw.
 
 Continuous: a request is started when it arrives. Static: requests that arrive while a batch runs wait; when its last
-member has ended, the first `batch` of them, in the order of arrival, are started together. Both on the same server, and
-both stream: a token counts from when it is read, not from when its batch ends. Members of a static batch that have
-ended take no part in its further steps.
+member has ended, the first `batch` of them, in the order of arrival, are started together. Both run on the same server
+and both stream: a token's time is when it is read, not when its batch ends. Members of a static batch that have ended
+take no part in its later steps.
 """
 
 import statistics
@@ -19,8 +19,8 @@ import numpy as np
 from bench_servers import Request, Server
 
 TOTALS = (16, 256)  # the least and the most tokens that a request of mixed traffic generates, evenly spread
-PROMPTS = (16, 256)  # and of its prompt, spread evenly by logarithm
-FIRST_ID = 10  # below are special tokens
+PROMPTS = (16, 256)  # and of its prompt, spread evenly on a logarithmic scale
+FIRST_ID = 10  # lower ids are special tokens
 
 
 class Traffic:
@@ -45,7 +45,7 @@ class Traffic:
         return [self.request(self.ids(size), total) for size, total in zip(sizes.tolist(), totals, strict=True)]
 
     def poisson(self, count: int, rate: float) -> list[Request]:
-        """The first comes at once; `rate` requests a second."""
+        """Poisson arrivals of `rate` requests a second; the first comes at once."""
         gaps = [0.0, *self._draw.exponential(1 / rate, count - 1)]
         times = np.cumsum(gaps).tolist()
         return [replace(one, arrival=at) for one, at in zip(self.mixed(count), times, strict=True)]
@@ -57,7 +57,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Served:
-    """Of one request, in seconds after the run's begin. One token or more."""
+    """When each token of a request came, in seconds after the start of the run. One token or more."""
 
     request: Request
     times: list[float]
@@ -113,7 +113,7 @@ def served(server: Server, request: Request, begun: float) -> Served:
 
 
 def wait_for_tokens(server: Server, requests: Sequence[Request], count: int) -> None:
-    """Until each of them has `count` tokens."""
+    """Waits until each of them has `count` tokens."""
     while any(len(server.times[one.req_id]) < count for one in requests):
         time.sleep(0.0005)
 
@@ -130,7 +130,7 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def summary(rounds: Sequence[Sequence[Served]]) -> dict[str, Any]:
-    """Of all requests of all rounds; tokens per second from the first arrival to the last token, the rounds' median."""
+    """Over all requests of all rounds; tokens per second are the rounds' median, from the start to the last token."""
     everyone = [one for served in rounds for one in served]
     rates = [sum(len(one.times) for one in served) / max(one.times[-1] for one in served) for served in rounds]
     return {

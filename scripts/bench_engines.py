@@ -1,7 +1,8 @@
 """The engines of bench_llama_cpp.py behind one interface, each in a process of its own (see `serve`).
 
-An engine computes a prompt of random ids once, in sequence 0; the others get copies of its keys and values, each at a
-place of its own. A decode of 32 tokens from there is then cut off again, so that the next one finds the same.
+An engine computes a prompt of random ids once, in sequence 0; the others get copies of its keys and values, each in a
+place of its own. The 32 tokens that are decoded from there are cut off again, so that the next decode starts from the
+same state.
 """
 
 import ctypes
@@ -22,19 +23,19 @@ PIECE = 512  # tokens of a prompt to a step
 
 
 class Engine(Protocol):
-    facts: dict[str, Any]  # Facts of ours; of the peer what it says of itself
+    facts: dict[str, Any]  # Facts for ours; for the peer what it says of itself
 
     def fill(self, count: int) -> None:
         """Forgets sequence 0 and computes its first `count` tokens, the last one's logits too."""
 
     def copy(self, count: int) -> None:
-        """The `count` tokens of sequence 0 to all others."""
+        """Copies the `count` tokens of sequence 0 to all others."""
 
     def decode(self, sequences: int, context: int) -> None:
-        """GENERATED tokens of sequences 0 .. sequences - 1, which have `context` tokens, in steps of all of them."""
+        """Decodes GENERATED tokens of sequences 0 .. sequences - 1, which have `context` tokens, all in each step."""
 
     def truncate(self, sequences: int, context: int) -> None:
-        """Sequences 0 .. sequences - 1 back to their first `context` tokens."""
+        """Cuts sequences 0 .. sequences - 1 back to their first `context` tokens."""
 
 
 def prompt(count: int, vocab: int) -> list[int]:
@@ -54,13 +55,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one model: bytes of its matrices and of a position's keys and values in one layer, products with weights."""
+    """Of one model: bytes of its matrices, bytes of a position's keys and values in one layer, numbers of products with
+    weights."""
 
     weight_bytes: int
     cache_bytes: int
-    windows: tuple[int, ...]  # of each layer; 0: it sees everything
+    windows: tuple[int, ...]  # of each layer; 0: full attention
     layer_products: int  # multiplications by weights for a token, all layers
-    head_products: int  # for the logits of one
+    head_products: int  # and for the logits of one token
 
 
 class Paceline:
@@ -135,7 +137,7 @@ class LlamaCpp:
         options.n_seq_max = MOST
         options.n_batch = options.n_ubatch = PIECE
         options.n_threads = options.n_threads_batch = threads
-        options.swa_full = False  # as its own server: sliding layers keep their window
+        options.swa_full = False  # as in its own server: sliding layers keep only their window
         options.flash_attn_type = (
             lib.LLAMA_FLASH_ATTN_TYPE_AUTO if flash_attention else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
         )
@@ -169,7 +171,7 @@ class LlamaCpp:
             self.run([(token, first + i, 0, first + i == count - 1) for i, token in enumerate(piece)])
 
     def copy(self, count: int) -> None:
-        """Each sequence has a part of the cache for itself (`kv_unified` is off), so that this copies."""
+        """Each sequence has its own part of the cache (`kv_unified` is off), so this really copies."""
         for sequence in range(1, MOST):
             self.lib.llama_memory_seq_rm(self.memory, sequence, -1, -1)
             self.lib.llama_memory_seq_cp(self.memory, 0, sequence, -1, -1)
@@ -185,7 +187,7 @@ class LlamaCpp:
 
 
 OURS = "paceline"
-PEERS = {"auto": "llama.cpp", "off": "llama.cpp without flash attention"}  # its choice of flash attention, and none
+PEERS = {"auto": "llama.cpp", "off": "llama.cpp without flash attention"}  # flash attention as it chooses, and off
 ENGINES: dict[str, Callable[[str, int, int], Engine]] = {
     OURS: Paceline,
     PEERS["auto"]: LlamaCpp,
@@ -194,7 +196,7 @@ ENGINES: dict[str, Callable[[str, int, int], Engine]] = {
 
 
 def serve(name: str, model: str, threads: int, capacity: int, pipe: Connection) -> None:
-    """Sends the facts, then answers (method, arguments) with its seconds until something else comes."""
+    """Sends the facts, then answers each (method, arguments) with the seconds it took, until anything else comes."""
     engine = ENGINES[name](model, threads, capacity)
     pipe.send(engine.facts)
     while isinstance(task := pipe.recv(), tuple):

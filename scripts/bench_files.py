@@ -39,7 +39,7 @@ GEMMA_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818
 
 
 def made(name: str, make: Callable[[Path], None]) -> Path:
-    """The file of this name in the folder, made under another name first, so that it is there whole or not at all."""
+    """The file of this name in the folder, first made under another name, so that it is complete or not there."""
     path = FOLDER / name
     if not path.exists():
         print(f"making {path}", flush=True)

@@ -5,13 +5,13 @@
     python scripts/bench_gpu.py --models Qwen3-8B --formats Q4_K,Q8_0 --rows 1,8 --contexts 512 --no-products
     python scripts/bench_gpu.py --device emulator --tiny                   # that the script works, not how fast
 
-Weights are random blocks that no file holds: 16 MiB of a matrix are packed and sent once, and copied. A product goes
-over matrices of 32 MiB or more, several of them, 512 MiB in all, so that none is in a cache when its turn comes again.
-A step is one token of each of so many rows, each with a context of its own; its milliseconds are the whole of it, from
-the rows to their tokens in Python; `device_ms` is its graph alone, replayed back to back, and host_ms what is between
-the two. Bytes are those of the weights once (of experts, as many as rows reach that choose by chance), of the cache of
-all rows, and of each recurrent state twice; `share` is bytes per second over those of a copy, read and written, in the
-same run. A model or a number of rows that has no room or no kernels is a line that says so.
+Weights are random blocks that no file holds: 16 MiB of a matrix are packed and sent once, and copied. A product is
+measured over several matrices of 32 MiB or more, 512 MiB in all, so that none is still in a cache when its turn comes
+again. A step computes one token for each of so many rows, each with a context of its own; its milliseconds are those of
+the whole, from the rows to their tokens in Python; `device_ms` is its graph alone, replayed back to back, and host_ms
+the difference. Bytes are those of the weights once (of experts, as many as rows that choose at random reach), of the
+cache of all rows, and of each recurrent state twice; `share` is bytes per second over those of a copy, read and
+written, in the same run. For a model or a number of rows without room or kernels, a line says so.
 
 Peers decode the same shapes in the same run, at 1, 8 and 16 rows: transformers where it can be imported (bfloat16, a
 static batch and its continuous batching: bench_gpu_peer), and llama.cpp where --llama-cpp names its sources (Q4_K and
@@ -19,7 +19,7 @@ Q8_0 of the dense model: bench_gpu_llama). `ratios` are our tokens per second ov
 the same format beside llama.cpp.
 
 What matters most comes first (bench_gpu_order); after --seconds nothing new is begun, peers are stopped, and what is
-missing is in the record with that reason. `at_s` is when a figure was there, `making_s` what its weights took before.
+missing is recorded with that reason. `at_s` is when a figure was ready, `making_s` how long its weights took before.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Record:
 
 
 def llama_cpp(chosen: argparse.Namespace) -> LlamaCpp | str | None:
-    """The program, why there is none though it was asked for, or None."""
+    """The program; or why there is none, though it was asked for; or None if it was not."""
     if chosen.llama_cpp is None:
         return None
     try:
@@ -103,7 +103,8 @@ def llama_cpp(chosen: argparse.Namespace) -> LlamaCpp | str | None:
 
 
 def measure(plan: Plan, record: Record, clock: Clock) -> bool:
-    """Whether all that can be there is. A peer that fails is a line; its faults are not ours."""
+    """Whether every figure of ours that is possible was measured. A peer that fails only gets a line, as its faults are
+    not ours."""
     good = True
     for work in plan.works():
         try:
@@ -137,7 +138,7 @@ def main() -> int:
         good = measure(plan, record, clock)
         with suppress(*KNOWN, RuntimeError):
             (again,) = worker.run("roof", clock=Clock(MOST_OF_A_COPY))
-            record.about["copy_bytes_per_s_after"] = again["copy_bytes_per_s"]  # clocks may have fallen
+            record.about["copy_bytes_per_s_after"] = again["copy_bytes_per_s"]  # clocks may have dropped
     finally:
         worker.close()
         if llama:

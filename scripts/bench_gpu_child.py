@@ -1,4 +1,4 @@
-"""Peers of scripts/bench_gpu.py run in processes of their own: what they take of the device ends with them."""
+"""Peers of scripts/bench_gpu.py run in processes of their own: what they hold of the device is released with them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 
 def json_lines(words: list[str], limit: float, variables: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
-    """What a process prints as lines of JSON; other lines are passed over.
+    """What a process prints as lines of JSON; other lines are skipped.
 
-    After them TimeoutError, where it took more than `limit` seconds, or RuntimeError, with the last line of its
-    standard error, where it failed. It ends with the generator.
+    After them raises TimeoutError, if it took more than `limit` seconds, or RuntimeError, with the last line of its
+    standard error, if it failed. The process ends with the generator.
     """
     late = threading.Event()
     with (
@@ -52,7 +52,8 @@ def json_lines(words: list[str], limit: float, variables: Mapping[str, str] | No
 def with_missing(
     found: Iterator[dict[str, Any]], expected: list[dict[str, Any]], over: str
 ) -> Iterator[dict[str, Any]]:
-    """What a child gives, then what of `expected` it did not give, with the reason; `over` where it was stopped."""
+    """What a child gives, then what of `expected` it did not give, with the reason, which is `over` if it was
+    stopped."""
     given: list[dict[str, Any]] = []
     reason = "it gave no figure"
     try:

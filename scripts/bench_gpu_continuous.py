@@ -1,9 +1,9 @@
 """transformers' continuous batching for scripts/bench_gpu.py: the steps in which all requests decode.
 
 As many requests of `context` random tokens each as there are rows go to generate_batch at once. It cuts their prefill
-into batches of BATCH_TOKENS and writes down when each token came; some requests decode while others are still read.
-Counted are the steps after the last request's first WARM tokens (graphs are captured there) and before the first
-request is done: there each step gives one token of every request, which is checked. Their mean is a step's seconds.
+into batches of BATCH_TOKENS and records when each token came; some requests decode while others are still in prefill.
+Only steps after the last request's first WARM tokens (where graphs are captured) and before the end of the first
+request count: each of them gives one token to every request, which is checked. Their mean is a step's seconds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import inspect
 from dataclasses import fields
 from typing import Any
 
-BATCH_TOKENS = 2048  # of one batch of its prefill
-WARM, STEPS = 4, 32  # tokens of the last request: not counted, counted
+BATCH_TOKENS = 2048  # in one batch of its prefill
+WARM, STEPS = 4, 32  # tokens of the last request: first not counted, then counted
 
 
 def steady(times: list[list[float]]) -> tuple[float, int]:
-    """Seconds of a step while all decode, and of how many. times: for each request, when each of its tokens came."""
+    """Seconds per step while all decode, and the number of these steps. times: for each request, when each of its
+    tokens came."""
     last = max(times, key=lambda own: own[0])
     end = min(own[-1] for own in times)
     counted = [moment for moment in last[WARM:] if moment <= end]
@@ -32,7 +33,7 @@ def steady(times: list[list[float]]) -> tuple[float, int]:
 
 
 def settings(rows: int, length: int) -> dict[str, Any]:
-    """What generate_batch is told beside the requests: room for `rows` of `length` tokens, nothing shared."""
+    """The arguments of generate_batch besides the requests: room for `rows` of `length` tokens, nothing shared."""
     from transformers.generation import configuration_utils
     from transformers.utils import is_flash_attn_2_available
 
@@ -45,13 +46,13 @@ def settings(rows: int, length: int) -> dict[str, Any]:
         "num_blocks": rows * (-(-length // page) + 1) * 5 // 4 + 4,  # it keeps a share of them free
         "max_batch_tokens": BATCH_TOKENS,
         "allow_block_sharing": False,
-        "auto_switch_to_flash": is_flash_attn_2_available(),  # not to look for one on the network
+        "auto_switch_to_flash": is_flash_attn_2_available(),  # so that it looks for none on the network
     }
     return {"continuous_batching_config": kind(**{name: value for name, value in wanted.items() if name in known})}
 
 
 def decode(network: Any, rows: int, context: int) -> tuple[float, int]:
-    """Seconds of a step of so many rows at `context`, and how many were counted."""
+    """Seconds per step of `rows` rows at `context`, and how many steps were counted."""
     import torch
     import transformers
 

@@ -1,8 +1,8 @@
 """llama.cpp beside scripts/bench_gpu.py: built for the GPU at hand, a file of the same shape, its llama-batched-bench.
 
-That decodes so many sequences at once, each behind a prompt of its own of `context` random tokens; its tokens per
-second are those of TOKENS steps after it. The file holds random blocks in one format and no tokenizer; it lies in
-the folder that TMPDIR names, where one in memory (/dev/shm) is quicker than most disks.
+That decodes a number of sequences at once, each after a prompt of its own of `context` random tokens; its tokens per
+second are those of the TOKENS steps after the prompt. The file holds random blocks in one format and no tokenizer; it
+is put into the folder that TMPDIR names, and one in memory (/dev/shm) is faster than most disks.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ PROGRAM = "llama-batched-bench"
 OFF = ("BUILD_SHARED_LIBS", "LLAMA_OPENSSL", "LLAMA_USE_PREBUILT_UI", "GGML_CUDA_NCCL")
 OFF += tuple(f"LLAMA_BUILD_{part}" for part in ("TESTS", "EXAMPLES", "APP", "SERVER", "UI"))
 FORMATS = ("Q4_K", "Q8_0")
-ARCHITECTURES = ("qwen3",)  # whose metadata make_shaped_model writes in full
+ARCHITECTURES = ("qwen3",)  # those whose metadata make_shaped_model writes completely
 TOKENS = 64
-SPARE = 2 << 30  # bytes of the disk that a file leaves free
+SPARE = 2 << 30  # bytes of the disk that must stay free
 
 
 def sources_of(given: Path) -> Path:
-    """The folder of its sources: `given`, or what llama-cpp-python's archive has of it, unpacked into build/."""
+    """The folder of its sources: `given`, or the copy in llama-cpp-python's archive, unpacked into build/."""
     if not given.is_file():
         found = [folder for folder in (given, given / "vendor" / "llama.cpp") if (folder / "ggml").is_dir()]
         if not found:
@@ -60,7 +60,8 @@ def capability(device: str) -> str:
 
 
 def build_words(sources: Path, folder: Path, architecture: str) -> list[list[str]]:
-    """Only that program, only for this machine's processor and GPU; for the processor alone without an architecture."""
+    """Builds only that program, only for this machine's processor and GPU; without `architecture` for the processor
+    alone."""
     configure = ["cmake", "-S", str(sources), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON"]
     configure += [f"-D{name}=OFF" for name in OFF]
     configure += ["-GNinja"] if shutil.which("ninja") and not (folder / "CMakeCache.txt").exists() else []
@@ -75,9 +76,9 @@ def build_words(sources: Path, folder: Path, architecture: str) -> list[list[str
 
 
 def program(given: Path, device: str, limit: float) -> Path:
-    """Its llama-batched-bench: one that lies in `given` or in its bin/, or built within `limit` seconds.
+    """Its llama-batched-bench: one that is in `given` or in its bin/, or is built within `limit` seconds.
 
-    A build that was stopped goes on from there the next time. ValueError says why there is none.
+    A build that was stopped is continued the next time. ValueError says why there is none.
     """
     for folder in (given, given / "bin", given / "build" / "bin"):
         if (folder / PROGRAM).is_file():
@@ -107,7 +108,8 @@ def program(given: Path, device: str, limit: float) -> Path:
 
 
 def stop(build: subprocess.Popen[bytes]) -> None:
-    """Ends a build that still runs, and its compilers: ninja has them in groups of their own and passes this on."""
+    """Ends a build that is still running, and its compilers: ninja runs them in process groups of their own and passes
+    the signal on."""
     if build.poll() is None:
         os.killpg(build.pid, signal.SIGTERM)
         try:
@@ -118,7 +120,7 @@ def stop(build: subprocess.Popen[bytes]) -> None:
 
 
 class LlamaCpp:
-    """The program, and the files that it reads, in a folder that goes with close()."""
+    """The program, and the files that it reads, in a folder that close() removes."""
 
     def __init__(self, program: Path, device: str) -> None:
         self._program, self._device = program, device
@@ -156,13 +158,13 @@ class LlamaCpp:
     def steps(
         self, model: str, kind: str, rows: tuple[int, ...], context: int, limit: float, over: str
     ) -> Iterator[dict[str, Any]]:
-        """Seconds of a step of so many rows at one context, within `limit` seconds for all."""
+        """Seconds per step for each number of rows at one context, within `limit` seconds for all."""
         begun = time.monotonic()
         path = self.file(model, kind)
         making = time.monotonic() - begun
         words = [str(self._program), "-m", str(path), "--output-format", "jsonl", "-npp", str(context)]
         words += ["-ntg", str(TOKENS), "-c", str(max(rows) * (context + TOKENS))]
-        numbers = (rows[0], *rows, rows[0])  # once to warm it up; and its last line can be lost when it ends
+        numbers = (rows[0], *rows, rows[0])  # the first warms up, and the last one's line can get lost as it ends
         words += ["-npl", ",".join(map(str, numbers))]
         if self._device != "emulator":
             words += ["-ngl", "999", "-sm", "none", "-mg", self._device.partition(":")[2] or "0"]

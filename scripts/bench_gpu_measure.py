@@ -53,7 +53,7 @@ class Device:
 
 
 def timed(run: Callable[[], None], wait: Callable[[], Any], seconds: float) -> float:
-    """Seconds of one run() among as many as take `seconds`, waited for at their end; the median of 5 such."""
+    """Seconds of one run(), from a series that takes `seconds` and is waited for at its end; the median of 5 series."""
     for _ in range(3):  # launched, captured, replayed
         run()
     wait()
@@ -72,7 +72,7 @@ def timed(run: Callable[[], None], wait: Callable[[], Any], seconds: float) -> f
 
 
 def copy_bandwidth(device: Device, clock: Clock) -> Iterator[dict[str, Any]]:
-    """Of the device that is named: bytes read and written per second."""
+    """The bandwidth of the device: bytes read and written per second."""
     _, memory = device.open()
     size = device.copy_bytes
     source, target = memory.allocate(size), memory.allocate(size)
@@ -109,7 +109,7 @@ def products(device: Device, kind: str, rows: tuple[int, ...], roof: float, cloc
 
 
 def more_experts(shape: Any, rows: int) -> int:
-    """How many experts of a layer so many rows reach beside the first row's, if each chooses by chance."""
+    """How many experts of a layer `rows` rows reach besides the first row's, if each chooses at random."""
     if not shape.experts:
         return 0
     reached = shape.experts * (1 - (1 - shape.experts_used / shape.experts) ** rows)
@@ -119,7 +119,8 @@ def more_experts(shape: Any, rows: int) -> int:
 def steps(
     device: Device, model: str, kind: str, rows: tuple[int, ...], contexts: tuple[int, ...], roof: float, clock: Clock
 ) -> Iterator[dict[str, Any]]:
-    """Whole steps of a model; contexts ascending. Each row has its own token, so that rows choose experts apart."""
+    """Whole steps of a model; contexts ascending. Each row has its own token, so that rows choose experts
+    independently."""
     shape, context, begun = MODELS[model], max(contexts) + PAGE, time.perf_counter()
     stepper, memory = synthetic(shape, kind, context, max(rows), device.open)
     stepper.make_room(max(rows), max(rows))

@@ -12,8 +12,8 @@ from paceline.native.core import native_shape, rotations
 from paceline.native.cuda_core import DeviceStepper
 from paceline.native.shape import ModelShape
 
-# Of random blocks: all of an isolated product's matrix; of a model's the core packs the first 16 MiB, and the device
-# copies them for the rest.
+# Random blocks: an isolated product's matrix consists of them; of a model's, the core packs the first 16 MiB, and the
+# device copies these for the rest.
 POOL_BYTES = 40 << 20
 
 HYBRID = replace(
@@ -95,10 +95,10 @@ def synthetic(
     slots: int,
     memory: Callable[[], tuple[Any, Any]],
 ) -> tuple[DeviceStepper, Any]:
-    """The model on the device, without pages (where `memory` is a GPU's); and its memory.
+    """The model on the device that `memory` opens, without pages; and its memory.
 
-    memory() -> the native module and the memory. Raises what has no kernels as ValueError, no room as
-    MemoryError.
+    memory() -> the native module and the memory. Raises ValueError if there are no kernels for it, MemoryError if there
+    is no room.
     """
     native = native_shape(shape, context)
     module, room = memory()

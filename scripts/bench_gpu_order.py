@@ -1,4 +1,4 @@
-"""In which order scripts/bench_gpu.py works: what was asked for first comes first, so that a short run has it."""
+"""The order in which scripts/bench_gpu.py works: the most important comes first, so that a short run has it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bench_gpu_worker import Worker
 
 PEER_ROWS = (1, 8, 16)
 DENSE, HYBRID = "Qwen3-8B", "Qwen3.5-27B hybrid"
-FIRST = ((DENSE, "Q4_K"), (DENSE, "Q8_0"), (HYBRID, "Q4_K"), (DENSE, "BF16"))  # the last is beside transformers
+FIRST = ((DENSE, "Q4_K"), (DENSE, "Q8_0"), (HYBRID, "Q4_K"), (DENSE, "BF16"))  # the last to compare with transformers
 
 Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Work:
-    """Figures that share what takes long to make; `about` names them where there are none."""
+    """Figures that share something that takes long to make; `about` names them if there are none."""
 
     about: dict[str, Any]
     run: Callable[[], Iterator[dict[str, Any]]]
@@ -30,7 +30,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that can be asked for; contexts and rows ascend."""
+    """All that can be measured; contexts and rows ascend."""
 
     device: str
     worker: Worker
@@ -45,10 +45,10 @@ class Plan:
     llama: LlamaCpp | None
 
     def works(self) -> Iterator[Work]:
-        """Products; the first steps at the near context; peers there; the rest, a format after the other.
+        """Products; the first steps at the near context; peers there; the rest, one format after the other.
 
-        A model that comes at one context first is made again for the others: that costs seconds, and the figures at
-        the near context are there by then.
+        A model that is first measured at one context is made again for the others: that costs seconds, but the figures
+        at the near context are ready by then.
         """
         near, far = self.contexts[:1], self.contexts[1:]
         pairs = [(model, kind) for kind in self.formats for model in self.models]

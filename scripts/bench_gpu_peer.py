@@ -2,9 +2,9 @@
 
     python scripts/bench_gpu_peer.py MODEL --device cuda:0 --rows 1,8,16 --contexts 512
 
-Prints a line of JSON for each figure: first of static batches (equal contexts in the cache it takes by itself, the
+Prints a line of JSON for each figure: first of static batches (equal contexts in the cache that it uses by default, the
 median of 16 steps), then of its continuous batching (see bench_gpu_continuous). Tokens are random, so that rows choose
-experts apart. `flash_attention` and `linear_attention_kernels` say whether it had any.
+experts independently. `flash_attention` and `linear_attention_kernels` say whether it had any.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STATIC, CONTINUOUS = "transformers", "transformers continuous"
 
 
 def config_words(shape: Any) -> tuple[str, str, dict[str, Any]]:
-    """The names of its configuration and of its model, and what the configuration is told."""
+    """The names of its configuration class and its model class, and the configuration's values."""
     words = {
         "vocab_size": shape.vocab,
         "hidden_size": shape.width,
@@ -76,7 +76,7 @@ def network_of(shape: Any, place: str) -> Any:
 
 
 def static(network: Any, rows: int, context: int) -> tuple[float, int]:
-    """Seconds of one token of each of so many rows with equal contexts, and how many steps were counted."""
+    """Seconds per step of one token for each of `rows` rows with equal contexts, and how many steps were counted."""
     import torch
 
     cache, found = None, []
@@ -102,7 +102,7 @@ def expected(model: str, rows: tuple[int, ...], contexts: tuple[int, ...]) -> li
 def transformers_steps(
     model: str, rows: tuple[int, ...], contexts: tuple[int, ...], device: str, limit: float, over: str
 ) -> Iterator[dict[str, Any]]:
-    """What this script gives in a process of its own, within `limit` seconds."""
+    """What this script prints when run in a process of its own, within `limit` seconds."""
     words = [sys.executable, str(Path(__file__).resolve()), model, "--device", device]
     words += ["--rows", ",".join(map(str, rows)), "--contexts", ",".join(map(str, contexts))]
     alone = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -127,13 +127,13 @@ def main() -> None:
     begun = time.perf_counter()
     network = network_of(MODELS[chosen.model], "cpu" if chosen.device == "emulator" else chosen.device)
     own = {"version": transformers.__version__, "flash_attention": bool(is_flash_attn_2_available())}
-    own |= {"linear_attention_kernels": find_spec("fla") is not None}  # or a hybrid's recurrence is PyTorch's
+    own |= {"linear_attention_kernels": find_spec("fla") is not None}  # else a hybrid's recurrence is PyTorch's
     own |= {"making_s": time.perf_counter() - begun}
     ways: dict[str, Callable[[Any, int, int], tuple[float, int]]] = {STATIC: static, CONTINUOUS: decode}
     for about in expected(chosen.model, chosen.rows, chosen.contexts):
         try:
             seconds, steps = ways[about["peer"]](network, about["rows"], about["context"])
-        except Exception as error:  # no room, or a model it does not do; the next figure may be there
+        except Exception as error:  # no room, or a model it does not support; the next figure may still work
             found: dict[str, Any] = {"skipped": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
         else:
             found = {"ms": 1e3 * seconds, "steps": steps, "tokens_per_s": about["rows"] / seconds}

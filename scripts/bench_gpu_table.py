@@ -24,7 +24,7 @@ def line(found: Found) -> str:
 
 
 def speeds(results: list[Found], kind: str) -> Iterator[tuple[tuple[Any, ...], Found]]:
-    """The figures of one kind that have tokens per second, each with what it can be compared by."""
+    """The figures of one kind that have tokens per second, each with the key by which it can be compared."""
     for found in results:
         if found["kind"] == kind and "tokens_per_s" in found:
             yield (found["model"], found["format"], found["context"], found["rows"]), found

@@ -1,5 +1,5 @@
-"""Our own figures for scripts/bench_gpu.py are made in a process of their own: after a device error a process can do
-nothing more with a GPU, so that one bad kernel would cost all figures that come after it."""
+"""Our own figures for scripts/bench_gpu.py are made in a process of their own: after a device error a process cannot
+use the GPU any more, so one bad kernel would cost all later figures."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from typing import Any
 
 from bench_gpu_measure import Clock, Device, copy_bandwidth, products, steps
 
-PATIENCE = 25.0  # seconds beyond the end of all time: what is on its way may end
-MOST = 120.0  # seconds to a figure, and to the weights before the first
-KNOWN = (ValueError, MemoryError, ImportError, TimeoutError)  # what is known not to be there
+PATIENCE = 25.0  # seconds after the run's time is over, in which what has begun may finish
+MOST = 120.0  # seconds to wait for a figure, and for the weights before the first
+KNOWN = (ValueError, MemoryError, ImportError, TimeoutError)  # what is known not to be possible
 
 MEASURES = {"products": products, "steps": steps, "roof": copy_bandwidth}
 
 
 class Worker:
-    """A process that measures one thing after the other, and another one after an error."""
+    """A process that measures one thing after the other; after an error, a new one."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._pipe: Connection | None = None
 
     def run(self, name: str, *arguments: Any, clock: Clock) -> Iterator[dict[str, Any]]:
-        """What a function of MEASURES gives; ValueError for one of KNOWN, RuntimeError: it failed, hangs or died."""
+        """What a function of MEASURES gives; raises ValueError for one of KNOWN, RuntimeError if it failed, hangs or
+        died."""
         whole = False
         try:
             pipe = self._pipe or self._start()
@@ -58,7 +59,7 @@ class Worker:
         self._pipe = None
         self.process.join(5)
         self.process.kill()
-        self.process.join(5)  # one that waits in a driver may never end
+        self.process.join(5)  # a process that waits in a driver may never end
         return self.process.exitcode
 
     def _start(self) -> Connection:
@@ -71,7 +72,7 @@ class Worker:
 
 
 def serve(device: Device, pipe: Connection) -> None:
-    """Until the pipe is closed."""
+    """Answers until the pipe is closed."""
     while True:
         try:
             name, arguments = pipe.recv()
@@ -85,4 +86,4 @@ def serve(device: Device, pipe: Connection) -> None:
             pipe.send(("known", str(reason)))
         except Exception as error:
             pipe.send(("failed", f"{type(error).__name__}: {error}"))
-        gc.collect()  # the memory of the one before
+        gc.collect()  # frees the memory of the one before

@@ -3,15 +3,15 @@
     python scripts/bench_http.py --json benchmarks/http.json            # the demo model; two minutes
     python scripts/bench_http.py --only proxy|peer [--rounds 3 --model M.gguf --threads 2 --llama-server FILE]
 
-Needs the http extra, and for the peer the bench extra and scripts/build_llama_server before; without it, it is left
-out, and said so. With --only the other part of the JSON file stays as it is.
+Needs the http extra, and for the peer the bench extra and a run of scripts/build_llama_server; without that the peer is
+left out, with a note. With --only the other part of the JSON file stays as it is.
 
 proxy: 16 streams of chat completions on the null engine, which computes next to nothing. At full speed: tokens per
 second. At a given pace (an engine whose steps take so many milliseconds): the gaps between two tokens of a stream, over
-HTTP and from the daemon's pipe. Server, daemon and this process, which is the load, share the processors.
+HTTP and from the daemon's pipe. Server, daemon and this process, which makes the load, share the processors.
 
 peer: the same model, 8 clients at once, each with a question about a passage of the contract, which is its prompt;
-answers of 256 tokens, greedy, not ended earlier; one token an event. The clients are the same for both.
+answers of 256 tokens, greedy, ends of sequence ignored; one token per event. The clients are the same for both.
 """
 
 import argparse
@@ -67,7 +67,7 @@ class Server:
             time.sleep(0.05)
 
     def seconds(self) -> float:
-        """Processor time of the proxy so far; its daemon's is not in it."""
+        """Processor time of the proxy so far, without its daemon's."""
         words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -89,7 +89,7 @@ def null_flags(pace: float | None) -> list[str]:
 
 
 def streamed(pace: float | None, tokens: int) -> dict[str, Any]:
-    """Sixteen at once over HTTP."""
+    """Sixteen streams at once over HTTP."""
     body = {"messages": [{"role": "user", "content": "Count."}], "max_tokens": tokens, "temperature": 0}
     body |= {"stream": True, "stream_options": {"include_usage": True}, "ignore_eos": True, "model": "null"}
     with closing(Server(*null_flags(pace))) as server:
@@ -157,7 +157,7 @@ def proxy(rounds: int, tokens: int) -> dict[str, Any]:
 
 
 def conversations(seed: int) -> Chats:
-    """Each client's, with a passage of its own."""
+    """Those of each client, with a passage of its own."""
     chance, text = random.Random(seed), SPEC.read_text()
 
     def body() -> dict[str, Any]:

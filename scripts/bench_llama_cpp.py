@@ -4,16 +4,17 @@
     python scripts/bench_llama_cpp.py --model M.gguf --threads 2 --rounds 7 --contexts 32 512 --json FILE
 
 Needs the bench extra (llama-cpp-python, built for this machine). Each engine lives in a process of its own and is idle
-while another is timed; the peer has two, with flash attention as it chooses and without, and its faster one is what we
-are compared with, each time anew. The prompt is computed once for each context and copied to 16 sequences; the cache is
-f16; 32 tokens are decoded after the context and cut off again. We pick a token from the logits in our time, the peer
-only computes them. Rates are of the rounds' median seconds, after one round that warms up, and a ratio is the median of
-the rounds' ratios; the record holds the seconds of each.
+while another is timed; the peer has two, with flash attention as it chooses and without, and each time we are compared
+with the faster one. The prompt is computed once for each context and copied to 16 sequences; the cache is f16; 32
+tokens are decoded after the context and cut off again. We pick a token from the logits in our time, the peer only
+computes them. Rates come from the rounds' median seconds, after one round of warm-up, and a ratio is the median of the
+rounds' ratios; the record holds the seconds of each.
 
-The roofs are measured in the same run, before and after: bytes a second that all threads together read from memory, and
-products of 8-bit codes a second that they sum in registers. A step of one sequence is compared with the first (its
-bytes: all matrices, and the keys and values that it reads), a step of 16 and the prefill with the second: products with
-weights alone, not those of attention, and of float weights too, which no processor multiplies as fast as 8-bit codes.
+The roofs are measured in the same run, before and after: the bytes per second that all threads together read from
+memory, and the products of 8-bit codes per second that they sum in registers. A step of one sequence is compared with
+the first (its bytes: all matrices, and the keys and values that it reads), a step of 16 and the prefill with the
+second: only products with weights, not those of attention; float weights count too, though no processor multiplies them
+as fast as 8-bit codes.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
 
 PROMPT = 512
-FEW = 4096  # from this context on fewer numbers of sequences
+FEW = 4096  # from this context on, fewer sequence counts are measured
 
 
 def sequence_counts(context: int) -> tuple[int, ...]:
@@ -47,7 +48,7 @@ def roofs(threads: int) -> dict[str, float]:
 
 
 def shares(result: dict[str, Any], facts: Facts, roof: dict[str, float]) -> dict[str, float]:
-    """Of the roofs, at our tokens per second."""
+    """Our shares of the roofs, at our tokens per second."""
     context, rate = result["context"], result["paceline"] / 1e9
     if result["kind"] == "decode" and result["sequences"] == 1:
         seen = context + GENERATED // 2
@@ -56,7 +57,7 @@ def shares(result: dict[str, Any], facts: Facts, roof: dict[str, float]) -> dict
         return {"read_share": round(read * rate / roof["read_gb_per_second"], 3)}
     if result["kind"] == "decode" and result["sequences"] < MOST:
         return {}
-    logits = 1 / context if result["kind"] == "prefill" else 1  # of a token; a prompt wants its last one's
+    logits = 1 / context if result["kind"] == "prefill" else 1  # per token; a prompt needs only its last one's
     products = facts.layer_products + facts.head_products * logits
     return {"multiply_share": round(products * rate / roof["multiply_gmac_per_second"], 3)}
 
@@ -82,7 +83,7 @@ class Contest:
         self.system_info = facts[PEERS["auto"]]["system_info"]
 
     def ask(self, name: str, method: str, *arguments: int) -> float:
-        """Seconds it took."""
+        """The seconds that it took."""
         self.pipes[name].send((method, arguments))
         return self.pipes[name].recv()
 
@@ -145,7 +146,7 @@ def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[s
             one("decode", sequences, context)
     contest.close()
     again = roofs(threads)
-    roof = {name: max(value, again[name]) for name, value in roof.items()}  # what else ran may have hidden it
+    roof = {name: max(value, again[name]) for name, value in roof.items()}  # other load may have lowered one of them
     results = [result | shares(result, contest.facts, roof) for result in results]
     print(
         roof, *(f"{r['kind']} {r['sequences']} {r['context']}: {s:.0%}" for r in results for s in share_of(r)), sep="\n"

@@ -1,4 +1,4 @@
-"""How the benchmarks write what they found: JSON, a list of numbers on a line of its own."""
+"""How the benchmarks write their results: JSON, with each list of numbers on one line."""
 
 import json
 import re

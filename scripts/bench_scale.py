@@ -6,11 +6,11 @@ Files that aren't given are made (random blocks of Q4_K in the shape of Qwen3-8B
 has a process of its own, so that its peak memory is its own. The whole model decodes at 64 and 512 used positions.
 Longer contexts are for a file of the same shape with 4 of its 36 layers, since a prefill of 4096 tokens through all of
 them takes minutes, at two values of --max-ctx: a step's time follows what is used, not what is allowed. Those two are
-measured minutes apart, and differ as far as the machine does meanwhile (8 % in the record).
+measured minutes apart, and differ as far as the machine's speed changes meanwhile (8 % in the record).
 
-A step's time is the least of 16, the lengths in turns, so that a machine that slows down does so at each. Peak memory
-is VmHWM: the most that was ever resident, mapped files included. The cache counted is its pages in use. A file that the
-system doesn't hold in memory loads as fast as its disk reads.
+A step's time is the least of 16, the lengths in turn, so that a machine that slows down does so for each length. Peak
+memory is VmHWM: the most that was ever resident, mapped files included. Of the cache, the pages in use are counted. A
+file that is not in the page cache loads as fast as its disk reads.
 """
 
 import argparse

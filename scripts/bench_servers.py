@@ -36,7 +36,7 @@ class ServerFailed(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """`total` tokens are generated, all of them: ends of sequence count as tokens like others."""
+    """Exactly `total` tokens are generated: an end of sequence is a token like any other."""
 
     req_id: int
     prompt: list[int]
@@ -46,11 +46,11 @@ class Request:
 
 class Server(Protocol):
     name: str
-    times: dict[int, list[float]]  # by request: when each of its tokens was read
+    times: dict[int, list[float]]  # by request: when each token was read
     ended: SimpleQueue[int | Exception]  # the ids of requests that have ended, in that order; or what went wrong
 
     def start(self, requests: Sequence[Request], **options: Any) -> None:
-        """All at the same moment. Ids are used once in a server's life."""
+        """Starts all at the same moment. An id is used only once in a server's lifetime."""
 
     def close(self) -> None: ...
 
@@ -100,12 +100,13 @@ class Daemon:
                         self.ends[req_id] = body
                     case Message(body={"ok": False} as body):
                         self.ended.put(ServerFailed(f"{body}"))
-        ready.put({})  # for whoever still waits: it will not come
+        ready.put({})  # for whoever still waits for the event, which will not come
         self.ended.put(ServerFailed("the daemon has ended; its log says why"))
 
 
 class LlamaServer:
-    """As its users start it, with continuous batching and flash attention as it chooses; each slot has our context."""
+    """Started as its users do, with continuous batching and flash attention as it chooses; each slot has our context
+    size."""
 
     name = "llama.cpp"
 
@@ -114,7 +115,7 @@ class LlamaServer:
             self.port = probe.getsockname()[1]
         words = [binary, "--model", model, "--host", "127.0.0.1", "--port", self.port]
         words += ["--parallel", SLOTS, "--ctx-size", SLOTS * CONTEXT, "--threads", threads, "--threads-batch", threads]
-        words += ["--cache-ram", 0, "--no-ui"]  # prompts of ended requests would be copied aside otherwise
+        words += ["--cache-ram", 0, "--no-ui"]  # otherwise prompts of ended requests would be copied to RAM
         quiet = subprocess.DEVNULL
         self.process = subprocess.Popen([str(word) for word in words], stdout=quiet, stderr=quiet)
         self.times: dict[int, list[float]] = {}

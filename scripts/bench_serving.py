@@ -3,13 +3,14 @@
     python scripts/bench_serving.py --json benchmarks/serving.json      # the demo model; some minutes
     python scripts/bench_serving.py --quick [--model M.gguf --threads 2 --rounds 3 --batch 8 --llama-server FILE]
 
-Needs the bench extra for the peer, and scripts/build_llama_server before; without it the peer is left out, and said so.
-Real processes with 16 slots and greedy decoding. Prompts of random ids, 16 to 256 tokens; totals evenly spread from 16
-to 256; seeded, and the same for everyone. What static means: bench_arrivals.py; its batches have up to --batch members.
+The peer needs the bench extra and a run of scripts/build_llama_server; without that it is left out, with a note. Real
+processes with 16 slots and greedy decoding. Prompts of random ids, 16 to 256 tokens; totals evenly spread from 16 to
+256; seeded, and the same for everyone. For what static means see bench_arrivals.py; its batches have up to --batch
+members.
 
-Patterns: 8 and 16 requests at once; Poisson arrivals at 70 % of the requests a second that Paceline serves when 32
-come at once, in rounds of 8 and of 48, and 24 at 70 % of what the peer serves; 15 that decode and a newcomer with 600
-tokens; a second prompt that shares its first 1,000 tokens with one before. No prompt is reused but in the last.
+Patterns: 8 and 16 requests at once; Poisson arrivals at 70 % of the requests a second that Paceline serves when 32 come
+at once, in rounds of 8 and of 48, and 24 at 70 % of what the peer serves; 15 that decode and a newcomer with 600
+tokens; a second prompt that shares its first 1,000 tokens with the one before. Only in the last is a prompt reused.
 """
 
 import argparse
@@ -35,7 +36,7 @@ LOAD = 0.7  # of the capacity
 INCUMBENT = (32, 160)  # prompt and total of the requests that a newcomer meets
 NEWCOMER = (600, 64)
 SETTLED = 16  # tokens of each incumbent before the newcomer comes
-COMMON, REST, AFTER = 1000, 24, 8  # tokens two prompts share, the rest of each, and what is generated
+COMMON, REST, AFTER = 1000, 24, 8  # tokens that two prompts share, the rest of each, and those generated
 
 Policies = dict[str, tuple[Server, int | None]]  # the server and the size of its static batches
 
@@ -48,7 +49,8 @@ def capacity(server: Server, traffic: Traffic, count: int) -> float:
 def pattern(
     name: str, policies: Policies, traffic: Traffic, draw: Callable[[], list[Request]], rounds: int, **facts: Any
 ) -> dict[str, Any]:
-    """Each round's requests to each policy in turn, and back in the next: after the peer caches are cold, for each."""
+    """Each round's requests to each policy in turn, and in reverse order in the next: after the peer caches are cold,
+    for each."""
     found: dict[str, list[list[Served]]] = {policy: [] for policy in policies}
     order = list(policies)
     for _ in range(rounds):
@@ -63,7 +65,7 @@ def pattern(
 
 
 def ratios(results: dict[str, Any]) -> dict[str, Any]:
-    """Of the others' times to a first token to ours, and of our tokens per second to theirs: more is better for us."""
+    """The others' times to a first token over ours, and our tokens per second over theirs: more is better for us."""
     own = results["continuous"]
     return {
         policy: {
@@ -77,7 +79,8 @@ def ratios(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def newcomer(policies: Policies, traffic: Traffic, rounds: int) -> dict[str, Any]:
-    """One request into 15 that decode: its first token, and the incumbents' gaps before and until then."""
+    """One request joins 15 that decode: the time to its first token, and the others' gaps before it came and until
+    then."""
     found: dict[str, list[tuple[float, list[float], list[float]]]] = {policy: [] for policy in policies}
     for _ in range(rounds):
         crowd = [traffic.request(traffic.ids(INCUMBENT[0]), INCUMBENT[1]) for _ in range(SLOTS - 1)]
@@ -125,7 +128,7 @@ def join(
 
 
 def prefix(daemon: Daemon, cold: Daemon, peer: Server | None, traffic: Traffic, rounds: int) -> dict[str, Any]:
-    """Two prompts that begin alike, one after the other; the second also where nothing is reused."""
+    """Two prompts with a common prefix, one after the other; the second one also where nothing is reused."""
     times: dict[str, list[float]] = {}
     cached, equal = set(), True
 

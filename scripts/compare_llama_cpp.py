@@ -4,8 +4,9 @@
     python scripts/compare_llama_cpp.py --model M.gguf --json FILE
     python scripts/compare_llama_cpp.py --texts long           # less of them; at least 5,000 tokens
 
-Both are held against the NumPy reference, which computes the file's weights in float32. Ends with exit code 1 unless
-our perplexity is within 1 % of llama.cpp's and our mean KL divergence at most 1.1 times its. Needs the peers extra.
+Both are compared with the NumPy reference, which computes with the file's weights in float32. Ends with exit code 1
+unless our perplexity is within 1 % of llama.cpp's and our mean KL divergence at most 1.1 times its. Needs the peers
+extra.
 """
 
 import argparse
@@ -53,7 +54,7 @@ class Peer:
         self.vocab = lib.llama_model_get_vocab(self.model)
         options = lib.llama_context_default_params()
         options.n_ctx = WINDOW
-        options.n_threads = options.n_threads_batch = usable_cores()  # as ours; else 4, whatever there is
+        options.n_threads = options.n_threads_batch = usable_cores()  # as ours; its default is 4, whatever there is
         self.context = lib.llama_init_from_model(self.model, options)
 
     def ids(self, text: bytes) -> list[int]:

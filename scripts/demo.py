@@ -76,7 +76,7 @@ def make_requests(model: str | None) -> list[Request]:
 
 
 def chat_of(model: str) -> Callable[[str], str]:
-    """Puts a text into the model's chat template; a model without one goes on from the text itself."""
+    """Puts a text into the model's chat template; a model without one continues the text itself."""
     try:
         template = open_chat_template(model)
     except ModelUnreadable:
@@ -87,7 +87,8 @@ def chat_of(model: str) -> Callable[[str], str]:
 def run_together(
     client: Client, requests: list[Request], quantum: int, items: SimpleQueue[Item | DaemonGone], board: "Board"
 ) -> float:
-    """All at once; the seconds it took. `items` is what the client sees, in the order in which the daemon sent it."""
+    """Runs all at once; returns the seconds it took. `items` is what the client sees, in the order in which the daemon
+    sent it."""
     begin = time.monotonic()
     by_id: dict[int, Request] = {}
     for request in requests:
@@ -118,7 +119,7 @@ def run_together(
 
 
 def run_alone(client: Client, request: Request) -> None:
-    """Again from the start, with nobody else, in another slot."""
+    """Runs it again from the start, alone and in another slot."""
     slot = (request.slot + 1) % SLOTS
     stream = client.start(request.ids, request.total, hash=True, slot=slot, **request.options)
     request.alone, request.alone_slot, request.alone_end = list(stream), slot, stream.end or {}
@@ -168,7 +169,7 @@ class Board:
 
 
 def fitted(line: str, width: int) -> str:
-    """Cut or filled to just `width` cells of a terminal."""
+    """Cut or padded to exactly `width` cells of a terminal."""
     kept, used = "", 0
     for character in line:
         cells = 0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1

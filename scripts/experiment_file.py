@@ -1,4 +1,4 @@
-"""Of sched_experiment.py: the file that it plays, and the recording that it makes."""
+"""For sched_experiment.py: the file that it plays, and the recording that it makes."""
 
 import re
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from paceline.protocol import Command, Frame, Item, Quit, Refusal, Restore, Star
 TIME = re.compile(r"@(\+?)([0-9]+(?:\.[0-9]+)?)(ms|s)")
 ROOM = 24_000
 """Bytes that may be on their way to the daemon. A pipe has 16 pages of 4096 bytes, and a write may leave up to half a
-page unused, so whatever is on its way fits, and no write blocks or is cut in two."""
-MOST_LINES = 400  # on their way; the daemon applies up to 1024 between two steps
-LONGEST = 60_000  # bytes of one line: it has the pipe for itself
+page unused, so this much always fits, and no write blocks or is split."""
+MOST_LINES = 400  # that may be on their way; the daemon applies up to 1024 between two steps
+LONGEST = 60_000  # bytes of one line, which then has the pipe to itself
 
 
 class Timed(NamedTuple):
@@ -76,7 +76,7 @@ class Recording:
         self.header = f"# {header}"
         self.sent: list[Sent] = []
         self._started: dict[int, Sent] = {}  # live requests
-        self._open: dict[int, int] = {}  # line without its reply -> bytes of its pair
+        self._open: dict[int, int] = {}  # line not yet answered -> bytes of its pair
 
     def add(self, text: str, kept: bool = True) -> bytes:
         """The pair to write."""
@@ -108,7 +108,7 @@ class Recording:
                 sent.seed = body["seed"]
 
     def text(self) -> str:
-        """Up to the first line of which no step is known: the daemon was gone."""
+        """The text up to the first line whose step is unknown: by then the daemon was gone."""
         lines = [self.header]
         for sent in self.sent:
             if sent.step is None:

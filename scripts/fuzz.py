@@ -1,4 +1,4 @@
-"""Damages what Paceline reads, and looks at what becomes of it.
+"""Damages what Paceline reads, and checks how it reacts.
 
     python scripts/fuzz.py gguf [--count 10000] [--seed 1] [--jobs 2] [--keep FOLDER]
     python scripts/fuzz.py folder [--count 1000] …
@@ -8,8 +8,8 @@
 readers: the readers of lines, commands and frames (see fuzz_readers.py).
 snapshots: the reader of snapshot files (see fuzz_snapshots.py).
 gguf: GGUF files, folder: Hugging Face folders. Each mutant is opened as the daemon opens it, under a memory cap and a
-time limit, and stepped if it loads. It must load or be refused with exit code 66 and one sentence. Whatever else
-happens is told, --keep writes the mutant to a folder, and the exit code is 1. The same options give the same mutants.
+time limit, and stepped if it loads. It must load or be refused with exit code 66 and one sentence. Anything else is
+reported, --keep writes the mutant to a folder, and the exit code is 1. The same options give the same mutants.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from fuzz_seeds import folders, gguf_files
 
 COUNTS = {"gguf": 10000, "folder": 1000, "readers": 100000, "snapshots": 100000}
 IN_PROCESS = {"readers": fuzz_readers.run, "snapshots": fuzz_snapshots.run}
-SHOWN = 10  # failures that are told
+SHOWN = 10  # failures that are printed
 
 
 def options() -> argparse.Namespace:

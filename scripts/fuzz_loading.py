@@ -1,4 +1,4 @@
-"""What the daemon makes of a damaged model, for fuzz.py: it is loaded, and stepped if it loads, in a child process."""
+"""How the daemon handles a damaged model, for fuzz.py: it is loaded in a child process, and stepped if it loads."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ from paceline.protocol import Sampling, encode_tagged
 
 SECONDS = 10  # for one model
 MEMORY = 512 << 20  # bytes a child may have beyond what it starts with
-LONGEST = 1000  # characters of a sentence, those of the path aside
+LONGEST = 1000  # characters of a sentence, without its path
 BATCH = 64
 
 Write = Callable[[int, Path], Path]  # mutant `index` into a folder; the path to open
@@ -41,7 +41,7 @@ def attempt(path: Path) -> str:
 
 
 def step(engine: Engine) -> None:
-    """Three tokens greedily, then one by chance."""
+    """Three tokens greedily, then one sampled."""
     vocab = engine.info.vocab
     table = array("i", range(-(-engine.info.context // 64)))
     first = [0, vocab - 1, vocab // 2][: engine.info.context]
@@ -58,7 +58,7 @@ def step(engine: Engine) -> None:
 
 
 def run(count: int, jobs: int, write: Write) -> tuple[Counter[str], dict[int, str]]:
-    """Mutants 0 to count - 1: how often each outcome, and what went wrong with which."""
+    """Mutants 0 to count - 1: how often each outcome occurred, and what went wrong for which."""
     outcomes: Counter[str] = Counter()
     failures: dict[int, str] = {}
     waiting = [(begin, min(begin + BATCH, count)) for begin in range(0, count, BATCH)][::-1]
@@ -113,7 +113,7 @@ def _work(begin: int, end: int, log: Path, write: Write, folder: Path) -> None:
     size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    warnings.simplefilter("error")  # it would stand beside the sentence
+    warnings.simplefilter("error")  # a warning would be printed beside the sentence
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     own = folder / str(os.getpid())
     own.mkdir()

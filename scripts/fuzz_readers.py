@@ -1,7 +1,7 @@
 """Any bytes given to the readers of the wire, for fuzz.py: commands and frames that are damaged, in any pieces.
 
-Nothing may be raised but what the readers document; how the bytes are cut may change nothing; every line that is
-neither blank nor a comment comes out once, and what parses is written and parsed again to the same command.
+Only what the readers document may be raised; how the bytes are cut must not matter; every line that is neither blank
+nor a comment comes out once; and a command that parses is the same after it is written and parsed again.
 """
 
 import random
@@ -65,7 +65,7 @@ def cut(data: bytes, chance: random.Random) -> Iterator[bytes]:
 
 
 def lines(chance: random.Random) -> str:
-    """Some lines of words that belong on lines, then damage."""
+    """Some lines of words that occur on lines, then damaged."""
     text = "\n".join(sentence(chance) for _ in range(chance.randrange(1, 6)))
     data = text.encode() + chance.choice((b"\n", b"", b"\r\n", b" " * MAX_LINE + b"\n", b"a" * MAX_LINE))
     if data and chance.random() < 0.7:
@@ -85,7 +85,7 @@ def lines(chance: random.Random) -> str:
 
 
 def sentence(chance: random.Random) -> str:
-    """A command with a word or two exchanged, or any words."""
+    """A command with up to two words replaced, or any words."""
     if chance.random() < 0.3:
         return " ".join(chance.choices(WORDS, k=chance.randrange(8)))
     words = chance.choice(COMMANDS).split()

@@ -1,4 +1,4 @@
-"""The sound models that fuzz.py damages: tiny GGUF files by make_tiny_model.py, and tiny Hugging Face folders."""
+"""The intact models that fuzz.py damages: tiny GGUF files by make_tiny_model.py, and tiny Hugging Face folders."""
 
 import json
 import subprocess

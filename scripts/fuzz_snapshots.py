@@ -1,4 +1,4 @@
-"""Any header under a right checksum, for fuzz.py: files of snapshots that SAVE would not have written.
+"""Arbitrary headers with a correct checksum, for fuzz.py: snapshot files that SAVE would not have written.
 
 Each is refused in a short sentence, or it is loaded, and then a session restores from it without an unexpected error.
 """
@@ -80,7 +80,7 @@ def sound(engine: NullEngine, chance: random.Random) -> bytes:
 
 
 def mutant(data: bytes, chance: random.Random) -> bytes:
-    """A damaged file whose checksum is right."""
+    """A damaged file whose checksum is correct."""
     _, version, length = FRONT.unpack_from(data)
     header, rest = data[FRONT.size : FRONT.size + length], data[FRONT.size + length : -32]
     for _ in range(chance.randrange(4)):
@@ -111,7 +111,7 @@ def odd_value(header: bytes, chance: random.Random) -> bytes:
 
 
 def restore(engine: NullEngine, saved: Saved) -> None:
-    """The snapshot is taken in and started from, if it can be. Its pages and its state may hold anything."""
+    """Loads the snapshot and starts requests from it, if possible. Its pages and its state may hold anything."""
     info = engine.info
     session = Session(info, Limits(slots=1, max_batch=1, context=CONTEXT, pages=8, states=2), lambda: 1)
     session.apply(Loaded("a", saved, req_id=0), 1, 0.0)

@@ -5,17 +5,17 @@
 
 It needs no network. On the machine: a C++20 compiler, CMake, ninja or make, nvcc of CUDA 13 on the PATH or in
 CUDA_HOME; and in this Python (3.11 or newer, PYTHON=... names another): CuPy (cupy-cuda13x), pybind11 3, NumPy,
-safetensors, msgpack, tqdm, gguf, PyYAML, pytest and hypothesis; pytest-timeout too, or a test that hangs takes the
-others of its file with it. What is missing may lie as wheels in --wheels DIR; those that fit this Python are unpacked
-into the build folder, before all that is installed; beside PyTorch and CuPy that is often gguf alone. All but CuPy
-and NumPy, for a Python 3.12, are 5 MB:
+safetensors, msgpack, tqdm, gguf, PyYAML, pytest and hypothesis; pytest-timeout too, or a test that hangs costs the
+others of its file. What is missing can be given as wheels in --wheels DIR; those that fit this Python are unpacked into
+the build folder, ahead of what is installed; beside PyTorch and CuPy often only gguf is missing. All but CuPy and
+NumPy, for a Python 3.12, are 5 MB:
     pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64
         --platform manylinux2014_x86_64 --platform manylinux1_x86_64 -d DIR gguf pyyaml 'pybind11>=3' safetensors
         msgpack tqdm hypothesis sortedcontainers attrs pytest pluggy iniconfig packaging pygments pytest-timeout
-PyTorch with transformers and compute-sanitizer are used where they are there; without them a line says so.
+PyTorch with transformers, and compute-sanitizer, are used if they are installed; otherwise a line says so.
 
-Steps; one that fails does not keep the others from running, but for the build. After the build all but the benchmark
-run side by side, each with processors of its own (--jobs), and what leaves the benchmark no time is stopped:
+Steps; the others run even if one fails, unless it is the build. After the build all but the benchmark run side by
+side, each with processors of its own (--jobs), and what would leave the benchmark no time is stopped:
     build       native/_cpu, _emulator and _cuda for this GPU's architecture alone, in build/gpu_check
     hashes      integer products have the emulated device's bits
     products, core, ...   tests/native/test_cuda_*.py on the GPU; one that loses the device is named, and the others go
@@ -23,7 +23,7 @@ run side by side, each with processors of its own (--jobs), and what leaves the 
     daemon      the greedy tokens of a model through `paceline daemon --device`; SmolLM2 where its file is at hand
     memcheck, racecheck   compute-sanitizer over a few of the tests; ok is a summary of no error and no hazard
     bench       scripts/bench_gpu.py alone, with the time that is left
-The last lines are a table. --json has it too, and what the benchmark has found, after every step and every few seconds.
+The last lines are a table. --json gets it too, with the benchmark's results, after every step and every few seconds.
 Exit status: 0 if all that could run went well, 1 if something failed, 69 if the build did.
 """
 
@@ -53,7 +53,7 @@ SANITIZED = (
     "tests/native/test_cuda_core.py::test_a_step_has_the_bits_of_the_cpu",
 )
 QUICK = "Q8_0 or Q4_K or BF16 or qwen3"
-BENCH_SECONDS = 150  # that the tests leave it, if they need their whole time
+BENCH_SECONDS = 150  # left for it by the tests, if they need all their time
 TEST_SECONDS = 60
 
 
@@ -83,7 +83,8 @@ class Check:
         return Job(name, words, BUILD / f"{name}.log", max(1, min(limit, self.left())), tests, summary)
 
     def run(self, jobs: list[Job], at_once: int = 1, seconds: float = inf) -> bool:
-        """Whether all went well; their output is in build/gpu_check/NAME.log, and its end is shown where one failed."""
+        """Runs jobs; whether all went well. Their output is in build/gpu_check/NAME.log, and its end is shown if one
+        failed."""
         for job in jobs:
             print(f"== {job.name}: {' '.join(job.words)[:200]}", flush=True)
         before = len(self.results)
@@ -102,7 +103,7 @@ class Check:
         self.write()
 
     def prepare(self) -> None:
-        """Wheels and the package's own folder; ValueError says what is missing."""
+        """Prepares wheels and the package's own folder; ValueError says what is missing."""
         shutil.rmtree(BUILD / "packages", ignore_errors=True)
         for folder in (BUILD / "packages", BUILD / "site", BUILD / "cmake"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -136,14 +137,14 @@ class Check:
             fresh.replace(ROOT / "native" / module.name)
 
     def tests(self, name: str, words: list[str], limit: float, before: tuple[str, ...] = (), summary: str = "") -> Job:
-        # A timeout by a thread ends the process: a signal is not heard by one that waits for a kernel.
+        # Timeouts by a thread, which end the process: one that waits for a kernel does not react to a signal.
         each = 300 if self.chosen.emulate else limit if before else TEST_SECONDS
         base = ["-m", "pytest", "-q", "-p", "gpu_plugin", "-p", "no:cacheprovider", "-W", "ignore"]
         base += [f"--basetemp={BUILD / name}.tmp", "-o", f"timeout={each:.0f}", "-o", "timeout_method=thread", *words]
         return self.job(name, [*before, sys.executable, *base], limit, tests=True, summary=summary)
 
     def jobs(self, limit: float) -> list[Job]:
-        """Everything but the build and the benchmark: what tells most first, then the longest."""
+        """Everything but the build and the benchmark: the most informative first, then the longest."""
         quick = ["-k", "Q8_0 and (company or one_hash or greedy)"] if self.chosen.emulate else []
         paths = sorted((ROOT / "tests" / "native").glob("test_cuda_*.py"))
         names = {path.stem.removeprefix("test_cuda_"): str(path.relative_to(ROOT)) for path in paths}
@@ -167,11 +168,11 @@ class Check:
                 why = "an emulated device" if self.chosen.emulate else "no compute-sanitizer here"
                 self.note(Result(kind, "skipped", 0.0, why))
                 continue
-            # A call that fails is told by whoever called; the tool is asked for memory alone. The summary is looked
-            # at, because warnings are no error to the exit status.
+            # A call that fails is reported by its caller; the tool is asked for memory errors only. Its summary is
+            # checked, because warnings do not change the exit status.
             before = ("env", "PACELINE_CUDA_PIECES=1", tool, "--tool", kind, "--error-exitcode", "9")
             before += ("--print-limit", "5", "--report-api-errors", "no", "--target-processes", "application-only")
-            before += ("--launch-timeout", "300")  # seconds to the first call of CUDA: 10 are few for Python and pytest
+            before += ("--launch-timeout", "300")  # seconds until the first CUDA call: 10 are few for Python and pytest
             found.append(self.tests(kind, [*SANITIZED, "-k", QUICK], limit, before, summary))
         return found
 
@@ -194,14 +195,14 @@ class Check:
             print("".join(f"    {test}\n" for test in result.failures[:9]), end="")
 
     def write(self) -> None:
-        with suppress(OSError, ValueError):  # not there, or being written
+        with suppress(OSError, ValueError):  # missing, or just being written
             self.bench_found = json.loads(self.bench_record.read_text())
         steps = [asdict(one) for one in self.results]
         about = {"date": time.strftime("%Y-%m-%d"), "device": self.device} | self.about
         about |= {"bench": self.bench_found, "steps": steps}
         fresh = self.chosen.json.with_suffix(".new")
         fresh.write_text(json.dumps(about, indent=1) + "\n")
-        fresh.replace(self.chosen.json)  # whenever this is cut off, one is whole
+        fresh.replace(self.chosen.json)  # so there is a complete one at any time
 
 
 def main() -> int:

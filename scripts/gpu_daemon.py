@@ -2,8 +2,8 @@
 
     python scripts/gpu_daemon.py [cuda[:n]] [MODEL]     # MODEL: the demo model where its file is, else a tiny one
 
-Exit status 1 if any token differs: of a model in BF16 or F16, which a GPU rounds in its own way, one may at a near-tie.
-`emulator` instead of cuda tests this script: that device has no daemon, and the CPU stands in for it.
+Exit status 1 if any token differs: for a model in BF16 or F16, which a GPU rounds in its own way, one may differ at a
+near-tie. `emulator` instead of cuda tests this script: that device has no daemon, and the CPU stands in for it.
 """
 
 import subprocess

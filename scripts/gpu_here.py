@@ -10,11 +10,11 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-JOB_BYTES = 6 << 30  # of the device, for the tests of one process
+JOB_BYTES = 6 << 30  # device memory for the tests of one process
 
 
 def asked(env: Mapping[str, str], code: str) -> str:
-    """What a line of this Python prints; ValueError with its last line where it fails."""
+    """What a line of code prints in this Python; ValueError with its last error line if it fails."""
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=180)
     if done.returncode:
@@ -56,15 +56,15 @@ def _find_tool(name: str, first: str | None) -> str:
 
 
 def read_gpu(env: Mapping[str, str], device: str) -> tuple[str, int]:
-    """Its capability as nvcc names it, and how many processes that test have room on it."""
+    """Its capability as nvcc names it, and for how many test processes it has room."""
     number = int(device.partition(":")[2] or 0)
     code = f"import cupy; own = cupy.cuda.Device({number}); print(own.compute_capability, own.mem_info[0])"
     capability, free = asked(env, code).split()
-    return capability + "a" * (capability == "90"), max(1, int(free) // JOB_BYTES)  # 9.0 has more, which is asked for
+    return capability + "a" * (capability == "90"), max(1, int(free) // JOB_BYTES)  # 9.0 has features that need the "a"
 
 
 def describe_gpu(env: Mapping[str, str], device: str) -> dict[str, str]:
-    """What nvidia-smi says of it at this moment, its clocks among them; nothing where there is none."""
+    """What nvidia-smi says of it at this moment, its clocks among them; empty without nvidia-smi."""
     names = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.draw", "temperature.gpu")
     words = ["nvidia-smi", f"--id={int(device.partition(':')[2] or 0)}", f"--query-gpu={','.join(names)}"]
     line = _line_of(env, [*words, "--format=csv,noheader"])
@@ -84,7 +84,7 @@ def describe_tools(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _line_of(env: Mapping[str, str], words: Sequence[str]) -> str:
-    """The last line that a command prints; empty where it fails."""
+    """The last line that a command prints; empty if it fails."""
     try:
         done = subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
@@ -93,7 +93,7 @@ def _line_of(env: Mapping[str, str], words: Sequence[str]) -> str:
 
 
 def unpack(wheels: Path, folder: Path) -> list[str]:
-    """Those of `wheels` that this Python can import, into `folder`; the names of the others."""
+    """Unpacks those of `wheels` that this Python can import into `folder`; returns the names of the others."""
     others = []
     for wheel in sorted(wheels.glob("*.whl")):
         if fits(wheel.stem):

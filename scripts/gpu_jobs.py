@@ -1,8 +1,8 @@
 """What scripts/gpu_check.py runs (no command of its own): several processes at once, each with a limit of its own.
 
 A job is a process group, and all of it is killed at its limit: a kernel that hangs, or a daemon that a killed script
-leaves behind, would hold the GPU for whatever comes next. Tests that ended before their end go on in a new process with
-those that were not begun: an error that a kernel makes spoils all that its process does afterwards.
+leaves behind, would hold the GPU for whatever comes next. A test run that broke off is continued in a new process with
+the tests that were not begun: an error in a kernel spoils everything that its process does afterwards.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Result:
     state: str  # ok, failed, skipped
     seconds: float
     about: str
-    failures: list[str] = field(default_factory=list)  # tests, and why
-    log: str = ""  # its end, where it failed
+    failures: list[str] = field(default_factory=list)  # tests, with the reason
+    log: str = ""  # its end, if it failed
 
 
 class Job:
     def __init__(
         self, name: str, words: list[str], log: Path, limit: float, tests: bool = False, summary: str = ""
     ) -> None:
-        """`limit`: seconds from its start. `summary`: what stands before the number of faults that a checker found."""
+        """`limit`: seconds from its start. `summary`: the text before the number of faults that a checker found."""
         self.name, self.words, self.log, self.limit, self.summary = name, words, log, limit, summary
         self.told = log.with_suffix(".tests") if tests else None  # what scripts/gpu_plugin.py writes
         self.begun = self.ended = 0.0
@@ -45,7 +45,7 @@ class Job:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, env: dict[str, str], processors: Sequence[int]) -> None:
-        """Again, if it ran before: what it was told then stays in its files."""
+        """Starts it, or restarts it: then what its files hold already is kept."""
         if self.runs == 0:
             self.begun = time.monotonic()
             for path in (self.log, self.told):
@@ -60,7 +60,7 @@ class Job:
 
         with self.log.open("ab") as out:
             try:
-                # A group, and no session: whoever ends ours by its session must find these.
+                # A process group but no session of its own: whoever kills our whole session must reach it.
                 self._process = subprocess.Popen(
                     self.words,
                     cwd=ROOT,
@@ -76,7 +76,7 @@ class Job:
                 self.code = 127
 
     def over(self, until: float) -> bool:
-        """Whether this run is; one that is past its limit, or past `until`, is ended."""
+        """Whether this run is over; one that is past its limit, or past `until`, is ended."""
         if self._process is not None:
             self.code = self._process.poll()
         late = self.code is None and time.monotonic() > min(self.begun + self.limit, until)
@@ -92,7 +92,7 @@ class Job:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10)
         except (ProcessLookupError, subprocess.TimeoutExpired):
-            pass  # it is gone, or waits in the driver for ever
+            pass  # it is gone, or stuck in the driver for ever
 
     def told_of(self, *states: str) -> list[tuple[str, str, str]]:
         """A state, a test and perhaps a reason: the lines that begin with one of `states`."""
@@ -103,15 +103,15 @@ class Job:
         return [(state, test, why) for state, test, why in told if state in states]
 
     def tests(self) -> dict[str, tuple[str, str]]:
-        """Of each test that was begun what became of it, passed, failed, skipped, or begun, and why."""
+        """For each test that was begun its state (passed, failed, skipped, or just begun) and why."""
         return {test: (state, why) for state, test, why in self.told_of("begun", "passed", "failed", "skipped")}
 
     def unfinished(self) -> bool:
-        """Whether tests are left that a new process might do."""
+        """Whether tests are left that a new process could run."""
         if not self.told_of("all") or self.code is None or self.runs >= MOST_RUNS:
             return False
         begun = [state for state, _ in self.tests().values()].count("begun")
-        return len(self.told_of("lost")) + begun >= self.runs  # each run ended with one of these
+        return len(self.told_of("lost")) + begun >= self.runs  # each run broke off with one of these
 
     def lines(self) -> list[str]:
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
@@ -149,7 +149,7 @@ def run_jobs(
     meanwhile: Callable[[], None] = lambda: None,
     until: float = inf,
 ) -> None:
-    """All of them, in their order, at most `at_once` at a time; `ended` hears of each, and `meanwhile` is called every
+    """Runs all of them, in their order, at most `at_once` at a time; `ended` is called for each, and `meanwhile` every
     few seconds. At `until`, by the monotonic clock, those that run are ended, and no more are begun."""
     processors = sorted(os.sched_getaffinity(0))
     at_once = max(1, min(at_once, len(processors), len(jobs)))

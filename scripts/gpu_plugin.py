@@ -1,6 +1,6 @@
 """For scripts/gpu_check.py: PACELINE_TOLD=FILE PYTHONPATH=scripts pytest -p gpu_plugin.
 
-FILE gets a line for each test that begins and one for what became of it, at once: what a killed process did is known.
+FILE gets a line for each test that begins and one for its outcome, at once: so it is known what a killed process did.
 Tests that are in FILE already are left out. After a test that failed, the device is asked whether it still works; if
 not, the run ends there, and gpu_check begins another for the rest.
 """

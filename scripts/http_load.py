@@ -1,7 +1,7 @@
 """Many streams over HTTP from one process, for bench_http.py: requests out, the time of every event in.
 
-Sockets that are read as they become ready, and a few byte searches for each event: beside the server that is measured
-this should cost little, and it costs the same whichever server it is."""
+Sockets are read as they become ready, with a few byte searches for each event: beside the server that is measured this
+should cost little, and it costs the same for every server."""
 
 import http.client
 import json
@@ -50,7 +50,8 @@ class Answer:
         return bool(data)
 
     def _take(self, event: bytes, now: float) -> None:
-        """Between events there may be lines of HTTP's own; none is inside one, as both servers write events whole."""
+        """Between events there may be HTTP's own lines (chunk sizes); none is inside an event, as both servers write
+        events whole."""
         if b'"content":"' in event and b'"content":""' not in event:
             self.times.append(now)
         elif b'"usage":{' in event:

@@ -4,9 +4,9 @@
 
 Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers with the demo model's tokenizer, so that llama.cpp loads it
 too), moe (that of Qwen3-30B-A3B with 4 of its 48 layers), tiny (for tests of formats with blocks of 256). The same
-options give the same bytes. A tensor is a run through one pool of random blocks that begins where its name says; the
-blocks of the pool are a prime number, so that no two rows of most matrices are alike. Scales are such that the logits
-spread and attention sees more than one token.
+options give the same bytes. A tensor is a cyclic run through one pool of random blocks, from an offset that depends on
+its name; the number of blocks is prime, so that no two rows of most matrices are alike. Scales are chosen so that the
+logits spread and attention sees more than one token.
 """
 
 import argparse
@@ -28,7 +28,8 @@ from paceline.native.weights import find_model
 POOL = 8191  # blocks
 GAINS = {"attn_q": 1.5, "attn_k": 1.5, "attn_output": 1.5, "ffn_down": 1.5, "ffn_down_exps": 1.5, "ffn_gate_inp": 1.5}
 GAINS |= {"token_embd": 3.0, "output": 3.0}
-# Where in a block its half d is, and its half m with the share of d that makes the mean of random codes zero.
+# The offset in a block of its half-precision d, and of its m with the factor of d that makes the mean of random codes
+# zero.
 HALVES: dict[str, tuple[int, int, float] | tuple[int]] = {
     "Q4_0": (0,),
     "Q4_1": (0, 2, -7.5),
@@ -91,7 +92,7 @@ def scale_bytes(kind: str, scale: float) -> np.ndarray:
 
 
 def random_blocks(kind: str, scale: float) -> np.ndarray:
-    """[POOL, bytes of a block]: any codes at all, and one scale."""
+    """[POOL, bytes of a block]: random codes, all with one scale."""
     _, block_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
     blocks = np.random.RandomState(1).randint(0, 256, (POOL, block_bytes), np.uint8)
     at, *minimum = HALVES.get(kind, (0,))
@@ -159,7 +160,7 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
 def copy_tokenizer(writer: gguf.GGUFWriter, source: Path) -> None:
     for key, field in GGUFFile(source).fields.items():
         if key.startswith("tokenizer."):
-            kinds = field.types  # of an array: that, then what it is of
+            kinds = field.types  # for an array: ARRAY, then the type of its elements
             writer.add_key_value(key, field.contents(), kinds[0], kinds[-1] if len(kinds) > 1 else None)
 
 

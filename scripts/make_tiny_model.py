@@ -166,7 +166,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_expert_feed_forward_length(chosen.expert_ffn)
     if chosen.architecture in SHARED_EXPERT:
         writer.add_expert_shared_feed_forward_length(chosen.shared_ffn)
-    if chosen.architecture in ("qwen35", "qwen35moe"):  # for text, where all axes are equal, they change nothing
+    if chosen.architecture in ("qwen35", "qwen35moe"):  # without effect on text, where all axes are equal
         third, rest = divmod(chosen.rope_size // 2, 3)
         writer.add_rope_dimension_sections([third + rest, third, third, 0])
     if chosen.architecture in HYBRIDS:

@@ -1,10 +1,10 @@
-"""Damage that knows nothing of what it damages, for fuzz.py."""
+"""Damage to any bytes, without knowledge of their format, for fuzz.py."""
 
 import random
 
 
 def spoil(data: bytes, chance: random.Random) -> bytes:
-    """Bytes that are changed, lost or added, anywhere or in the first of them."""
+    """Bytes are changed, lost or added, anywhere or near the beginning."""
     reach = len(data) if chance.random() < 0.3 else min(len(data), 8000)
     at = chance.randrange(reach)
     match chance.randrange(4):

@@ -75,7 +75,7 @@ BYTES = (change_bytes, change_bytes, lose_file)
 
 
 def mutant(folder: Folder, chance: random.Random) -> Folder:
-    """One damaged folder: its fields first, as long as they can be read."""
+    """One damaged folder: fields are changed first, while they can still be read."""
     changed = dict(folder)
     whole = chance.random() < 0.8
     for _ in range(chance.choice((1, 1, 1, 2)) if whole else 0):

@@ -1,7 +1,7 @@
 """Damage to a GGUF file, for fuzz.py: random bytes, and changes that know the fields of the header.
 
 A header is kept as groups of fields: the counts, then a group for each key and each tensor. A change of one field
-leaves the others where they belong, so that a reader meets it and not the rubble behind it.
+leaves the others intact, so that a reader meets just that change, and not garbage after it.
 """
 
 import random
@@ -19,7 +19,7 @@ WIDE = (2**32, 2**32 + 1, 2**40, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 32, 2**
 FLOATS = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, -1.0, 1e-45, 1e-30, 0.5, 1e30, 3.4e38)
 SCALARS = ("B", "b", "H", "h", "I", "i", "f", "?", None, None, "Q", "q", "d")  # by GGUF's number; 8 text, 9 array
 TEXT, ARRAY = 8, 9
-TYPES = 42  # the numbers of tensor types end here
+TYPES = 42  # tensor type numbers end here
 FAMILIES = (b"llama", b"qwen2", b"qwen3", b"qwen3moe", b"gemma3", b"qwen35", b"qwen35moe", b"qwen3next", b"", b"mamba")
 EXTRA_KEYS = (
     *("attention.key_length", "attention.value_length", "attention.head_count_kv", "attention.scale", "vocab_size"),
@@ -128,7 +128,7 @@ def change_field(chance: random.Random, parts: Parts) -> None:
 
 
 def change_number(chance: random.Random, parts: Parts) -> None:
-    """A number of the metadata, mostly one that the shape is made of."""
+    """A number of the metadata, mostly one that determines the shape."""
     numbers = [group for group in parts.keys if group[-1][0].startswith("number") and len(group) == 4]
     group = chance.choice(numbers)
     kind, old = group[-1]
@@ -136,7 +136,7 @@ def change_number(chance: random.Random, parts: Parts) -> None:
 
 
 def change_type(chance: random.Random, parts: Parts) -> None:
-    """A key gets a value of another type, whole in itself."""
+    """A key gets a value of another type, valid in itself."""
     group = chance.choice(parts.keys)
     group[2:] = value(chance)
 
@@ -165,7 +165,7 @@ def nest_arrays(chance: random.Random, parts: Parts) -> None:
 
 
 def architecture(parts: Parts) -> Group:
-    """The key that says it, or any key if that one is lost."""
+    """The key that names it, or any key if that one is lost."""
     return next((group for group in parts.keys if group[1][1] == b"general.architecture"), parts.keys[0])
 
 
@@ -199,7 +199,7 @@ def double(chance: random.Random, parts: Parts) -> None:
 
 
 def change_tensor(chance: random.Random, parts: Parts) -> None:
-    """Dimensions, type or offset, each whole in itself."""
+    """Dimensions, type or offset, each valid in itself."""
     group = chance.choice(parts.tensors)
     *_, kind, offset = group
     dims = [int.from_bytes(data, "little") for name, data in group if name == "dimension"]
@@ -221,7 +221,7 @@ def change_tensor(chance: random.Random, parts: Parts) -> None:
 
 
 def fill_data(chance: random.Random, parts: Parts) -> None:
-    """Weights that are no numbers, or any bytes."""
+    """Weights that are not numbers, or any bytes."""
     size = len(parts.data)
     begin = chance.randrange(size)
     end = chance.choice((size, min(size, begin + 64), min(size, begin + 4096)))

@@ -1,4 +1,4 @@
-"""What the scripts share that write a table of benchmarks/ into a page: its place is between two markers."""
+"""Shared by the scripts that write a table of benchmarks/ into a page, where it goes between two markers."""
 
 import sys
 from pathlib import Path

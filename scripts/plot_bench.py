@@ -3,7 +3,7 @@ llama.cpp's.
 
     python scripts/plot_bench.py [FOLDER ...]      # default: every machine's
 
-Needs the bench extra (matplotlib). One panel a file, one line a context; dashes mark what is asked for.
+Needs the bench extra (matplotlib). One panel a file, one line a context; dashes mark the targets.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Draws benchmarks/serving.svg from benchmarks/serving.json: who waited, who was served, and what it came to.
+"""Draws benchmarks/serving.svg from benchmarks/serving.json: who waited, who was served, and the means.
 
     python scripts/plot_serving.py [--results FILE.json] [--out FILE.svg]
 

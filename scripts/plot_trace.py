@@ -30,7 +30,7 @@ MOST_LABELS = 60
 
 
 def read(path: Path) -> list[Event]:
-    """The events. Of a trace that was cut off, those lines that are whole."""
+    """The events; of a truncated trace, those in complete lines."""
     text = path.read_text(encoding="utf-8")
     try:
         return json.loads(text)  # type: ignore[no-any-return]
@@ -50,7 +50,7 @@ def colour_of(request: int, order: dict[int, int], light: bool) -> tuple[float, 
 
 
 def merged(rows: list[Event], gap: float) -> list[tuple[float, float]]:
-    """(begin, length) of runs of rows with no gap to be seen between them, in ms."""
+    """(begin, length) of runs of rows without visible gaps between them, in ms."""
     spans: list[list[float]] = []
     for row in sorted(rows, key=lambda row: float(row["ts"])):
         begin, end = row["ts"] / 1e3, (row["ts"] + row["dur"]) / 1e3
@@ -69,7 +69,7 @@ def waits(events: list[Event], end: float) -> list[tuple[int, float, float]]:
 
 
 def stack(spans: list[tuple[int, float, float]]) -> list[int]:
-    """The lane of each, as low as can be without overlap."""
+    """The lane of each, as low as possible without overlap."""
     free: list[float] = []
     lanes = []
     for _, begin, end in spans:
@@ -151,7 +151,7 @@ def draw_rows(chart: Any, rows: list[Event], place: dict[int, int], order: dict[
 def draw_marks(
     chart: Any, events: list[Event], place: dict[int, int], waited: dict[tuple[int, float], float]
 ) -> list[tuple[str, str, str]]:
-    """Returns which marks there are, for the legend. An end without a slot is marked in the queue."""
+    """Returns the marks that occur, for the legend. An end without a slot is marked in the queue."""
     used: dict[tuple[str, str, str], None] = {}
     for event in events:
         if event["ph"] != "i" or not event["name"].startswith(("end:", "yield")):
@@ -169,7 +169,7 @@ def draw_marks(
 def label(
     chart: Any, events: list[Event], place: dict[int, int], order: dict[int, int], window: tuple[float, float]
 ) -> None:
-    """The id of a request where it enters its slot, as long as that can be read."""
+    """Writes the id of a request where it enters its slot, as long as that is readable."""
     begin, end = window
     stays = [event for event in events if event["ph"] == "B" and event["cat"] == "request"]
     seen = [event for event in stays if begin <= event["ts"] / 1e3 <= end]

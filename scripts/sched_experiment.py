@@ -9,10 +9,10 @@ A line of FILE is a command, with its time in front if it has one: `@120ms REQ 3
 begin with # are for people. At the end of FILE a QUIT is sent, so grants already given finish; Ctrl-C sends it early.
 --trace T writes a timeline of the run to T, as TRACE does.
 
-Each command travels behind a `WAIT step=0` whose reply tells how many steps have been made. Both are one write into a
+Each command is sent after a `WAIT step=0` whose reply says how many steps have been made. Both are one write into a
 pipe that has room for them; the daemon reads that as one piece, and lines that arrive together are applied between the
 same two steps. The recording is a plain command file with `WAIT step=<n>` in those places, and with the seeds that were
-drawn: whoever plays it makes the same steps. Only times differ.
+drawn: playing it makes the same steps. Only times differ.
 
 Exit code: the daemon's; 2 for a FILE that cannot be played.
 """
@@ -83,11 +83,11 @@ class Player:
         return 0.0 if self._ready is None else time.monotonic() - self._ready
 
     def _write(self, data: bytes) -> None:
-        with suppress(BrokenPipeError):  # the end of its frames says the same
+        with suppress(BrokenPipeError):  # the end of its frames will tell
             assert self._commands.write(data) == len(data)
 
     def _read(self, seconds: float | None) -> None:
-        """What the daemon has to say, or nothing for so long."""
+        """Reads what the daemon says; waits for it `seconds` at most."""
         if not select.select([self._frames], [], [], seconds and max(0.0, seconds))[0]:
             return
         data = os.read(self._frames.fileno(), 1 << 16)
@@ -101,7 +101,8 @@ class Player:
 
 
 def show(items: list[Item], now: float) -> None:
-    """Frames side by side, as id:token; a message on a line of its own; the steps of our WAITs as they are told."""
+    """Frames side by side, as id:token; a message on a line of its own; the steps of our WAITs as their replies
+    come."""
     lines: list[str] = []
     frames: list[str] = []
     for item in items:

@@ -28,7 +28,8 @@ def stored_q4_k(values: np.ndarray) -> np.ndarray:
 
 
 def stored_nvfp4(values: np.ndarray) -> np.ndarray:
-    """values [rows, columns] as NVFP4: blocks of 16 by the scale (UE4M3) next to a sixth of their largest."""
+    """values [rows, columns] as NVFP4: blocks of 16 with the scale (UE4M3) nearest to a sixth of their largest
+    value."""
     blocks = values.reshape(-1, 16)
     byte = np.arange(1, 127)
     scales = np.where(byte < 8, byte * 2.0**-9, (8 + byte % 8) * 2.0 ** (byte // 8 - 10.0)).astype(np.float32)
@@ -41,7 +42,8 @@ def stored_nvfp4(values: np.ndarray) -> np.ndarray:
 
 
 def stored(values: np.ndarray, kind: str) -> np.ndarray:
-    """values [rows, columns] as the bytes of a type; those that the gguf package only reads by the nearest codes."""
+    """values [rows, columns] as the bytes of a type; types that the gguf package can only read are quantized here, to
+    the nearest codes."""
     if kind == "Q4_K":
         return stored_q4_k(values)
     if kind == "NVFP4":
@@ -61,7 +63,7 @@ class Weights:
 
     def __init__(self, writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         self.writer, self.chosen = writer, chosen
-        self.outgoing = 4.5 if chosen.tied else 1.5  # else a tied head would repeat the last token for ever
+        self.outgoing = 4.5 if chosen.tied else 1.5  # otherwise a tied head would repeat the last token for ever
 
     def normal(self, name: str, *shape: int) -> np.ndarray:
         """Each tensor has a generator of its own (RandomState: its stream never changes between versions)."""
@@ -102,7 +104,7 @@ class Weights:
             self.norm(f"{block}.attn_k_norm.weight", chosen.head_size)
 
     def recurrent(self, block: str) -> None:
-        """A state that keeps about nine tenths of itself from one position to the next."""
+        """A recurrent layer whose state decays to about nine tenths from one position to the next."""
         chosen = self.chosen
         heads, values = chosen.value_heads, chosen.value_heads * chosen.value_size
         channels = 2 * chosen.key_heads * chosen.key_size + values

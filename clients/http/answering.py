@@ -1,4 +1,4 @@
-"""A Run on its way to its reader, as an ASGI response that never outlives either."""
+"""Sends the answers of a Run to its HTTP client, as an ASGI response that outlives neither."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -21,7 +21,7 @@ STREAM_HEADERS: Final = {
     "x-accel-buffering": "no",  # nginx would hold events back until it has some kilobytes
 }
 JSON: Final = "application/json"
-QUIET_SECONDS: Final = 15.0  # many a proxy cuts a connection on which nothing came for 30 or 60
+QUIET_SECONDS: Final = 15.0  # many proxies cut a connection that was silent for 30 or 60
 T = TypeVar("T")
 
 
@@ -67,7 +67,7 @@ class Answering:
         await self._write(send, end, more=False)
 
     async def _send_news(self, send: Send) -> bytes:
-        """What is to be sent at last."""
+        """Sends all news; returns what is to be sent last."""
         try:
             async with aclosing(self._run.news()) as all_news:
                 async for news in all_news:
@@ -78,8 +78,8 @@ class Answering:
             return self._writer.failed(refused)
 
     async def _keep_alive(self, send: Send) -> None:
-        """While a request waits or its prompt is computed there is no news, and whoever stands between us and the
-        reader would cut a connection on which nothing comes. A task of its own: it takes nothing from the news."""
+        """While a request is queued or in prefill there is no news, and a proxy between us and the client would cut a
+        silent connection. A task of its own, so that it takes nothing from the news."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._sent + QUIET_SECONDS - loop.time())
@@ -101,7 +101,7 @@ class Answering:
         await response(scope, receive, send)
 
     def _names(self) -> dict[str, str]:
-        """What the daemon's log calls the answers."""
+        """The req_ids of the answers, as in the daemon's log."""
         names = ",".join(map(str, self._run.req_ids))
         return {"x-paceline-req-id": names} if names else {}
 
@@ -126,7 +126,7 @@ class Answering:
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
-    """What the work comes to; None if its reader goes away before it is done, and then no more of it is done."""
+    """The result of `work`; None if the client disconnects before it is done, and then it is cancelled."""
     doing = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(receive))
     try:

@@ -10,7 +10,7 @@ _REASONS: Final = {"eos": "end_turn", "stop": "end_turn", "length": "max_tokens"
 
 
 class Blocks:
-    """The content of a stream: a block for the thought, if there is one, and one for what is said. A block begins with
+    """The content blocks of a stream: one for the thought, if there is one, and one for the text. A block begins with
     its first piece."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Blocks:
         return [*bodies, self._about("delta", delta={"type": f"{kind}_delta", kind: delta.text})]
 
     def close(self) -> list[Body]:
-        """There is at least one block, and the last one speaks."""
+        """There is at least one block, and the last one is text."""
         return [*([] if self._kind == "text" else [*self._end(), self._begin("text")]), *self._end()]
 
     def _begin(self, kind: str) -> Body:
@@ -74,7 +74,7 @@ def _ending(reason: str, stopped: str | None) -> Body:
 
 
 def _usage(counts: Counts) -> Body:
-    """Here, unlike OpenAI's, the tokens of the prompt that came from the cache are counted apart."""
+    """Unlike in OpenAI's API, prompt tokens that came from the cache are counted separately."""
     return {
         "input_tokens": counts.prompt - counts.cached,
         "cache_read_input_tokens": counts.cached,

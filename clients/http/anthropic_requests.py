@@ -23,7 +23,7 @@ THOUGHT: Final = "reasoning_content"  # what a template calls it
 
 
 def read_message(body: object, answered: bool = True) -> Asked:
-    """Without an answer, where just the prompt is counted, `max_tokens` need not be there."""
+    """If it is not to be `answered`, only its prompt counted, `max_tokens` is optional."""
     fields = Fields(body)
     fields.refuse(UNSUPPORTED)
     fields.text("model")
@@ -74,8 +74,8 @@ def _message(fields: Fields) -> dict[str, str]:
 
 
 def _turns(messages: Sequence[dict[str, str]]) -> Iterator[dict[str, str]]:
-    """Messages of one role that follow each other are one turn, as in Anthropic's API: many a template refuses two, and
-    the others were not trained on them. A newline is between their texts."""
+    """Consecutive messages of one role are merged into one turn, as in Anthropic's API: many templates refuse two, and
+    models of the others were not trained on them. Their texts are joined by a newline."""
     for role, same in groupby(messages, itemgetter("role")):
         turn = list(same)
         said, thought = ("\n".join(filter(None, (one.get(name) for one in turn))) for name in ("content", THOUGHT))
@@ -83,7 +83,7 @@ def _turns(messages: Sequence[dict[str, str]]) -> Iterator[dict[str, str]]:
 
 
 def _thinks(fields: Fields, most: int) -> bool:
-    """Whether the model may think before it answers, if it can. Its budget is a wish, as in Anthropic's API."""
+    """Whether the model may think before it answers, if it can. Its budget is only a wish, as in Anthropic's API."""
     given = fields.value("thinking")
     if given is None:
         return False

@@ -88,7 +88,7 @@ class Proxy:
             middleware=cors if origins else [],
             exception_handlers={404: _no_route, 405: _no_route, 500: _broken},
         )
-        return RequestIds(starlette)  # around it all, where the refusals of the middleware come through too
+        return RequestIds(starlette)  # outermost, so that refusals by the middleware get an id too
 
     def _guarded(self, handle: Handler) -> Handler:
         async def guarded(request: Request) -> Any:
@@ -102,7 +102,7 @@ class Proxy:
                 return refusal(request, refused)
             except DaemonGone:
                 return refusal(request, HttpRefused(503, "the engine has stopped", code="engine_gone"))
-            except Exception:  # here and not outside of it all, where the connection would be closed too
+            except Exception:  # handled further out, it would close the connection too
                 _log.exception("a request could not be answered")
                 return refusal(request, HttpRefused(500, BROKEN))
 
@@ -138,7 +138,7 @@ class Proxy:
             starting = Run.start(self.engine, asked, limits.seconds, limits.queue_tokens, limits.default_tokens)
             run = await unless_gone(request.receive, starting)
             if run is None:
-                raise HttpRefused(400, "the reader has gone")  # who is not told any more
+                raise HttpRefused(400, "the reader has gone")  # nobody is left to receive this
         except BaseException:
             self._done()
             raise

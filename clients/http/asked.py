@@ -1,4 +1,4 @@
-"""What a request asks for, whichever shape it came in."""
+"""What a request asks for, whichever API it came through."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """`messages` are what a chat template takes: a role and a text each, `names` what else it is told."""
+    """`messages` are what a chat template takes: a role and a text each; `names` are further variables for it."""
 
     messages: tuple[Mapping[str, str], ...]
     names: Mapping[str, Any] = field(default_factory=dict)
@@ -35,9 +35,9 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Each prompt is answered `n` times. `most` is the number of tokens of one answer, None for what the server gives.
-    `options` are those of START. `logprobs` is how many of the likeliest to tell beside each token, None for nothing
-    at all; `usage` is whether a stream ends with the counts."""
+    """Each prompt is answered `n` times. `most` is the limit of one answer in tokens, None for the server's default.
+    `options` are those of START. `logprobs` is how many of the likeliest to report with each token, None for no log
+    probabilities at all; `usage` is whether a stream ends with the counts."""
 
     prompts: tuple[Text | Ids | Chat, ...]
     most: int | None = None
@@ -50,10 +50,10 @@ class Asked:
     echo: bool = False
 
     def start_options(self, answer: int) -> dict[str, Any]:
-        """Of the answer of this number: with a seed, each answer to a prompt has one of its own."""
+        """For the answer of this number: with a seed, each answer to a prompt gets one of its own."""
         options = dict(self.options)
         if "seed" in options:
             options["seed"] = (options["seed"] + answer % self.n) % SEEDS
         if self.logprobs is not None:
-            options["logprobs"] = max(1, self.logprobs)  # with 0 the daemon would not tell the token's own either
+            options["logprobs"] = max(1, self.logprobs)  # with 0 the daemon would not report the token's own either
         return options

@@ -1,5 +1,5 @@
-"""A connection with limits that uvicorn does not have: on the time for the head of a request to come, on the head's
-size, on the time for a reader to take what was written, and on the number of those that idle."""
+"""A connection with limits that uvicorn does not have: on the time until a request's head has arrived, on the head's
+size, on the time for a client to take what was written, and on the number of idle connections."""
 
 import asyncio
 import sys
@@ -13,13 +13,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 HEAD_SECONDS: Final = 10.0
 HEAD_BYTES: Final = 1 << 16  # about
 SEND_SECONDS: Final = 60.0
-MOST_AHEAD: Final = 16  # requests behind the one that is answered, until no more of them is read
+MOST_AHEAD: Final = 16  # pipelined requests behind the current one, beyond which reading is paused
 OFFERS: Final = (b"upgrade", b"http2-settings")
 
 
 class Parser:
-    """httptools', for which an offer to speak another protocol is taken already, and no body comes behind it. Java's
-    client offers HTTP/2 with every request. We take none (RFC 9110, 7.8), so such a head is parsed again without it."""
+    """httptools' parser, made to decline protocol upgrades. httptools takes an offered upgrade as accepted, and expects
+    no body after such a head; but Java's client offers HTTP/2 with every request. We accept none (RFC 9110, 7.8), so
+    such a head is parsed again without the offer."""
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
@@ -42,12 +43,12 @@ class Parser:
 
     def _begin(self) -> None:
         self._parser = HttpRequestParser(self._connection)
-        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
 
 class Connection(HttpToolsProtocol):
-    """`idle` are those of a server that have no request, in the order in which they came to that. Once there are `most`
-    connections, another one takes the place of the first of these, of its own where no other idles."""
+    """`idle` holds a server's connections without a request, in the order in which they became idle. Beyond `most`
+    connections, a new one replaces the first of these that has nothing left to send: itself, if there is no other."""
 
     def __init__(
         self, *given: Any, most: int = sys.maxsize, idle: dict["Connection", None] | None = None, **named: Any
@@ -71,7 +72,7 @@ class Connection(HttpToolsProtocol):
             del self._idle[first]
             first.transport.abort()
 
-    # The parser calls these, and would take a head of any size.
+    # The parser calls these, and by itself would take a head of any size.
     def on_message_begin(self) -> None:
         self._in_head = True
         super().on_message_begin()
@@ -84,7 +85,7 @@ class Connection(HttpToolsProtocol):
             if not self.pipeline:
                 self._answered = self.cycle
             elif len(self.pipeline) <= MOST_AHEAD:
-                self.flow.resume_reading()  # or nobody would see that the reader goes away
+                self.flow.resume_reading()  # otherwise a disconnect would go unnoticed
 
     def on_message_complete(self) -> None:
         if not self._is_offered():
@@ -127,7 +128,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, problem: Exception | None) -> None:
         super().connection_lost(problem)
         self._idle.pop(self, None)
-        if self._answered is not None:  # uvicorn tells the request that came last
+        if self._answered is not None:  # uvicorn tells only the request that came last
             self._answered.disconnected = True
             self._answered.message_event.set()
         self._cancel(self._head_late)
@@ -140,15 +141,15 @@ class Connection(HttpToolsProtocol):
         self._send_late = self.loop.call_later(SEND_SECONDS, self._check_reader, untaken)
 
     def _check_reader(self, untaken: int) -> None:
-        """It may be slow, and much may be left, as long as there is less of it than when it was last looked at."""
+        """The client may be slow and much may be left, as long as it is less than at the last check."""
         if (now := self._untaken()) < untaken:
             self._await_reader(now)
         else:
             self.transport.abort()
 
     def _untaken(self) -> int:
-        """Bytes that were written and that the reader's machine has not confirmed: the kernel may hold megabytes
-        of them, and takes more from ours only when much of it is free."""
+        """Bytes that were written but not yet acknowledged by the client's machine: the kernel may hold megabytes of
+        them, and takes more from our buffer only when much of its own is free."""
         queued = ioctl(self.transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
         return int(self.transport.get_write_buffer_size()) + int.from_bytes(queued, sys.byteorder)
 

@@ -1,7 +1,8 @@
-"""An answer's text as it may be sent: whole characters only, and nothing that may yet turn out to be a stop string.
+"""An answer's text as it may be sent: whole characters only, and nothing that may still turn out to be part of a stop
+string.
 
-Tokens and text do not end at the same places. A token's log probability is told with the piece of text that its own
-text begins in, and not at all if that lies behind a stop string."""
+Tokens and pieces of text do not end at the same places. A token's log probability goes with the piece that its own text
+begins in, and is dropped if that lies after a stop string."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,8 @@ from ..stop_strings import StopStrings
 
 
 class Likely(NamedTuple):
-    """A token's log probability (natural; None if nothing stands before it), and those of the likeliest at its
-    place. `unsaid` is how many of its first bytes are no part of the text, as all of a begin token's."""
+    """A token's natural log probability (None if nothing comes before it), and those of the likeliest tokens at its
+    position. `unsaid` is how many of its leading bytes are not part of the text, such as all those of a begin token."""
 
     token: int
     logprob: float | None
@@ -21,12 +22,12 @@ class Likely(NamedTuple):
 
     @classmethod
     def of(cls, token: int, told: Mapping[str, Any]) -> "Likely":
-        """As the daemon tells it."""
+        """As the daemon sends it."""
         return cls(token, told["logprob"], tuple((other, logprob) for other, logprob in told["top"]))
 
 
 class Delta(NamedTuple):
-    """What an answer goes on with; `thought` is text that it thinks and does not say."""
+    """The next piece of an answer; with `thought`, its text is reasoning and not the answer itself."""
 
     text: str
     likely: tuple[Likely, ...] = ()
@@ -39,14 +40,14 @@ class Decoder(Protocol):
 
 
 class Cutter:
-    """One answer's. `stopped` is the stop string that ended it: nothing more will come then."""
+    """For one answer. `stopped` is the stop string that ended it: nothing more comes after that."""
 
     def __init__(self, decoder: Decoder, stops: Sequence[str]) -> None:
         self._decoder = decoder
         self._stops = StopStrings(stops)
         self._decoded = 0  # characters
         self._sent = 0
-        self._likely: deque[tuple[int, Likely]] = deque()  # and the place where each one's text begins
+        self._likely: deque[tuple[int, Likely]] = deque()  # and the offset at which each one's text begins
 
     @property
     def stopped(self) -> str | None:

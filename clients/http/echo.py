@@ -1,10 +1,10 @@
-"""What an answer begins with where its request asks for an echo: the prompt, with the log probabilities of its tokens.
+"""The echo that a request may ask for before its answer: the prompt, with the log probabilities of its tokens.
 
-The contract tells those of tokens that are chosen. So each token of the prompt is chosen once more: by a request for
-one token, which goes on from what stands before it, under a bias that nothing outweighs. What is told is by the model's
-own logits, before any bias, so it is what the same token would have had in an answer. All these prompts begin alike,
-and what they have in common is computed once: each costs a row of one step, but for models with recurrent layers,
-which go on from kept states only."""
+The daemon reports log probabilities only of tokens that it generates. So each token of the prompt is generated once
+more, by a request for one token after the text that precedes it, under a logit bias that nothing outweighs. They are
+taken from the model's own logits, before any bias, so they are what the same token would have had in an answer. All
+these prompts share a prefix that is computed once: each costs a row of one step, except for models with recurrent
+layers, which can continue from kept states only."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +22,8 @@ MOST_SCORED: Final = 2048  # tokens of the prompts of a request
 
 
 async def echo_all(engine: Engine, asked: Asked, ids: Sequence[Sequence[int]]) -> list[Delta]:
-    """Of each prompt, which `ids` are; empty if no echo is asked for. Raises HttpRefused, Refused, RequestFailed,
-    DaemonGone; then, and when it is cancelled, nothing of it goes on."""
+    """The echo of each prompt, whose tokens are `ids`; empty if none is asked for. Raises HttpRefused, Refused,
+    RequestFailed, DaemonGone; after that, or when cancelled, none of its requests goes on."""
     if not asked.echo:
         return []
     if asked.logprobs is not None and (size := sum(map(len, ids))) > MOST_SCORED:
@@ -33,7 +33,7 @@ async def echo_all(engine: Engine, asked: Asked, ids: Sequence[Sequence[int]]) -
 
 
 async def _echo(engine: Engine, asked: Asked, prompt: Text | Ids, ids: Sequence[int]) -> Delta:
-    """Of its tokens as many are looked at at once as there are slots."""
+    """Looks at as many of its tokens at once as there are slots."""
     texts = engine.texts
     text = prompt.text if isinstance(prompt, Text) else texts.decode(ids)
     if asked.logprobs is None:
@@ -44,7 +44,7 @@ async def _echo(engine: Engine, asked: Asked, prompt: Text | Ids, ids: Sequence[
         for place in places:
             told[place] = await _likely(engine, ids[: place + 1], max(1, asked.logprobs or 0))
 
-    await look(iter([len(ids) - 1] if len(ids) > 1 else []))  # alone: it computes what the others share
+    await look(iter([len(ids) - 1] if len(ids) > 1 else []))  # alone and first: it computes what the others share
     places = iter(range(1, len(ids) - 1))
     workers = [asyncio.create_task(look(places)) for _ in range(engine.info["slots"])]
     try:
@@ -57,7 +57,7 @@ async def _echo(engine: Engine, asked: Asked, prompt: Text | Ids, ids: Sequence[
 
 
 def _unsaid(told: Sequence[Likely], text: str, spell: Callable[[int], bytes]) -> Iterator[Likely]:
-    """A tokenizer may begin with what the text does not: with a begin token, with a blank."""
+    """Sets `unsaid`: a tokenizer may begin with what is not in the text, a begin token or a blank."""
     spelled, said = b"".join(spell(one.token) for one in told), text.encode()
     left = len(spelled) - len(said) if spelled.endswith(said) else 0
     for one in told:
@@ -67,7 +67,7 @@ def _unsaid(told: Sequence[Likely], text: str, spell: Callable[[int], bytes]) ->
 
 
 async def _likely(engine: Engine, ids: Sequence[int], top: int) -> Likely:
-    """Of the last one, after the others."""
+    """Of the last id, given the others."""
     number = engine.client.free_id()
     engine.observed.leave_out(number)
     options: StartOptions = {"logit_bias": [(ids[-1], BIAS)], "logprobs": top, "ignore_eos": True, "req_id": number}

@@ -13,8 +13,8 @@ from .refused import HttpRefused
 from .texts import Texts
 
 REPLY_SECONDS: Final = 30.0  # a step of a large model may take as long, and replies come between steps
-RESTART_SECONDS: Final = 1.0  # so that one that dies at once is not started all the time; doubled each time
-MOST_SECONDS: Final = 60.0  # between two of them
+RESTART_SECONDS: Final = 1.0  # so that one that dies at once is not started continuously; doubled each time
+MOST_SECONDS: Final = 60.0  # between two starts
 
 
 class Health(Enum):
@@ -25,11 +25,11 @@ class Health(Enum):
 
 
 class Engine:
-    """`info` is the daemon's ready event; it and `name`, `texts` and `client` are there once the engine is open. With
-    `restart`, a daemon that dies once it was ready is followed by others, until one is ready: meanwhile the model is
-    being loaded, for whoever asks. `queue` is how many requests may wait for a slot, as `args` say; `name` is what the
-    model is called, if not as its file. The daemon's log and its progress bars go straight to our stderr; `log` takes
-    what is to be said of it."""
+    """`info` is the daemon's ready event; it and `name`, `texts` and `client` exist once the engine is open. With
+    `restart`, a daemon that dies after it was ready is started again until one is ready; meanwhile whoever asks is told
+    that the model is being loaded. `queue` is how many requests may wait for a slot, as `args` say; `name` is the
+    model's name, by default that of its file. The daemon's log and its progress bars go straight to our stderr; `log`
+    takes our own messages about it."""
 
     client: AsyncClient
     texts: Texts
@@ -56,7 +56,7 @@ class Engine:
         self._revival: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Until the weights and the tokenizer are loaded; DaemonGone, ModelUnreadable."""
+        """Waits until the weights and the tokenizer are loaded. Raises DaemonGone, ModelUnreadable."""
         try:
             await self._open()
         except BaseException:
@@ -82,7 +82,7 @@ class Engine:
             raise HttpRefused(503, "the model is being loaded", code="loading")
 
     async def health(self) -> Health:
-        """Asks the daemon itself, and so its loop between two steps."""
+        """Asks the daemon itself, whose loop answers between two steps."""
         if self._state is Health.OK and not self.closing:
             try:
                 await self.ask("PING")
@@ -106,7 +106,7 @@ class Engine:
         self.observed.forget()
         self._gone = item
         if self._state is not Health.OK or self.closing:
-            return  # whoever opens it says it
+            return  # reported by whoever opens it
         if self._restart:
             self._state = Health.LOADING
             self._revival = asyncio.create_task(self._revive())
@@ -136,12 +136,12 @@ class Engine:
             pause = min(2 * pause, MOST_SECONDS)
             try:
                 await self._open()
-            except Exception as problem:  # whatever it is, it may be over by then
+            except Exception as problem:  # whatever it is, it may have passed by the next try
                 self._log(f"paceline serve: it cannot be started again, next try in {pause:g} s: {problem}")
 
 
 def _named(info: dict[str, Any]) -> str:
-    """As `paceline models` lists it: what a file says of itself may have blanks, which nobody wants to type."""
+    """As `paceline models` lists it: the name written in a file may have blanks, which nobody wants to type."""
     if info["path"] is None:
         return str(info["model"])
     path = Path(info["path"])

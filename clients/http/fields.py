@@ -1,5 +1,5 @@
-"""The fields of a JSON object, read with their types: what is there and wrong is refused by its name, what nobody asks
-for is ignored. null is as good as absent."""
+"""The fields of a JSON object, read with their types: a wrong value is refused with its field's name, unknown fields
+are ignored. null counts as absent."""
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
@@ -98,7 +98,7 @@ class Fields:
         return tuple(words)
 
     def refuse(self, names: Mapping[str, Iterable[Any]]) -> None:
-        """Refuses each of these fields that is there and asks for something: its harmless values are listed."""
+        """Refuses each of these fields that is present, unless its value is one of those listed as harmless."""
         for name, harmless in names.items():
             value = self.value(name)
             if value is not None and not any(type(value) is type(one) and value == one for one in harmless):
@@ -109,13 +109,13 @@ class Fields:
 
 
 def are_ids(value: Any) -> bool:
-    """Without a step of Python's for each one: of millions it would take a second."""
+    """Without a Python loop over the ids, which would take a second for millions of them."""
     whole = isinstance(value, list) and set(map(type, value)) <= {int}
     return whole and (not value or (min(value) >= 0 and max(value) <= WHOLE))
 
 
 def shown(value: Any) -> str:
-    """A scalar, shortened; of anything else just what it is."""
+    """A scalar, shortened; for anything else just its kind."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)

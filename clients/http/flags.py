@@ -27,8 +27,8 @@ LONGEST_LINE: Final = str(64 << 20)  # bytes: a prompt is one line, and its ids 
 
 
 def daemon_words(words: Sequence[str]) -> list[str]:
-    """The daemon's command line; what is not the proxy's in `words` is the daemon's, and has the last word. The log has
-    a line for each request that has ended, also where nobody sits at a terminal."""
+    """The daemon's command line: what in `words` is not the proxy's is the daemon's, and overrides the defaults set
+    here. The log has a line for each request that has ended, even without a terminal."""
     own = ArgumentParser(add_help=False, allow_abbrev=False)
     add_serve_arguments(own)
     return ["--auto", "--log", "text", "--max-line", LONGEST_LINE, *own.parse_known_args(words)[1]]
@@ -82,15 +82,15 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
 
 
 def _host(word: str) -> str:
-    """An empty one would be every interface, and who gave it, as by a variable that is not set, hardly meant that."""
+    """An empty one, as from a variable that is not set, would mean every interface, which is hardly intended."""
     if not word.strip():
         raise ArgumentTypeError("it is empty, expected an address; 0.0.0.0 is every one of this machine")
     return word
 
 
 def _key(word: str) -> str:
-    """Without the blanks around it, which no header can hold. One that is empty would let everybody in, and who gave it
-    meant to keep somebody out."""
+    """Without the blanks around it, which no header can hold. An empty one would let everybody in, while whoever gave
+    it meant to keep somebody out."""
     if not (key := word.strip(whitespace)):
         raise ArgumentTypeError("it is empty, expected a key; without --api-key and PACELINE_API_KEY none is asked for")
     return key

@@ -1,4 +1,4 @@
-"""What is asked of a request before anybody looks at it: where it is from, the key, and a body of a bearable size."""
+"""What is checked before a request is looked at: its origin, the API key, and the size of its body."""
 
 import asyncio
 import hmac
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def check_key(request: Request, key: str | None) -> None:
-    """As OpenAI's clients send it, or as Anthropic's do, one of them right; raises HttpRefused."""
+    """In the header of OpenAI's clients or in that of Anthropic's: one must be right. Raises HttpRefused."""
     if key is None:
         return
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
@@ -30,7 +30,8 @@ def check_key(request: Request, key: str | None) -> None:
 
 
 def check_origin(request: Request, allowed: Sequence[str]) -> None:
-    """A browser says which page it calls for, also where it would not show the page the answer; raises HttpRefused."""
+    """A browser names the page that makes the call, even if it would not show that page the answer. Raises
+    HttpRefused."""
     origin = request.headers.get("origin")
     if origin is not None and not {"*", origin} & set(allowed):
         raise HttpRefused(403, "no web page may call, but those that --cors names", code="origin_not_allowed")
@@ -38,7 +39,7 @@ def check_origin(request: Request, allowed: Sequence[str]) -> None:
 
 async def read_json(request: Request, most: int, read: Callable[[Any], T] = lambda body: body) -> T:
     """What `read` makes of the body. Raises HttpRefused for more than `most` bytes, as soon as they are announced or
-    there. Where it may take a while, it is read in a thread, so that nobody else's answer waits."""
+    received. A body that may take a while to parse is read in a thread, so that no other answer has to wait."""
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and (len(announced) > LONGEST_LENGTH or int(announced) > most):
         raise _too_large(most)
@@ -68,8 +69,8 @@ def _parsed(body: bytearray) -> Any:
 
 
 def _check_parts(text: str) -> None:
-    """Of JSON, whose parser holds all other threads up until it is through: for its length in text that is nothing, for
-    millions of small things it would be a second. Raises HttpRefused."""
+    """Limits the parts of JSON, whose parser holds the GIL until it is done: long strings take it no time, but millions
+    of small parts would take a second. Raises HttpRefused."""
     if len(text) <= MOST_PARTS:
         return
     bare = text.replace("\\\\", "").replace('\\"', "")  # now each quote begins a string or ends one

@@ -21,8 +21,8 @@ def say(text: str) -> None:
 
 @contextmanager
 def log_pipe() -> Iterator[None]:
-    """Meanwhile whatever is written to descriptor 2, by this process or its children, goes through a LogPipe. A
-    terminal stays what it is, because progress bars ask whether it is one, and so does a file, where nobody waits."""
+    """Within it, whatever is written to descriptor 2, by this process or its children, goes through a LogPipe. A
+    terminal is left alone, because progress bars ask whether it is one, and so is a file, which never blocks."""
     if not _may_block():
         yield
         return
@@ -34,13 +34,13 @@ def log_pipe() -> Iterator[None]:
     try:
         yield
     finally:
-        os.dup2(target, 2)  # with that the pipe ends, unless a child has it still
+        os.dup2(target, 2)  # this ends the pipe, unless a child still holds it
         pipe.join(LAST_SECONDS)
 
 
 class LogPipe:
     """Lines from one descriptor to another: read all the time, written by another thread. Lines that do not fit are
-    dropped, and their number is told in their place once writing goes on."""
+    dropped, and their number is logged in their place once writing continues."""
 
     def __init__(self, source: int, target: int) -> None:
         self._source = source
@@ -54,7 +54,7 @@ class LogPipe:
         Thread(target=self._read, name="log reader", daemon=True).start()
 
     def join(self, timeout: float) -> None:
-        """Until all is written, `timeout` seconds at most."""
+        """Waits until all is written, `timeout` seconds at most."""
         self._writer.join(timeout)
 
     def _read(self) -> None:

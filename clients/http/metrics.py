@@ -1,5 +1,5 @@
-"""/metrics for Prometheus. Times and counts are the daemon's own, taken at its steps and not where text is sent; only
-the gaps between tokens are taken here, as they arrive."""
+"""/metrics for Prometheus. Times and counts are the daemon's own, measured at its steps and not where text is sent;
+only the gaps between tokens are measured here, as they arrive."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ Stats = dict[str, Any]
 
 
 class Gaps:
-    """Times between two tokens of an answer. Each token passes `take`, so it is kept to 0.3 µs: a histogram of the
-    package takes three times as long."""
+    """Times between two tokens of an answer. `take` is called for every token, so it is kept to 0.3 µs:
+    prometheus_client's own histogram takes three times as long."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(_SECONDS) + 1)
@@ -35,7 +35,7 @@ class Gaps:
             self._seconds += now - last
 
     def is_live(self, req_id: int) -> bool:
-        """It has had a token, and no end."""
+        """It has had a token, but not its end."""
         return req_id in self._last
 
     def end(self, req_id: int) -> None:
@@ -55,7 +55,7 @@ class Gaps:
 
 
 class Observed:
-    """What ended requests told of themselves, since the start."""
+    """What the ends of requests have reported, since the start."""
 
     def __init__(self) -> None:
         self._left_out: set[int] = set()
@@ -72,15 +72,16 @@ class Observed:
         self.registry.register(self._gaps)
 
     def leave_out(self, req_id: int) -> None:
-        """A request that is about to start and is nobody's but the proxy's own."""
+        """Excludes a request that is about to start: it is the proxy's own."""
         self._left_out.add(req_id)
 
     def count_again(self, req_id: int) -> None:
-        """It was refused, and the id may be another request's."""
+        """Undoes `leave_out`: it was refused, and the id may be another request's."""
         self._left_out.discard(req_id)
 
     def stop(self, req_id: int) -> None:
-        """A request whose answer is whole: the daemon, which knows no text, is told to cancel it if it is live."""
+        """A request whose answer a stop string has ended: to the daemon, which knows no text, it is cancelled if it is
+        still live."""
         if self._gaps.is_live(req_id):
             self._stopped.add(req_id)
 
@@ -119,7 +120,7 @@ class Observed:
         return Histogram(f"paceline_{name}_seconds", about, registry=self.registry, buckets=_SECONDS)
 
 
-# What STATS tell as one number each: the name here, the name there, and what it is.
+# Single numbers in STATS: the metric's name, the name in STATS, and a description.
 _GAUGES: Final = {
     "cache_bytes": ("cache_bytes", "cache in use"),
     "queue_rows": ("queue", "rows that wait for a slot"),
@@ -151,7 +152,7 @@ class _Live:
         yield live
         refusals = CounterMetricFamily("paceline_refusals", "commands refused", labels=["code"])
         for code, count in self._stats["refusals"].items():
-            if code != "not_active":  # a CANCEL of ours that met the end: nobody was refused anything
+            if code != "not_active":  # our CANCEL crossed the request's end: nobody was refused anything
                 refusals.add_metric([code], count)
         yield refusals
         for name in ("slots", "pages"):
@@ -173,13 +174,13 @@ class _Live:
 
 
 def _histogram(name: str, about: str, edges: Sequence[float], counts: Sequence[int], total: float) -> Metric:
-    """`counts` are of the values up to each edge, and of those beyond the last."""
+    """`counts` are the numbers of values up to each edge, and of those beyond the last."""
     names = [*(str(float(edge)) for edge in edges), "+Inf"]
     return HistogramMetricFamily(name, about, list(zip(names, accumulate(counts), strict=True)), total)
 
 
 def exposition(observed: Observed, stats: Stats | None) -> bytes:
-    """In Prometheus' text format; without `stats`, of a daemon that is gone, just what was observed."""
+    """In Prometheus' text format; without `stats`, if the daemon is gone, just what was observed here."""
     if stats is None:
         return generate_latest(observed.registry)
     live = CollectorRegistry()

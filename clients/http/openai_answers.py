@@ -14,8 +14,8 @@ REASONS: Final = {"eos": "stop", "stop": "stop", "length": "length"}
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """In tokens; `cached` are those of the prompt that were not computed again, `thought` those of the answer that were
-    not said."""
+    """In tokens; `cached` are those of the prompt that were not computed again, `thought` those of the answer that are
+    reasoning."""
 
     prompt: int = 0
     answer: int = 0
@@ -25,8 +25,8 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole one. `reason` is the daemon's: eos, stop or length; `stopped` the stop string that ended it; `thought`
-    what was not said."""
+    """A complete answer. `reason` is the daemon's: eos, stop or length; `stopped` the stop string that ended it;
+    `thought` the reasoning before it."""
 
     text: str
     reason: str
@@ -36,7 +36,7 @@ class Answer:
 
 
 class ChatShape:
-    """What differs between the two routes; this is the first one's. `spell` gives a token's bytes."""
+    """What differs between the two routes; this is for chat completions. `spell` gives a token's bytes."""
 
     name = "chat.completion"
     chunk = "chat.completion.chunk"
@@ -81,7 +81,7 @@ class ChatShape:
 
 
 class CompletionShape:
-    """The second one's. Offsets are characters from the beginning of the text, one counter for each choice."""
+    """For completions. Offsets are characters from the beginning of the text, one counter for each choice."""
 
     name = "text_completion"
     chunk = "text_completion"
@@ -123,7 +123,8 @@ class CompletionShape:
         return {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": top, "text_offset": offsets}
 
     def _text(self, token: int) -> str:
-        """Or its bytes, spelled as OpenAI does where they are not whole characters: as U+FFFD many would be one."""
+        """A token's text. Bytes that are not whole characters are spelled as OpenAI does: as U+FFFD, many tokens would
+        look the same."""
         spelled = self._spell(token)
         try:
             return spelled.decode()
@@ -132,14 +133,14 @@ class CompletionShape:
 
 
 class Place:
-    """How far a text has come, whose characters may be spread over several tokens."""
+    """The current offset in a text whose characters may be spread over several tokens."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._characters = 0
 
     def after(self, spelled: bytes) -> int:
-        """The characters before this token, whole ones."""
+        """The number of whole characters before this token."""
         begun = self._characters
         self._characters += len(self._decoder.decode(spelled))
         return begun
@@ -150,7 +151,7 @@ Shape = ChatShape | CompletionShape
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What all chunks of a stream, or a whole answer, say alike; `created` is in seconds since 1970."""
+    """What all chunks of a stream, or a whole answer, have in common; `created` is in seconds since 1970."""
 
     id: str
     model: str

@@ -7,8 +7,8 @@ from .fields import WHOLE, Fields, are_ids, shown
 from .refused import wrong
 
 ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-OWN_NAMES: Final = {"self", "messages", "add_generation_prompt"}  # what a template is told by us
-# Fields that ask for what is not there yet, each with the values that ask for nothing.
+OWN_NAMES: Final = {"self", "messages", "add_generation_prompt"}  # template variables that we set
+# Fields for features that do not exist yet, each with the values that ask for nothing.
 UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
     "tools": ([],),
     "tool_choice": ("none", "auto"),
@@ -89,7 +89,7 @@ def _asked(
 
 
 def _options(fields: Fields) -> dict[str, Any]:
-    """Those of START. Like OpenAI's, an answer is sampled at temperature 1 unless told otherwise."""
+    """Those of START. As with OpenAI, an answer is sampled at temperature 1 unless told otherwise."""
     temp, top_p = fields.real("temperature", 0, 2), fields.real("top_p", 0, 1)
     seed = fields.integer("seed", -SEEDS, SEEDS - 1)
     found = {
@@ -133,7 +133,7 @@ def _message(fields: Fields) -> dict[str, str]:
 
 
 def _names(fields: Fields) -> dict[str, Any]:
-    """What the chat template is told beside the messages."""
+    """Further variables for the chat template."""
     given = fields.value("chat_template_kwargs")
     if given is None:
         return {}

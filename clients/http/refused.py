@@ -7,7 +7,7 @@ from ..errors import DaemonGone, Refused, RequestFailed
 RETRY_SECONDS: Final = 1
 _OPENAI: Final = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _ANTHROPIC: Final = _OPENAI | {413: "request_too_large", 503: "overloaded_error", 504: "timeout_error"}
-# The contract's codes that are the sender's doing; all others are ours.
+# The contract's codes that are the sender's fault; all others are ours.
 _FAULTS_OF_THE_SENDER: Final = {
     "bad_argument": "invalid_value",
     "context_overflow": "context_length_exceeded",
@@ -17,7 +17,7 @@ _FAULTS_OF_THE_SENDER: Final = {
     "prompt_empty": "invalid_value",
     "unsupported": "unsupported_value",
 }
-_FIELDS: Final = {"context_overflow": "max_tokens", "kv_budget": "max_tokens"}  # that are wrong then
+_FIELDS: Final = {"context_overflow": "max_tokens", "kv_budget": "max_tokens"}  # the field that is wrong then
 
 
 class HttpRefused(Exception):
@@ -35,18 +35,18 @@ class HttpRefused(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        if self.status == 504:  # the official clients try every 5xx again: it would take as long once more
+        if self.status == 504:  # the official clients retry every 5xx: it would take as long once more
             return {"x-should-retry": "false"}
         return {"retry-after": str(RETRY_SECONDS)} if self.status in (429, 503) else {}
 
 
 def wrong(param: str, message: str, code: str = "invalid_value") -> HttpRefused:
-    """A field's value that we cannot take; `message` goes on after the field's name."""
+    """A field's value that we cannot take; `message` follows the field's name."""
     return HttpRefused(400, f"{param}: {message}", param, code)
 
 
 def refused_by_engine(problem: Refused | RequestFailed | DaemonGone) -> HttpRefused:
-    """What the daemon said, as HTTP says it. A daemon's last words may name files, so they go to the log only."""
+    """What the daemon said, as an HTTP error. A daemon's last words may name files, so they go to the log only."""
     if isinstance(problem, DaemonGone):
         return HttpRefused(503, "the engine has stopped", code="engine_gone")
     if isinstance(problem, RequestFailed):

@@ -1,5 +1,5 @@
-"""x-request-id: a name that a request has for whoever looks into the logs on both sides. Anthropic's clients look for
-it in request-id, so the answer has it there too."""
+"""x-request-id: by which a request can be found in the logs of both sides. Anthropic's clients look for it in
+request-id, so the answer has it there too."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -35,7 +35,7 @@ class RequestIds:
 
 
 def request_id(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """What the request calls itself; an id of ours if it does not, or with what is too long or no plain text."""
+    """The request's own id; one of ours if it has none, or one that is too long or not plain text."""
     given = next((value.strip() for name, value in headers if name == NAME), b"")
     plain = 0 < len(given) <= LONGEST and all(0x20 <= byte < 0x7F for byte in given)
     return given if plain else f"req_{secrets.token_hex(12)}".encode()

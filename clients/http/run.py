@@ -1,7 +1,7 @@
-"""One HTTP request's answers, as they are generated side by side.
+"""One HTTP request's answers, generated side by side.
 
-Whatever happens to the request (its reader gone, too slow, or served) its streams are abandoned at the end: an answer
-that is still live then is cancelled before the daemon's next step, and nobody else's."""
+However the request ends (its client gone, too slow, or served), its streams are abandoned: an answer that is still live
+is cancelled before the daemon's next step, and nobody else's."""
 
 import asyncio
 import logging
@@ -32,14 +32,14 @@ class Ended(NamedTuple):
 
 
 class News(NamedTuple):
-    """Of the answer of this number."""
+    """What is new of the answer of this number."""
 
     number: int
     what: Delta | Ended
 
 
 class Voice:
-    """One answer's text on its way: cut into what may be sent, and that into what is thought and what is said."""
+    """One answer's text: cut into pieces that may be sent, and those into reasoning and the answer itself."""
 
     def __init__(self, cutter: Cutter, splitter: Splitter | None) -> None:
         self._cutter = cutter
@@ -64,8 +64,8 @@ class Voice:
 
 
 class Run:
-    """`echoes` are what the answers to each prompt begin with. `seconds` is how long it may take in all, `until` when
-    that is over, by the loop's clock."""
+    """`echoes` are what the answers to each prompt begin with. `seconds` is how long it may take in all, `until` the
+    deadline by the loop's clock."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Run:
         self._thought = 0
         self._cached = 0
         self._unsent: list[News] = []
-        self._taken = 0  # times that all of them were
+        self._taken = 0  # how often all of them were taken
         self._wake = asyncio.Event()
         self._problem: HttpRefused | None = None
         self._late = asyncio.get_running_loop().call_at(until, self._take_too_long)
@@ -104,10 +104,10 @@ class Run:
         queue_tokens: int = 1 << 20,
         default_tokens: int | None = None,
     ) -> "Run":
-        """When the daemon has taken every answer; raises HttpRefused, and then none is left behind. What is to be
-        echoed is looked at before: the answers would hold the slots that it takes. `queue_tokens` is how many tokens
-        of prompt may wait for a slot, `default_tokens` how many an answer has at most whose request does not say:
-        without it, and where there is no room for so many, all that there is room for."""
+        """Returns once the daemon has accepted every answer; raises HttpRefused, and then none is left behind. Echoes
+        are computed before: the answers would hold the slots that this needs. `queue_tokens` is how many prompt tokens
+        may wait for a slot, `default_tokens` the limit of an answer whose request does not say: without it, and where
+        there is no room for so many, it is what there is room for."""
         until = asyncio.get_running_loop().time() + seconds
         engine.check()
         texts, room = engine.texts, engine.info["most_positions"]
@@ -141,7 +141,7 @@ class Run:
                 raise _too_long(seconds) from None
             if isinstance(problem, Refused | DaemonGone):
                 raise _refused(problem, engine, asked, [len(given.ids) for given in prompts], queue_tokens) from None
-            if isinstance(problem, ValueError):  # what no line to the daemon can say
+            if isinstance(problem, ValueError):  # what no line to the daemon can express
                 raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
             raise
         voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
@@ -155,11 +155,11 @@ class Run:
 
     @property
     def counts(self) -> Counts:
-        """Of a prompt that is answered several times, once; what of it was cached is known at the end."""
+        """A prompt that is answered several times counts once; how much of it was cached is known at the end."""
         return Counts(self._prompt_tokens, self._tokens, self._cached, self._thought)
 
     async def news(self) -> AsyncGenerator[list[News], None]:
-        """All that there is, at least one, until every answer has ended; raises HttpRefused."""
+        """Yields all that there is, at least one at a time, until every answer has ended; raises HttpRefused."""
         for place, delta in enumerate(self._echoes):
             yield [News(place * self._n + index, delta) for index in range(self._n)]
         if not self._streams:  # nothing but the echoes was asked for
@@ -204,7 +204,7 @@ class Run:
         self._wake.set()
 
     def _end(self, refused: HttpRefused) -> None:
-        """The first problem is the reason: it cancels the other answers, which then say that they were cancelled."""
+        """Keeps the first problem: it cancels the other answers, which then report that they were cancelled."""
         self._problem = self._problem or refused
 
     async def _read(self, index: int, stream: AsyncStream, voice: Voice) -> None:
@@ -230,7 +230,8 @@ class Run:
         self._unsent.append(News(index, Ended(reason, voice.stopped)))
 
     async def _check_reader(self) -> None:
-        """Pieces count against their reader once whoever sends them had a turn: any number may come in one."""
+        """Unsent pieces count against a slow client only once the task that sends them has had a turn: any number may
+        come in one turn."""
         if self._streamed and len(self._unsent) >= MOST_UNSENT:
             taken = self._taken
             await asyncio.sleep(0)
@@ -247,8 +248,8 @@ class Run:
 def _refused(
     problem: Refused | DaemonGone, engine: Engine, asked: Asked, sizes: Sequence[int], queue_tokens: int
 ) -> HttpRefused:
-    """Answers for which there would be no room in an idle daemon either are not to be tried again. `sizes` are those of
-    the prompts, in tokens."""
+    """Answers for which there would be no room even in an idle daemon must not be retried, so these are a 400. `sizes`
+    are those of the prompts, in tokens."""
     if isinstance(problem, Refused) and problem.code == "queue_full":
         field, slots = "n" if asked.n > 1 else "prompt", engine.info["slots"]
         answers = [size for size in sizes for _ in range(asked.n)]

@@ -23,13 +23,13 @@ from .log_pipe import log_pipe, say
 FAILED: Final = 70
 WAITING: Final = 2048  # connections that the kernel holds until they are accepted
 KEEP_SECONDS: Final = 75
-"""How long a connection may idle: longer than most clients and proxies keep theirs, as whoever uses one at the moment
-that it is closed gets no answer."""
+"""How long a connection may idle: longer than most clients and proxies keep theirs, as a request that is sent while we
+close it gets no answer."""
 
 
 class Server(uvicorn.Server):
-    """SIGTERM refuses what comes, lets what is live finish for `grace` seconds, and ends; a second one cancels what is
-    live, and a third waits for no reader."""
+    """On SIGTERM it refuses new requests, gives live ones `grace` seconds to finish, and ends; a second one cancels
+    live requests, and after a third it waits for no client."""
 
     def __init__(self, config: uvicorn.Config, proxy: Proxy, grace: float) -> None:
         super().__init__(config)
@@ -45,12 +45,12 @@ class Server(uvicorn.Server):
         for server in self.servers:
             for listener in server.sockets:
                 with listener.dup() as own:
-                    own.listen(WAITING)  # asyncio takes what it accepts at once for this number too
+                    own.listen(WAITING)  # asyncio uses how many it accepts at once for this number too
                 host, port = listener.getsockname()[:2]
                 _say(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # not uvicorn's own way, which raises the signal again before the daemon has been ended
+        # not uvicorn's own way, which would raise the signal again before the daemon has been ended
         if self._loop is None:
             self.should_exit = self.force_exit = True
         elif self._proxy.engine.closing:
@@ -66,7 +66,7 @@ class Server(uvicorn.Server):
 
     def _hurry(self) -> None:
         self._deadline = 0.0
-        if self.should_exit:  # the daemon has ended, and readers still take what it said
+        if self.should_exit:  # the daemon has ended, and clients are still reading what it said
             self.force_exit = True
             for connection in list(self.server_state.connections):
                 connection.transport.abort()  # Python waits for open ones, from 3.12 on
@@ -128,7 +128,7 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
 
 
 async def _open(engine: Engine, server: Server) -> int:
-    """A model that cannot be loaded ends it all: nobody could ever be served."""
+    """Ends the server if the model cannot be loaded: nobody could ever be served."""
     try:
         await engine.open()
     except Exception as problem:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 DONE: Final = b"data: [DONE]\n\n"
-COMMENT: Final = b": keep-alive\n\n"  # which no reader of events takes for one
+COMMENT: Final = b": keep-alive\n\n"  # which clients ignore
 
 
 def event(body: dict[str, Any], named: bool = False) -> bytes:
@@ -16,7 +16,7 @@ def event(body: dict[str, Any], named: bool = False) -> bytes:
 
 
 def dumped(body: Any) -> str:
-    """As JSON, in which three characters are escaped that some readers of events take for the end of a line."""
+    """As JSON, with three characters escaped that some SSE parsers take for the end of a line."""
     text = _encoded(body)
     return text if text.isascii() else _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

@@ -12,8 +12,8 @@ from .cutter import Cutter
 from .refused import HttpRefused, wrong
 from .thinking import Marks, Splitter, marks_of
 
-MOST_CHARACTERS: Final = 1 << 20  # of a text that is just to be tokenized
-MOST_IDS: Final = 1 << 20  # that are just to be text
+MOST_CHARACTERS: Final = 1 << 20  # of a text for /tokenize
+MOST_IDS: Final = 1 << 20  # for /detokenize
 
 
 class Tokens(Protocol):
@@ -40,8 +40,8 @@ class NumberTokens:
 
 
 class Given(NamedTuple):
-    """A prompt as the daemon takes it. `param` is the field that it came in; `text` and `marks` are there for a chat of
-    a model that thinks: what the answer goes on from, and how it marks its thoughts."""
+    """A prompt as the daemon takes it. `param` is the field that it came in; `text` and `marks` are set for a chat:
+    what the answer continues, and how the model marks its thoughts, if it thinks."""
 
     ids: Sequence[int]
     param: str
@@ -54,8 +54,8 @@ class Given(NamedTuple):
 
 
 class Texts:
-    """`vocab` is the number of ids that the engine knows, `context` the number of positions. `broken` is what is wrong
-    with a template that is there and cannot be used."""
+    """`vocab` is the number of ids that the engine knows, `context` the number of positions. `broken` says why a
+    template that exists cannot be used."""
 
     def __init__(
         self, tokens: Tokens, template: ChatTemplate | None, vocab: int, context: int, broken: str | None = None
@@ -71,8 +71,8 @@ class Texts:
 
     @classmethod
     def open(cls, path: Path, vocab: int, context: int) -> "Texts":
-        """Raises ModelUnreadable for a model without a tokenizer of ours; one whose template is missing or broken has
-        no chat, and completions do not need it."""
+        """Raises ModelUnreadable for a model whose tokenizer is not supported; one whose template is missing or broken
+        has no chat, but completions, which do not need it."""
         tokens = open_tokenizer(path)
         try:
             return cls(tokens, open_chat_template(path), vocab, context)
@@ -106,7 +106,7 @@ class Texts:
         return Cutter(self.detokenizer(), stops)
 
     def encode(self, text: str, field: str, special: bool = True) -> list[int]:
-        """Raises HttpRefused: JSON can spell text that is no Unicode."""
+        """Raises HttpRefused: JSON can spell text that is not valid Unicode."""
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -114,13 +114,13 @@ class Texts:
         return self._tokens.encode(text, special)
 
     def _no_chat(self) -> HttpRefused:
-        """To ask again would not help, so it is 400 in both cases."""
+        """A retry would not help, so it is 400 in both cases."""
         if self.broken is None:
             return HttpRefused(400, "this model has no chat template, use /v1/completions", code="no_template")
         return HttpRefused(400, f"this model has no chat, use /v1/completions: {self.broken}", code="broken_template")
 
     def _prompt(self, text: str, field: str) -> list[int]:
-        """One that can't fit is not even cut into tokens: that takes seconds for some megabytes."""
+        """A text that can't fit is not even tokenized: that would take seconds for some megabytes."""
         if len(text) > self._context * self._tokens.longest:
             raise wrong(field, f"is longer than {self._context} tokens, the context, can be", "context_length_exceeded")
         return self.encode(text, field)

@@ -1,7 +1,7 @@
-"""Where an answer thinks and where it speaks, for models that say so in their text: <think>…</think>.
+"""Splits answers into reasoning and the answer itself, for models that mark it in their text: <think>…</think>.
 
 Whether a model does is read from its chat template, which has to know the marks to leave old thoughts out of a
-conversation. The blanks around a thought are nobody's."""
+conversation. The blanks around a thought are dropped."""
 
 from typing import Final, NamedTuple
 
@@ -21,26 +21,26 @@ KNOWN: Final = (
 
 
 def marks_of(template: str) -> Marks | None:
-    """Those that the source of a chat template knows."""
+    """The marks that occur in the source of a chat template."""
     return next((marks for marks in KNOWN if marks.end in template), None)
 
 
 class Splitter:
-    """One answer's. What push and finish return says of each piece whether it is thought or said. Log probabilities go
-    with the first piece that leaves after them."""
+    """For one answer. In what push and finish return, each piece is marked as thought or not. Log probabilities go with
+    the first piece that is sent after they came."""
 
     def __init__(self, marks: Marks, begun: bool) -> None:
         """`begun`: the prompt has already opened the thought."""
         self._marks = marks
         self.thinking = begun
         self._undecided = not begun  # nothing but blanks came so far
-        self._bare = True  # of the part that it is in nothing was sent
+        self._bare = True  # nothing of the current part was sent
         self._held = ""
         self._told: tuple[Likely, ...] = ()
 
     @classmethod
     def after(cls, marks: Marks, prompt: str) -> "Splitter":
-        """Of the answer to this prompt."""
+        """For the answer to this prompt."""
         return cls(marks, prompt.rstrip().endswith(marks.begin))
 
     def push(self, delta: Delta) -> list[Delta]:
@@ -49,7 +49,7 @@ class Splitter:
         return self._with_told(self._decided())
 
     def finish(self, delta: Delta) -> list[Delta]:
-        """With what comes last: a mark that was begun and not completed is text."""
+        """The rest, with the last delta: an incomplete mark is text."""
         parts = self.push(delta)
         rest, self._held = self._held, ""
         last = [Delta(text, (), self.thinking)] if (text := rest.rstrip() if self.thinking else rest) else []
@@ -64,7 +64,7 @@ class Splitter:
         return parts
 
     def _decided(self) -> list[Delta]:
-        """What is known to be thought or said."""
+        """The pieces of which it is known whether they are thoughts."""
         parts = []
         if self._undecided:
             text = self._held.lstrip()
@@ -99,7 +99,7 @@ class Splitter:
 
 
 def _could_begin(text: str, mark: str) -> int:
-    """Where at the end of `text` the mark could begin; its length if nowhere."""
+    """Where the mark may have begun, if `text` could end within it; otherwise the length of `text`."""
     return next(
         (len(text) - n for n in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-n:])), len(text)
     )

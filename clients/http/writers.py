@@ -15,7 +15,7 @@ from .texts import Texts
 
 
 class Writer(Protocol):
-    """`keep_alive` is what a stream says while there is nothing to be said."""
+    """`keep_alive` is what a stream sends while there is no news."""
 
     keep_alive: bytes
 
@@ -33,9 +33,9 @@ class OpenAIWriter:
         self._shape = kind(texts.spell, asked.logprobs)
         self._envelope = Envelope(self._shape.prefix + secrets.token_hex(12), model, int(time.time()))
         self._asked = asked
-        self._more = {"usage": None} if asked.usage else {}  # like theirs: there in every chunk, but null
+        self._more = {"usage": None} if asked.usage else {}  # as in OpenAI's: in every chunk, but null
         self._answers = len(asked.prompts) * asked.n
-        # Every chunk says this around its one choice.
+        # What every chunk has around its one choice.
         constant = dumped(self._envelope.around(self._shape.chunk, [{}], **self._more))
         self._before, self._after = constant.rsplit("{}", 1)
 
