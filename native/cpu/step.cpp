@@ -103,7 +103,9 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   work.stride_x = padded(s.width, kBlock);
   work.stride_mixed = padded(mixed, kBlock) + kTileRows;
   work.stride_attention = padded(attention, kBlock) + kBlock;  // whole lanes are loaded past a head's end and dropped: no other thread may own them
+  work.stride_normed = floating ? padded(s.width, kBlock) : 0;
   work.x.reserve(columns * work.stride_x);
+  work.normed.reserve(std::max(columns, outputs) * work.stride_normed);
   work.mixed.reserve(columns * work.stride_mixed);
   work.attention.reserve(columns * work.stride_attention + kBlock);
   work.split_states.reserve(work.state_floats);
@@ -173,8 +175,31 @@ void Core::Step::embed(Member& me) {
 void Core::Step::norm_columns(Member& me, Private& own, const float* weight) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
-    kernels.rms_norm(x + c * work.stride_x, weight, s.norm_epsilon, s.width, own.norm.data());
-    kernels.quantize(own.norm.data(), 0, work.width_input.blocks, c, work.width_input.blocks, work.width_input.views);
+    float* const inputs = normed(own, c, columns);
+    kernels.rms_norm(x + c * work.stride_x, weight, s.norm_epsilon, s.width, inputs);
+    quantize_column(inputs, work.width_input.blocks, c, columns, work.width_input.views);
+  }
+  me.barrier.wait();
+  interleave(me, work.normed.data(), work.stride_normed, work.width_input.blocks, columns, work.width_input.views);
+}
+
+// Of one column alone both forms; of several the wide one is interleave()'s.
+void Core::Step::quantize_column(const float* inputs, int blocks, int column, int count, Activations output) {
+  if (count > 1) output.wide = nullptr;
+  kernels.quantize(inputs, 0, blocks, column, blocks, output);
+}
+
+// The wide form of `count` columns, inputs [count][stride]. Its cache lines hold an input of each column, so that members share the inputs: sharing the
+// columns, each line would travel between their cores with every store. Where there is nothing to do, no barrier.
+void Core::Step::interleave(Member& me, const float* inputs, size_t stride, int blocks, int count, const Activations& output) {
+  if (!output.wide || count == 1) return;
+  const auto [begin, end] = me.share(blocks);
+  for (int first = 0; first < count; first += kGroup) {
+    const int together = std::min(kGroup, count - first);
+    for (int i = begin * kBlock; i < end * kBlock; ++i) {
+      float* const wide = output.wide + output.wide_place(blocks, first, i);
+      for (int c = 0; c < together; ++c) wide[c] = inputs[(first + c) * stride + i];
+    }
   }
   me.barrier.wait();
 }
@@ -207,10 +232,12 @@ void Core::Step::predict(Member& me, Private& own) {
   // By the first `outputs` members: the others have no sampler.
   const auto [first, last] = me.index < outputs ? share_of(me.index, std::min(me.count, outputs), outputs) : Range{0, 0};
   for (int o = first; o < last; ++o) {
-    kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.weights_.final_norm, s.norm_epsilon, s.width, own.norm.data());
-    kernels.quantize(own.norm.data(), 0, work.width_input.blocks, o, work.width_input.blocks, work.head_input.views);
+    float* const inputs = normed(own, o, outputs);
+    kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.weights_.final_norm, s.norm_epsilon, s.width, inputs);
+    quantize_column(inputs, work.width_input.blocks, o, outputs, work.head_input.views);
   }
   me.barrier.wait();
+  interleave(me, work.normed.data(), work.stride_normed, work.width_input.blocks, outputs, work.head_input.views);
   const Matrix& head = core.weights_.head();
   const size_t stride = core.logits_stride();
   float* const logits = work.logits.data();

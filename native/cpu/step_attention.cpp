@@ -128,9 +128,10 @@ void Core::Step::quantize_attention(Member& me, int size, bool gated) {
     float* row = work.attention.data() + c * work.stride_attention;
     std::fill(row + size, row + blocks * kBlock, 0.0f);
     if (gated) kernels.multiply_gate(work.gates.data() + static_cast<size_t>(c) * padded(size, kLanesWide), false, size, row);
-    kernels.quantize(row, 0, blocks, c, blocks, work.head_input.views);
+    quantize_column(row, blocks, c, columns, work.head_input.views);
   }
   me.barrier.wait();
+  interleave(me, work.attention.data(), work.stride_attention, blocks, columns, work.head_input.views);
 }
 
 }  // namespace paceline

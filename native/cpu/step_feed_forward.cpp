@@ -84,14 +84,14 @@ void Core::Step::group_choices() {
   for (Choice& choice : experts.choices) choice.place += experts.first_group[choice.expert] * kGroup;
 }
 
-// The columns' inputs to the places of the experts that they chose.
+// The columns' inputs to the places of the experts that they chose. Members share the inputs, as in interleave().
 void Core::Step::gather(Member& me) {
   const ActivationRoom &from = work.width_input, &to = work.experts.input;
-  const auto [begin, end] = me.share(columns);
-  for (int c = begin; c < end; ++c)
+  const auto [begin, end] = me.share(from.blocks);
+  for (int c = 0; c < columns; ++c)
     for (int k = 0; k < s.experts_used; ++k) {
       const int place = work.experts.choices[static_cast<size_t>(c) * s.experts_used + k].place;
-      for (int b = 0; b < from.blocks; ++b) {
+      for (int b = begin; b < end; ++b) {
         const size_t source = (static_cast<size_t>(c / kGroup) * from.blocks + b) * kGroup, target = (static_cast<size_t>(place / kGroup) * to.blocks + b) * kGroup;
         if (to.views.quantized) to.views.quantized[target + place % kGroup] = from.views.quantized[source + c % kGroup];
         if (!to.views.wide) continue;

@@ -86,8 +86,9 @@ struct Core::Work {
   std::vector<std::atomic<int>> next_item;   // [layers]
   std::vector<Private> own;                  // [threads]
 
-  size_t stride_x = 0, stride_mixed = 0, stride_attention = 0;
+  size_t stride_x = 0, stride_mixed = 0, stride_attention = 0, stride_normed = 0;
   Buffer<float> x;          // [columns][stride_x] residual stream
+  Buffer<float> normed;     // [columns or outputs][stride_normed] where several are multiplied by float weights
   Buffer<float> branch;     // [columns][stride_x] where a branch is normed before it joins, and of shared experts
   Buffer<float> mixed;      // [columns][stride_mixed] queries, keys, values; of recurrent layers their inputs
   Buffer<float> convolved;  // [columns][channels padded]
