@@ -188,8 +188,8 @@ def table(record: dict[str, Any]) -> str:
     machine = record["machine"]
     text = [
         f"{record['threads']} threads of an {processor_words(machine)}, {record['date']}, medians of "
-        f"{record['rounds']} rounds. A cell: tokens per second, then in brackets the gigabytes per second of weights "
-        "from memory.\n"
+        f"{record['rounds']} rounds. Cells: tokens per second, and in brackets the gigabytes per second of weights "
+        "read from memory.\n"
     ]
     found = {tuple(r[key] for key in ("model", "isa", "kernels", "format", "rows")): r for r in record["results"]}
     for model, isa in dict.fromkeys((key[0], key[1]) for key in found):

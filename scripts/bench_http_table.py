@@ -17,9 +17,10 @@ NAMES = {"paceline": "`paceline serve`", "llama.cpp": "llama.cpp's server"}
 
 def proxy_rows(proxy: dict[str, Any]) -> list[str]:
     rows = [
-        f"{proxy['streams']} streams of chat completions on the null engine, the load in a process of its own; "
-        f"medians of {proxy['rounds']} rounds:\n",
-        "| the engine | tokens per second, SSE | the daemon's pipe | median gap, SSE | the pipe | proxy, a token |",
+        f"{proxy['streams']} streams of chat completions on the null engine, which computes next to nothing; the load "
+        f"generator is a process of its own; medians of {proxy['rounds']} rounds:\n",
+        "| engine | tokens per second, SSE | daemon's pipe | median inter-token latency, SSE | daemon's pipe | "
+        "proxy's CPU time per token |",
         "|---|---|---|---|---|---|",
     ]
     for name, found in proxy.items():
@@ -38,8 +39,8 @@ def peer_rows(peer: dict[str, Any], version: str) -> list[str]:
     rows = [
         f"\n{peer['model']}, {peer['threads']} threads, {peer['clients']} clients at once, each with a question about "
         f"a passage of {least} to {most} characters and an answer of {peer['answer_tokens']} tokens; llama.cpp's "
-        f"server as in llama-cpp-python {version}; medians of {peer['rounds']} rounds in turn:\n",
-        "| | tokens per second | first token, median | gap, median / 95th percentile |",
+        f"server as in llama-cpp-python {version}; the servers take turns, medians of {peer['rounds']} rounds:\n",
+        "| | tokens per second | time to first token, median | inter-token latency, median / 95th percentile |",
         "|---|---|---|---|",
     ]
     for name, found in peer["results"].items():

@@ -35,24 +35,26 @@ def newcomer(results: dict[str, Any]) -> str:
     words = []
     for policy, result in results.items():
         before, until = result["gap_before_ms"], result["gap_until_first_token_ms"]
-        stall = f"{before['median']:,.0f} ms, then {until['median']:,.0f}, at most {until['max']:,.0f}"
-        words.append(f"{NAMES[policy]} {result['first_token_ms']['median']:,.0f} ms (gaps of the others: {stall})")
+        stall = f"{before['median']:,.0f}, then {until['median']:,.0f}, at most {until['max']:,.0f} ms"
+        words.append(f"{NAMES[policy]} {result['first_token_ms']['median']:,.0f} ms ({stall})")
     return (
-        f"- First token of a newcomer with 600 tokens into 15 that decode (static: a batch of 15): {'; '.join(words)}."
+        "- A prompt of 600 tokens arrives while 15 requests decode (static: a batch of 15). Its time to first token, "
+        "and in brackets the inter-token latency of the others (median before it arrives; median and maximum from then "
+        f"to its first token): {'; '.join(words)}."
     )
 
 
 def prefix(found: dict[str, Any]) -> str:
     text = (
-        f"- First token of a prompt of {found['prompt_tokens']:,}: {found['first_ms']['median']:,.0f} ms; of another "
-        f"with the same first {found['common_tokens']:,}: {found['second_ms']['median']:,.0f} ms "
+        f"- Time to first token of a prompt of {found['prompt_tokens']:,} tokens: {found['first_ms']['median']:,.0f} "
+        f"ms; of another with the same first {found['common_tokens']:,}: {found['second_ms']['median']:,.0f} ms "
         f"({found['first_over_second']:.1f}×)"
     )
     if "llama.cpp_first_ms" in found:
         first, second = (found[f"llama.cpp_{which}_ms"]["median"] for which in ("first", "second"))
         text += f"; llama.cpp's server {first:,.0f} and {second:,.0f} ms"
-    bits = "has the same bits as" if found["same_logits_sha256"] else "DIFFERS from that"
-    return f"{text}. Each of its logits {bits} without reuse."
+    bits = "have the same bits as" if found["same_logits_sha256"] else "DIFFER from those"
+    return f"{text}. The second prompt's logits {bits} without reuse."
 
 
 def table(record: dict[str, Any]) -> str:
@@ -62,14 +64,15 @@ def table(record: dict[str, Any]) -> str:
     rows = [
         f"{record['model']}, {record['slots']} slots, {record['threads']} threads of an "
         f"{processor_words(machine)}, {versions}, {record['date']}. Prompts of 16 to 256 "
-        "tokens, totals of 16 to 256. Paceline is asked by pipe, llama.cpp's server, at its defaults, over HTTP. "
-        "Static batches are formed of those who wait when the last batch has ended, up to "
-        f"{record['static_batch']}, which is half of the slots, on the same engine (8 at once are one batch, which the "
-        "two run alike). Arrivals in a Poisson process come at 70 % of the requests a second that Paceline serves, or "
-        "llama.cpp; where that is more than a server can do, its queue grows as long as requests come, and so does its "
-        "first token's delay. First token since arrival: mean (median); gaps between tokens: median / "
-        "95th percentile / largest; × is times Paceline's.\n",
-        "| requests | | first token, ms | gaps, ms | tokens per second |",
+        "tokens, outputs of 16 to 256. Paceline is driven through its pipe, llama.cpp's server over HTTP, with as many "
+        "slots and threads, without its prompt cache in RAM and else at its defaults. Static batches run on Paceline's "
+        "engine: when a batch has ended, the next is formed of the requests that wait, up to "
+        f"{record['static_batch']}, which is half of the slots (so 8 at once are one batch, and both policies run it "
+        "alike). Poisson arrivals come at 70 % of the requests per second that Paceline can serve, or, where the row "
+        "says so, llama.cpp; a server that cannot keep up has a queue, and a time to first token, that grow as long as "
+        "requests arrive. Time to first token: from the arrival, mean (median). Inter-token latency: median / 95th "
+        "percentile / maximum. ×: the ratio to Paceline's figure.\n",
+        "| requests | | time to first token, ms | inter-token latency, ms | tokens per second |",
         "|---|---|---|---|---|",
     ]
     for found in record["patterns"]:

@@ -55,7 +55,7 @@ def spread(found: dict[str, dict[str, Any]]) -> str:
         return ""
     apart.sort()
     middle, most = apart[len(apart) // 2], apart[-1]
-    return f"; a cell's slowest round took {middle:.0%} longer than its fastest in the middle, {most:.0%} at most"
+    return f"; the slowest round of a cell took {middle:.0%} longer than its fastest (median; at most {most:.0%})"
 
 
 def title(found: dict[str, dict[str, Any]]) -> str:
@@ -63,13 +63,13 @@ def title(found: dict[str, dict[str, Any]]) -> str:
     first = next(iter(found.values()))
     machine = first["machine"]
     dates = " and ".join(sorted({record["date"] for record in found.values()}))
-    flash = "the faster of with and without" if "llama.cpp" in first else "its own choice"
+    flash = "the faster of automatic and off" if "llama.cpp" in first else "automatic"
     fewer = first.get("rounds_from_4096")
     long = f" ({fewer} at a context of 4,096)" if fewer else ""
     return (
         f"**{processor_words(machine)}**, {first['threads']} threads, {dates}. llama-cpp-python "
         f"{machine['llama-cpp-python']}, flash attention: {flash}. {first['rounds']} rounds{long}{spread(found)}. "
-        f"Roofs: {roof(found, 'read_gb_per_second')} GB/s, {roof(found, 'multiply_gmac_per_second')} GMAC/s.\n"
+        f"Measured peaks: {roof(found, 'read_gb_per_second')} GB/s, {roof(found, 'multiply_gmac_per_second')} GMAC/s.\n"
     )
 
 
@@ -85,17 +85,18 @@ def table(found: dict[str, dict[str, Any]], plot: str) -> str:
             name, prefill = ("", "") if place else (record["model"], cell(results, "prefill", 1))
             decodes = " | ".join(cell(results, "decode", count, context) for count in COUNTS)
             rows.append(f"| {name} | {context} | {prefill} | {decodes} |")
-    rows.append(f"\n![The ratios beside what was asked for]({plot})\n")
+    rows.append(f"\n![Ratios to llama.cpp, and the required minimum]({plot})\n")
     return "\n".join(rows)
 
 
 HEAD = (
-    "Tokens per second of files of up to 0.4 billion weights, medians of rounds in turn. In brackets: times those of "
-    "llama.cpp on the same file; for 1 sequence the share of what memory gave in the same run (of a small file a part "
-    "stays in the last cache, so that it may be more than all), for 16 and the prefill of the products of 8-bit codes "
-    "that the processor sums (those with weights are counted, attention's are not; F16's are of a slower kind). "
-    "llama.cpp's attention is slower on some processors than on others: a table for each machine, both engines as they "
-    "were that day.\n"
+    "Tokens per second on files of up to 0.4 billion weights; the engines take turns, and medians of the rounds are "
+    "shown. In brackets: the ratio to llama.cpp on the same file; for 1 sequence also the share of the memory "
+    "bandwidth measured in the same run (above 100 % where part of a small file stays in the last-level cache); for 16 "
+    "sequences and the prefill the share of the measured peak rate of 8-bit multiply-accumulates (those with weights "
+    "are counted, those of attention are not; F16 is multiplied by slower instructions). llama.cpp's attention is "
+    "slower on some processors than on others, so there is a table for each machine, with both engines as they were "
+    "that day.\n"
 )
 
 
