@@ -28,6 +28,15 @@ PACELINE_DEVICE void change_logits(const SampleInput& s, Change* changes, float*
   sync_block();
 }
 
+// An id may be biased twice, and penalized; all of its entries hold the model's own logit, but two threads never write to one place at once.
+PACELINE_DEVICE void restore_logits(const SampleInput& s, const Change* changes, float* logits) {
+  const int thread = static_cast<int>(thread_index());
+  for (int i = s.biases + thread; i < s.biases + s.penalties; i += kRowThreads) logits[changes[i].id] = changes[i].before;
+  sync_block();
+  if (thread == 0)
+    for (int i = 0; i < s.biases; ++i) logits[changes[i].id] = changes[i].before;
+}
+
 PACELINE_DEVICE int largest_of_row(const float* logits, int size, Largest* shared) {
   Largest best = {-__builtin_huge_valf(), size};
   const auto join = [&](const Largest& other) {
@@ -111,8 +120,7 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
   }
   sync_block();
   if (thread_index() == 0) sample.tokens[output] = token;
-  // An id may be biased and penalized; all of its entries hold the model's own logit.
-  for (int i = static_cast<int>(thread_index()); i < s.biases + s.penalties; i += kRowThreads) logits[own[i].id] = own[i].before;
+  if (changes) restore_logits(s, own, logits);
   if (!s.told) return;
   sync_block();
   if (thread_index() == 0) told->chosen = logits[token];
