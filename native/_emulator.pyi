@@ -2,6 +2,8 @@
 
 from typing import Any
 
+translated: bool  # kernels are nvcc's, translated from PTX (scripts/ptx_check)
+
 class Room:
     """Memory with the buffer protocol, between pages without access; filled with 0xff."""
 
@@ -28,6 +30,22 @@ def set_order(order: str, seed: int = 0) -> None:
 
 def set_host_threads(threads: int) -> None:
     """How many host threads blocks are spread over; 0: as many as there are processors."""
+
+def set_multiprocessors(count: int) -> None:
+    """How many steps are planned for."""
+
+def watch(on: bool) -> None:
+    """Whether launches of translated kernels fail at a race or an access that is too early (native/emulate/watch.h)."""
+
+def forget_accesses(place: int, bytes: int) -> None:
+    """Of kernels, to memory that the host has written."""
+
+def measure(on: bool) -> None:
+    """Whether requests to memory of translated kernels are measured; forgets those that were."""
+
+def measured() -> list[tuple[str, str, int, bool, bool, int, int, int, int]]:
+    """By instruction (native/emulate/traffic.h): kernel, file, line, shared, writes, requests, bytes, transfers, their
+    least number."""
 
 def counted_weights() -> int:
     """Bytes of weights that kernels have loaded since the last call."""

@@ -67,6 +67,7 @@ class EmulatedMemory:
         assert _cpu
         self._rooms: dict[int, Any] = {}
         self._new = _emulator.Room
+        self._wrote = _emulator.forget_accesses  # by kernels: the host has written, and the stream kept the order
 
     def allocate(self, bytes: int) -> int:
         room = self._new(bytes)
@@ -79,6 +80,7 @@ class EmulatedMemory:
 
     def upload(self, place: int, data: Any) -> None:
         flat = np.frombuffer(data, np.uint8)
+        self._wrote(place, flat.size)
         _view(place, flat.size)[:] = flat
 
     def download(self, place: int, bytes: int) -> Bytes:
@@ -88,9 +90,11 @@ class EmulatedMemory:
         return [self.download(place, bytes) for place, bytes in pieces]
 
     def copy(self, source: int, target: int, bytes: int) -> None:
+        self._wrote(target, bytes)
         _view(target, bytes)[:] = _view(source, bytes)
 
     def clear(self, place: int, bytes: int) -> None:
+        self._wrote(place, bytes)
         _view(place, bytes)[:] = 0
 
     begin = upload

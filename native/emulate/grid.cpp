@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "fiber.h"
+#include "traffic.h"
+#include "watch.h"
 
 namespace paceline::emulate {
 namespace {
@@ -28,12 +30,14 @@ uint64_t order_seed = 0;
 int wanted_threads = 0;
 int planned_multiprocessors = 1;
 std::atomic<uint64_t> loaded_weights{0};
+std::atomic<uint32_t> launches{0};
 
 struct Copy {
   void* target;
   const void* source;
   size_t bytes;
   int group;
+  const Site* site;
 };
 
 enum class State { Ready, AtWarp, AtBlock, Done };
@@ -43,6 +47,7 @@ struct Thread {
   State state = State::Ready;
   size_t shared_taken = 0;
   bool waited = false;  // for the kernels before
+  uint32_t meetings = 0;
   int groups = 0;       // of copies, committed so far
   std::vector<Copy> copies;
 };
@@ -73,6 +78,7 @@ class Worker {
   std::vector<unsigned char> shared;
   size_t shared_bytes = 0;
   unsigned at_barrier = 0, done = 0;
+  uint32_t launch = 0, block_number = 0, barriers = 0;
   std::string problem;
   void* scheduler = nullptr;
 
@@ -81,13 +87,13 @@ class Worker {
     me.state = state;
     paceline_switch_stack(&me.stack, scheduler);
   }
+  bool on_a_stack(const void* p) const { return p >= stacks_ && p < stacks_ + kStack * kMostThreads; }
+  unsigned char* shared_begin() { return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(shared.data()) + 127) & ~uintptr_t{127}); }
 
  private:
-  unsigned char* shared_begin() { return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(shared.data()) + 127) & ~uintptr_t{127}); }
   void deadlock();
 
   char* stacks_;
-  friend void* take(Worker&, size_t, size_t);
 };
 
 [[gnu::tls_model("initial-exec")]] thread_local Worker* worker = nullptr;
@@ -126,6 +132,7 @@ void Worker::run_block(const char* name, Size block, unsigned count, size_t byte
   shared_bytes = bytes;
   shared.assign(bytes + kGuard + 128, kPoison);
   at_barrier = done = 0;
+  barriers = 0;
   problem.clear();
   for (unsigned t = 0; t < count; ++t) {
     Thread& thread = threads[t];
@@ -133,6 +140,7 @@ void Worker::run_block(const char* name, Size block, unsigned count, size_t byte
     thread.state = State::Ready;
     thread.shared_taken = 0;
     thread.waited = false;
+    thread.meetings = 0;
     thread.groups = 0;
     thread.copies.clear();
   }
@@ -152,11 +160,13 @@ void Worker::run_block(const char* name, Size block, unsigned count, size_t byte
     }
     if (problem.empty() && at_barrier == count) {
       at_barrier = 0;
+      ++barriers;
       for (unsigned t = 0; t < count; ++t) threads[t].state = State::Ready;
     } else if (!moved && problem.empty() && done < count) {
       deadlock();
     }
   }
+  end_accesses_of_block(kernel);
   const unsigned char* guard = shared_begin() + shared_bytes;
   if (problem.empty() && std::any_of(guard, guard + kGuard - 128, [](unsigned char c) { return c != kPoison; })) problem = "a write past the end of shared memory";
   if (!problem.empty()) {
@@ -212,6 +222,17 @@ void fault(const std::string& what) { throw Fault(what); }
 
 void* take_shared(size_t bytes, size_t alignment) { return take(mine(), bytes, alignment); }
 
+SharedRoom shared_room() { return {mine().shared_begin(), mine().shared_bytes}; }
+
+Moment now(const void* p) {
+  Worker& w = mine();
+  const Thread& me = w.threads[w.place.thread];
+  const unsigned char *at = static_cast<const unsigned char*>(p), *shared = w.shared_begin();
+  const Memory where = at >= shared && at < shared + w.shared_bytes ? Memory::Shared : w.on_a_stack(p) ? Memory::Own : Memory::Global;
+  return {w.launch, w.block_number, w.place.thread, w.barriers, w.barriers + me.meetings, me.waited, where};
+}
+void note_meeting() { ++mine().threads[mine().place.thread].meetings; }
+
 void note_wait() { mine().threads[mine().place.thread].waited = true; }
 
 void meet_block() {
@@ -235,13 +256,13 @@ void meet_warp(const char* operation, const void* in, void* out, WarpWork work) 
     if (l != lane) w.threads[first + l].state = State::Ready;
 }
 
-void copy_later(void* target, const void* source, size_t bytes) {
+void copy_later(void* target, const void* source, size_t bytes, const Site* site) {
   check_aligned(static_cast<const char*>(target), bytes);
   check_aligned(static_cast<const char*>(source), bytes);
   Worker& w = mine();
   Thread& me = w.threads[w.place.thread];
   std::memset(target, kPoison, bytes);
-  me.copies.push_back({target, source, bytes, me.groups});
+  me.copies.push_back({target, source, bytes, me.groups, site});
 }
 
 void commit_copies() {
@@ -253,8 +274,11 @@ void wait_copies(int newest_left) {
   Worker& w = mine();
   Thread& me = w.threads[w.place.thread];
   const auto waits = [&](const Copy& copy) { return copy.group < me.groups - newest_left; };
-  for (const Copy& copy : me.copies)
-    if (waits(copy)) std::memcpy(copy.target, copy.source, copy.bytes);
+  for (const Copy& copy : me.copies) {
+    if (!waits(copy)) continue;
+    if (watching() && copy.site) watch_access(*copy.site, copy.target, copy.bytes, true);
+    std::memcpy(copy.target, copy.source, copy.bytes);
+  }
   std::erase_if(me.copies, waits);
 }
 
@@ -266,13 +290,16 @@ void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_byt
   std::atomic<bool> stop{false};
   std::mutex lock;
   std::string problem;
+  const uint32_t launch = ++launches;
   const auto work = [&] {
     std::unique_ptr<Worker> room = borrow();
     worker = room.get();
+    room->launch = launch;
     try {
       for (uint64_t b = next++; b < blocks && !stop; b = next++) {
         const uint64_t own = lane_order == Order::Reversed ? blocks - 1 - b : b;
         const Size block = {static_cast<unsigned>(own % grid.x), static_cast<unsigned>(own / grid.x % grid.y), static_cast<unsigned>(own / grid.x / grid.y)};
+        room->block_number = static_cast<uint32_t>(own);
         room->run_block(kernel, block, threads, shared_bytes, body);
       }
     } catch (const Fault& fault) {
@@ -283,7 +310,7 @@ void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_byt
     worker = nullptr;
     give_back(std::move(room));
   };
-  const int processors = wanted_threads ? wanted_threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int processors = watching() ? 1 : wanted_threads ? wanted_threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int helpers = static_cast<int>(std::min<uint64_t>(processors, blocks / 4 + 1)) - 1;
   std::vector<std::thread> others;
   for (int i = 0; i < helpers; ++i) others.emplace_back(work);

@@ -11,8 +11,8 @@
 // with 0xff, NaN as a float; and an overrun of a global buffer, its size rounded up to 256, meets a page without access (room.h).
 //
 // Between two synchronizations, lanes and warps run forward, reversed or shuffled: a kernel that forgets a barrier gives other
-// results. What cannot be seen here: memory ordering between threads, races between blocks, streams and graphs, how a float mma
-// rounds inside, bank conflicts, registers, speed.
+// results. What cannot be seen here: memory ordering between threads, streams and graphs, how a float mma rounds inside, registers,
+// speed; and, but for kernels translated from PTX (watch.h, traffic.h), races between blocks and bank conflicts.
 #pragma once
 
 #include <cstddef>
@@ -63,9 +63,26 @@ using WarpWork = void (*)(const void* const* ins, void* const* outs);
 void meet_warp(const char* operation, const void* in, void* out, WarpWork work);
 
 void* take_shared(size_t bytes, size_t alignment);  // the next piece of the block's shared memory, the same for all of its threads
+struct SharedRoom {
+  void* begin;
+  size_t bytes;
+};
+SharedRoom shared_room();  // all of it
+
+// When and where the running thread accesses p, for watch.h. Own: on its stack.
+enum class Memory { Global, Shared, Own };
+struct Moment {
+  uint32_t launch, block, thread;
+  uint32_t barriers, meetings;  // barriers of the block so far; those and sync_warp() of the warp
+  bool waited;                  // for the kernels before
+  Memory where;
+};
+Moment now(const void* p);
+void note_meeting();  // the thread has passed sync_warp()
 
 // cp.async: `target` is poisoned until the group that the copy is in has been waited for.
-void copy_later(void* target, const void* source, size_t bytes);
+struct Site;  // traffic.h
+void copy_later(void* target, const void* source, size_t bytes, const Site* site = nullptr);
 void commit_copies();
 void wait_copies(int newest_left);
 

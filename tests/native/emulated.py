@@ -1,6 +1,7 @@
 """What the tests of the CUDA core share: the device that they run on, the emulated one where it was built.
 
-PACELINE_TEST_DEVICE=cuda (or cuda:<n>) runs the same tests on a GPU: scripts/gpu_check.
+PACELINE_TEST_DEVICE=cuda (or cuda:<n>) runs the same tests on a GPU: scripts/gpu_check. scripts/ptx_check runs them on
+the emulated device with the kernels that nvcc made, and with PACELINE_WATCH=1 looks for races.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ PROBE_BYTES = 1 << 30
 WHY = "the emulated device is built with -C cmake.define.PACELINE_EMULATE=ON"
 assert _cpu  # it registers types that the emulator's module uses
 _emulator = pytest.importorskip("paceline.native._emulator", reason=WHY)
+
+COUNTS_LOADS = KIND == "emulator" and not _emulator.translated
+if os.environ.get("PACELINE_WATCH"):
+    _emulator.watch(True)
 
 ORDERS = ("forward", "reversed", "shuffled")
 Floats = npt.NDArray[np.float32]

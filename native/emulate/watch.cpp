@@ -1,0 +1,102 @@
+#include "watch.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "grid.h"
+
+namespace paceline::emulate {
+namespace {
+
+struct Event {
+  uint32_t launch = 0, block = 0;  // launches count from 1
+  uint32_t thread = 0, barriers = 0, meetings = 0;
+  const Site* site = nullptr;
+
+  unsigned warp() const { return thread / 32; }
+};
+
+struct Byte {
+  Event write, read, same_warp, other_warp;
+};
+
+constexpr size_t kStretch = 256;
+using Stretch = std::array<Byte, kStretch>;
+std::unordered_map<uintptr_t, std::unique_ptr<Stretch>> stretches;
+
+Byte& byte_at(uintptr_t address) {
+  static uintptr_t known = ~uintptr_t{0};
+  static Stretch* stretch = nullptr;
+  if (stretches.empty() || address / kStretch != known) {
+    std::unique_ptr<Stretch>& place = stretches[address / kStretch];
+    if (!place) place = std::make_unique<Stretch>();
+    known = address / kStretch;
+    stretch = place.get();
+  }
+  return (*stretch)[address % kStretch];
+}
+
+bool in_order(const Event& a, const Event& b) {
+  if (a.launch != b.launch) return true;
+  if (a.block != b.block) return false;
+  if (a.thread == b.thread || a.barriers != b.barriers) return true;
+  return a.warp() == b.warp() && a.meetings != b.meetings;
+}
+
+void check(const Event& before, const Event& now, const char* verb, const char* participle) {
+  if (in_order(before, now)) return;
+  const bool block = before.block == now.block, warp = block && before.warp() == now.warp();
+  fault(text_of(*now.site) + ": a race: it " + verb + " what thread " + std::to_string(before.thread) + (block ? "" : " of block number " + std::to_string(before.block)) + " " + participle +
+        " at " + text_of(*before.site) + ", and " + (warp ? "no sync_warp() is" : block ? "no barrier is" : "nothing orders blocks") + (block ? " in between" : ""));
+}
+
+void keep_read(Byte& byte, const Event& now) {
+  const bool same_place = byte.read.launch == now.launch && byte.read.block == now.block;
+  if (!same_place || byte.read.warp() != now.warp()) byte.other_warp = byte.read;
+  else if (byte.read.thread != now.thread) byte.same_warp = byte.read;
+  byte.read = now;
+}
+
+}  // namespace
+
+void watch(bool on) {
+  stretches.clear();
+  detail::watching = on;
+}
+
+void forget_accesses(const void* p, size_t bytes) {
+  if (!detail::watching) return;
+  const auto first = reinterpret_cast<uintptr_t>(p);
+  for (uintptr_t at = first / kStretch * kStretch; at < first + bytes; at += kStretch) {
+    const auto found = stretches.find(at / kStretch);
+    if (found == stretches.end()) continue;
+    for (size_t i = 0; i < kStretch; ++i)
+      if (at + i >= first && at + i < first + bytes) (*found->second)[i] = Byte();
+  }
+}
+
+void watch_access(const Site& site, const void* p, size_t bytes, bool writes) {
+  const Moment moment = now(p);
+  if (moment.where == Memory::Own) return;
+  const bool shared = moment.where == Memory::Shared;
+  const Event event = {moment.launch, moment.block, moment.thread, moment.barriers, moment.meetings, &site};
+  if (!shared && !moment.waited && writes) fault(text_of(site) + ": a write to global memory before wait_for_earlier()");
+  for (size_t i = 0; i < bytes; ++i) {
+    Byte& byte = byte_at(reinterpret_cast<uintptr_t>(p) + i);
+    // A block's shared memory is new: what others did where it is now is nothing to it.
+    if (shared && (byte.write.launch != event.launch || byte.write.block != event.block)) byte.write = Event();
+    if (shared && (byte.read.launch != event.launch || byte.read.block != event.block)) byte.read = byte.same_warp = byte.other_warp = Event();
+    if (!shared && !moment.waited && byte.write.launch) fault(text_of(site) + ": a read before wait_for_earlier() of what a kernel wrote at " + text_of(*byte.write.site));
+    check(byte.write, event, writes ? "writes" : "reads", "wrote");
+    if (writes) {
+      for (const Event* reader : {&byte.read, &byte.same_warp, &byte.other_warp}) check(*reader, event, "writes", "read");
+      byte.write = event;
+    } else {
+      keep_read(byte, event);
+    }
+  }
+}
+
+}  // namespace paceline::emulate

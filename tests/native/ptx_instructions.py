@@ -1,0 +1,243 @@
+"""What test_ptx.py asks of PTX instructions, each with what NumPy makes of the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+LANES = 32
+Words = Any
+EDGES = [0, 1, 2, 5, 31, 32, 33, 63, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
+FLOAT_EDGES = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    1.5,
+    2.5,
+    -2.5,
+    65504.0,
+    65519.0,
+    65520.0,
+    6e-8,
+    2.9e-8,
+    1e-40,
+    3e38,
+    -3e9,
+    5e9,
+]
+FLOAT_EDGES += [
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    2.0**-14,
+    2.0**-24,
+    2.0**-25,
+    1.0 + 2.0**-9,
+    1.0 + 2.0**-8,
+    1.9999,
+]
+NO_NUMBER = np.uint32(0x7FFFFFFF)
+
+
+def words(count: int = LANES, seed: int = 1) -> Words:
+    some = np.random.default_rng(seed).integers(0, 1 << 32, count, dtype=np.uint32)
+    some[: len(EDGES)] = np.roll(np.array(EDGES, np.uint32), seed)
+    return some
+
+
+def floats(seed: int = 1) -> Words:
+    some = np.random.default_rng(seed).normal(size=LANES).astype(np.float32)
+    some[: len(FLOAT_EDGES)] = np.roll(np.array(FLOAT_EDGES, np.float32), 3 * seed)
+    return some.view(np.uint32)
+
+
+def as_float(bits: Words) -> Any:
+    return bits.view(np.float32)
+
+
+def told(values: Any) -> Words:
+    """As a GPU tells floats: what is no number has one form."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return np.where(np.isnan(values), NO_NUMBER, bits)
+
+
+def signed(bits: Words) -> Any:
+    return bits.view(np.int32).astype(np.int64)
+
+
+def low(values: Any) -> Words:
+    return (np.asarray(values).astype(np.int64) & 0xFFFFFFFF).astype(np.uint32)
+
+
+def clamped(values: Any, least: int, most: int) -> Words:
+    wide = np.where(np.isnan(values), 0.0, np.trunc(values.astype(np.float64)))
+    return low(np.clip(wide, least, most).astype(np.int64))
+
+
+def rounded_to_brain(bits: Words) -> Words:
+    """bfloat16 by NumPy's integers: ties to even."""
+    wide = bits.astype(np.uint64)
+    nearest = (wide + 0x7FFF + (wide >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)
+    return np.where(np.isnan(as_float(bits)), 0x7FFF, nearest).astype(np.uint32)
+
+
+def to_half(bits: Words) -> Words:
+    halves = as_float(bits).astype(np.float16)
+    return np.where(np.isnan(halves), 0x7FFF, halves.view(np.uint16)).astype(np.uint32)
+
+
+class Case(NamedTuple):
+    """%r1, %r2, %r3 and the same bits as %f1, … in; %r9 out."""
+
+    text: str
+    expected: Callable[[Words, Words, Words], Words]
+    inputs: Callable[[int], Words] = lambda seed: words(seed=seed)
+
+
+def of_floats(text: str, expected: Callable[..., Words]) -> Case:
+    return Case(f"{text} mov.b32 %r9, %f9;", expected, floats)
+
+
+def picked(a: Words, b: Words, selector: Words) -> Words:
+    table = np.stack([(x >> np.uint32(8 * i)) & 0xFF for x in (a, b) for i in range(4)])
+    out = np.zeros_like(a)
+    for i in range(4):
+        choice = selector >> np.uint32(4 * i) & 0xF
+        byte = table[choice & 7, np.arange(len(a))]
+        byte = np.where(choice & 8, np.where(byte & 0x80, 0xFF, 0), byte).astype(np.uint32)
+        out |= byte << np.uint32(8 * i)
+    return out
+
+
+def inserted(a: Words, b: Words, begin: int, length: int) -> Words:
+    mask = np.uint32((1 << length) - 1 << begin)
+    return (b & ~mask) | (a << np.uint32(begin) & mask)
+
+
+def compared(text: str, expected: Callable[..., Any]) -> Case:
+    return Case(
+        f"{text} selp.b32 %r9, 1, 0, %p1;", lambda a, b, c: expected(as_float(a), as_float(b)).astype(np.uint32), floats
+    )
+
+
+def least(a: Words, b: Words, c: Words) -> Words:
+    x, y = as_float(a), as_float(b)
+    by_size = np.where((x < y) | ((x == y) & np.signbit(x)), x, y)
+    return told(np.where(np.isnan(x), y, np.where(np.isnan(y), x, by_size)))
+
+
+def shifted(values: Any, by: Words, way: Callable[[Any, Any], Any]) -> Words:
+    return np.where(by > 31, way(values, 31), way(values, np.minimum(by, 31)))
+
+
+def halves_times(a: Words, b: Words) -> Words:
+    with np.errstate(all="ignore"):
+        product = a.view(np.float16) * b.view(np.float16)
+    return np.where(np.isnan(product), 0x7FFF, product.view(np.uint16)).astype(np.uint16).view(np.uint32)
+
+
+INSTRUCTIONS = {
+    "add": Case("add.s32 %r9, %r1, %r2;", lambda a, b, c: a + b),
+    "add to a literal": Case("add.s32 %r9, %r1, -3;", lambda a, b, c: a - np.uint32(3)),
+    "sub": Case("sub.s32 %r9, %r1, %r2;", lambda a, b, c: a - b),
+    "mul.lo": Case("mul.lo.s32 %r9, %r1, %r2;", lambda a, b, c: a * b),
+    "mad": Case("mad.lo.s32 %r9, %r1, %r2, %r3;", lambda a, b, c: a * b + c),
+    "mul.wide.s32": Case(
+        "mul.wide.s32 %rd9, %r1, %r2; shr.u64 %rd9, %rd9, 32; cvt.u32.u64 %r9, %rd9;",
+        lambda a, b, c: low(signed(a) * signed(b) >> 32),
+    ),
+    "mul.wide.u32": Case(
+        "mul.wide.u32 %rd9, %r1, %r2; shr.u64 %rd9, %rd9, 32; cvt.u32.u64 %r9, %rd9;",
+        lambda a, b, c: (a.astype(np.uint64) * b >> np.uint64(32)).astype(np.uint32),
+    ),
+    "and, or, xor": Case(
+        "and.b32 %r4, %r1, %r2; or.b32 %r4, %r4, %r3; xor.b32 %r9, %r4, %r1;", lambda a, b, c: (a & b | c) ^ a
+    ),
+    "not": Case("not.b32 %r9, %r1;", lambda a, b, c: ~a),
+    "neg": Case("neg.s32 %r9, %r1;", lambda a, b, c: low(-signed(a))),
+    "shl": Case("shl.b32 %r9, %r1, %r2;", lambda a, b, c: np.where(b > 31, 0, a << np.minimum(b, 31))),
+    "shr.u32": Case("shr.u32 %r9, %r1, %r2;", lambda a, b, c: np.where(b > 31, 0, a >> np.minimum(b, 31))),
+    "shr.s32": Case("shr.s32 %r9, %r1, %r2;", lambda a, b, c: low(shifted(signed(a), b, lambda x, n: x >> n))),
+    "shr.s16": Case(
+        "cvt.u16.u32 %h1, %r1; shr.s16 %h2, %h1, 3; cvt.s32.s16 %r9, %h2;",
+        lambda a, b, c: low((a & 0xFFFF).astype(np.uint16).view(np.int16) >> 3),
+    ),
+    "div.s32": Case(
+        "or.b32 %r2, %r2, 1; div.s32 %r9, %r1, %r2;", lambda a, b, c: low(np.trunc(signed(a) / signed(b | 1)))
+    ),
+    "rem.s32": Case(
+        "or.b32 %r2, %r2, 1; rem.s32 %r9, %r1, %r2;", lambda a, b, c: low(np.fmod(signed(a), signed(b | 1)))
+    ),
+    "min.s32": Case("min.s32 %r9, %r1, %r2;", lambda a, b, c: low(np.minimum(signed(a), signed(b)))),
+    "max.s32": Case("max.s32 %r9, %r1, %r2;", lambda a, b, c: low(np.maximum(signed(a), signed(b)))),
+    "bfi": Case("bfi.b32 %r9, %r1, %r2, 5, 27;", lambda a, b, c: inserted(a, b, 5, 27)),
+    "prmt": Case("prmt.b32 %r9, %r1, %r2, %r3;", picked),
+    "cvt.s32.s8": Case("cvt.s32.s8 %r9, %r1;", lambda a, b, c: low((a & 0xFF).astype(np.uint8).view(np.int8))),
+    "cvt.s64.s32": Case(
+        "cvt.s64.s32 %rd9, %r1; shr.u64 %rd9, %rd9, 32; cvt.u32.u64 %r9, %rd9;",
+        lambda a, b, c: np.where(a >> 31, 0xFFFFFFFF, 0),
+    ),
+    "halves of a word": Case("mov.b32 {%h1, %h2}, %r1; mov.b32 %r9, {%h2, %h1};", lambda a, b, c: a << 16 | a >> 16),
+    "setp of signed": Case(
+        "setp.lt.s32 %p1, %r1, %r2; selp.b32 %r9, %r1, %r2, %p1;", lambda a, b, c: low(np.minimum(signed(a), signed(b)))
+    ),
+    "setp of unsigned": Case(
+        "setp.lt.u32 %p1, %r1, %r2; selp.b32 %r9, %r1, %r2, %p1;", lambda a, b, c: np.minimum(a, b)
+    ),
+    "a guard": Case(
+        "setp.ge.s32 %p1, %r1, 0; mov.u32 %r9, 7; @!%p1 mov.u32 %r9, 8; @%p1 add.s32 %r9, %r9, 2;",
+        lambda a, b, c: np.where(signed(a) >= 0, 9, 8),
+    ),
+    "a branch": Case(
+        "mov.u32 %r9, 1; setp.eq.s32 %p1, %r1, 0; @%p1 bra $L1; mov.u32 %r9, 2; $L1: add.s32 %r9, %r9, 4;",
+        lambda a, b, c: np.where(a == 0, 5, 6),
+    ),
+    "fadd": of_floats("add.rn.f32 %f9, %f1, %f2;", lambda a, b, c: told(as_float(a) + as_float(b))),
+    "fsub": of_floats("sub.rn.f32 %f9, %f1, %f2;", lambda a, b, c: told(as_float(a) - as_float(b))),
+    "fmul": of_floats("mul.rn.f32 %f9, %f1, %f2;", lambda a, b, c: told(as_float(a) * as_float(b))),
+    "fdiv": of_floats("div.rn.f32 %f9, %f1, %f2;", lambda a, b, c: told(as_float(a) / as_float(b))),
+    "fma": of_floats(
+        "fma.rn.f32 %f9, %f1, %f2, %f2;",
+        lambda a, b, c: told((as_float(a).astype(np.longdouble) * as_float(b) + as_float(b)).astype(np.float32)),
+    ),
+    "sqrt": of_floats("sqrt.rn.f32 %f9, %f1;", lambda a, b, c: told(np.sqrt(as_float(a)))),
+    "rcp": of_floats("rcp.rn.f32 %f9, %f1;", lambda a, b, c: told(np.float32(1.0) / as_float(a))),
+    "fneg": of_floats("neg.f32 %f9, %f1;", lambda a, b, c: a ^ np.uint32(1 << 31)),
+    "fabs": of_floats("abs.f32 %f9, %f1;", lambda a, b, c: a & np.uint32(0x7FFFFFFF)),
+    "fmin": of_floats("min.f32 %f9, %f1, %f2;", least),
+    "fmax": of_floats(
+        "neg.f32 %f1, %f1; neg.f32 %f2, %f2; max.f32 %f9, %f1, %f2;", lambda a, b, c: told(-as_float(least(a, b, c)))
+    ),
+    "lt": compared("setp.lt.f32 %p1, %f1, %f2;", lambda a, b: a < b),
+    "ne": compared("setp.ne.f32 %p1, %f1, %f2;", lambda a, b: (a < b) | (a > b)),
+    "neu": compared("setp.neu.f32 %p1, %f1, %f2;", lambda a, b: a != b),
+    "leu": compared("setp.leu.f32 %p1, %f1, %f2;", lambda a, b: ~(a > b)),
+    "gtu": compared("setp.gtu.f32 %p1, %f1, %f2;", lambda a, b: ~(a <= b)),
+    "num": compared("setp.num.f32 %p1, %f1, %f2;", lambda a, b: ~(np.isnan(a) | np.isnan(b))),
+    "nan": compared("setp.nan.f32 %p1, %f1, %f1;", lambda a, b: np.isnan(a)),
+    "cvt to s32": Case(
+        "cvt.rzi.s32.f32 %r9, %f1;", lambda a, b, c: clamped(as_float(a), -(1 << 31), (1 << 31) - 1), floats
+    ),
+    "cvt to u32": Case("cvt.rzi.u32.f32 %r9, %f1;", lambda a, b, c: clamped(as_float(a), 0, (1 << 32) - 1), floats),
+    "cvt from s32": of_floats("cvt.rn.f32.s32 %f9, %r1;", lambda a, b, c: signed(a).astype(np.float32).view(np.uint32)),
+    "cvt from u32": of_floats("cvt.rn.f32.u32 %f9, %r1;", lambda a, b, c: a.astype(np.float32).view(np.uint32)),
+    "cvt to f16": Case("cvt.rn.f16.f32 %h1, %f1; cvt.u32.u16 %r9, %h1;", lambda a, b, c: to_half(a), floats),
+    "cvt to bf16": Case("cvt.rn.bf16.f32 %h1, %f1; cvt.u32.u16 %r9, %h1;", lambda a, b, c: rounded_to_brain(a), floats),
+    "cvt to bf16x2": Case(
+        "cvt.rn.bf16x2.f32 %r9, %f1, %f2;", lambda a, b, c: rounded_to_brain(a) << 16 | rounded_to_brain(b), floats
+    ),
+    "cvt from f16": Case(
+        "cvt.u16.u32 %h1, %r1; cvt.f32.f16 %f9, %h1; mov.b32 %r9, %f9;",
+        lambda a, b, c: told((a & 0xFFFF).astype(np.uint16).view(np.float16).astype(np.float32)),
+    ),
+    "mul of halves": Case("mul.rn.f16x2 %r9, %r1, %r2;", lambda a, b, c: halves_times(a, b)),
+    "shfl": Case("shfl.sync.idx.b32 %r9|%p1, %r1, %r2, 31, -1;", lambda a, b, c: a[b & 31]),
+    "vote": Case(
+        "setp.eq.s32 %p1, %r1, -1; vote.sync.any.pred %p2, %p1, -1; selp.b32 %r9, 3, 4, %p2;",
+        lambda a, b, c: np.full(LANES, 3 if (a == 0xFFFFFFFF).any() else 4),
+    ),
+}
