@@ -1,12 +1,12 @@
 """What the requests of a step's kernels to a GPU's memory come to, by line of source, without a GPU.
 
     scripts/ptx_check --build
-    PYTHONPATH=build/ptx_check/site python scripts/gpu_traffic.py [--type Q4_K] [--architecture qwen3] [--rows 1] [--tokens 1]
-        [--context 512] [--cache f16] [--most 30]
+    PYTHONPATH=build/ptx_check/site python scripts/gpu_traffic.py [--type Q4_K] [--architecture qwen3]
+        [--rows 1] [--tokens 1] [--context 512] [--cache f16] [--most 30]
 
 Runs one layer with the head sizes of a real model on what nvcc made (docs/cuda.md) and prints the instructions that
-move more than they must: 32-byte sectors of global memory, passes over the banks of shared memory. A line of a loop or of
-a template stands for all instructions made of it. Sectors that other lanes or instructions use soon after come from L1.
+move more than they must: 32-byte sectors of global memory, passes over the banks of shared memory. A line of a loop or
+of a template stands for all instructions made of it. Sectors that another instruction uses soon after come from L1.
 """
 
 import argparse
@@ -25,6 +25,8 @@ from paceline.native import _emulator  # noqa: E402
 
 SHAPE = {"width": 1024, "heads": 8, "kv-heads": 2, "head-size": 128, "ffn": 2048, "vocab": 512, "layers": 1}
 HYBRID = {"interval": 2, "layers": 2}
+
+HEAD = f"{'kernel':22} {'line':24} {'of memory':13} {'requests':>9} {'bytes':>12} {'transfers':>10} {'least':>10} ratio"
 
 
 class Row(NamedTuple):
@@ -87,9 +89,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=30, help="lines to print")
     options = parser.parse_args()
     if not _emulator.translated:
-        sys.exit(
-            "the emulated device has its own kernels here: PYTHONPATH=build/ptx_check/site, after scripts/ptx_check --build"
-        )
+        sys.exit("these are not nvcc's kernels: PYTHONPATH=build/ptx_check/site, after scripts/ptx_check --build")
     shape = SHAPE | (HYBRID if options.architecture.startswith(("qwen35", "qwen3next")) else {})
     words = [f"--{name}={value}" for name, value in shape.items()]
     words += [f"--architecture={options.architecture}", f"--type={options.type}", "--seed=1"]
@@ -108,13 +108,10 @@ def main() -> None:
         )
         run(core, options.rows, options.tokens, options.context)
     found = lines()
-    print(
-        f"{'kernel':22} {'line':24} {'of memory':13} {'requests':>9} {'bytes':>12} {'transfers':>10} {'least':>10} ratio"
-    )
+    print(HEAD)
     print(*(one.text for one in found[: options.most]), sep="\n")
-    print(
-        f"{len(found)} lines, {sum(one.transfers for one in found):,} transfers, at least {sum(one.least for one in found):,}"
-    )
+    transfers, least = sum(one.transfers for one in found), sum(one.least for one in found)
+    print(f"{len(found)} lines, {transfers:,} transfers, at least {least:,}")
 
 
 if __name__ == "__main__":

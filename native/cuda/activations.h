@@ -9,17 +9,18 @@ namespace paceline::cuda {
 
 constexpr int kColumns = 8;  // of one mma
 
-struct alignas(16) ColumnBlock {
-  float scale, scaled_sum;
-  int32_t sum, low_sum;  // of all codes, of the first 16
+// Two columns side by side, since a lane of the mma has two: what most formats need of both is one load.
+struct alignas(16) ColumnPair {
+  float scale[2], scaled_sum[2];
+  int32_t sum[2], low_sum[2];  // of all codes, of the first 16
 };
 
 // Only the forms that the weights' formats need are present. A column has `blocks` blocks of 32 inputs, zeros past its end.
 struct Activations {
   uint32_t* codes = nullptr;      // [columns / 8][blocks][8 columns][4][2]: word w of place t has inputs 16w + 4t .. + 3
   uint32_t* halves = nullptr;     // [columns / 8][blocks][8 columns][4][4]: words 2w and 2w + 1 of place t have inputs 16w + 4t .. + 3
-  ColumnBlock* about = nullptr;   // [columns / 8][blocks][8 columns], with either of them
-  uint32_t* brains = nullptr;     // [columns / 8][blocks][8 columns][4][8]: words 0 .. 3 of place t have inputs 8t .. + 7, words 4 .. 7 their remainders
+  ColumnPair* about = nullptr;    // [columns / 8][blocks][4], with either of them
+  uint32_t* brains = nullptr;     // [columns / 8][blocks][2][8 columns][4][4]: first parts, then remainders; place t has inputs 8t .. + 7
   float* wide = nullptr;          // [columns / 8][blocks * 8][8 columns][4]: place t has inputs 4t .. + 3
   int blocks = 0;
 };
@@ -29,6 +30,19 @@ PACELINE_DEVICE size_t wide_place(int blocks, int column, int input) {
   return ((static_cast<size_t>(column / kColumns) * blocks * (kBlock / 4) + input / 4) * kColumns + column % kColumns) * 4 + input % 4;
 }
 
+// Where the four words for each of four lanes of a column's block are in `brains`; the remainders are kBrainRests further.
+constexpr int kBrainWords = kBlock / 2, kBrainRests = kColumns * kBrainWords;
+PACELINE_DEVICE size_t brain_place(int blocks, int column, int block) {
+  return (static_cast<size_t>(column / kColumns) * blocks + block) * 2 * kBrainRests + column % kColumns * kBrainWords;
+}
+
+// The field-th word of a column in `about`, in the order of ColumnPair.
+PACELINE_DEVICE uint32_t* about_word(const Activations& a, int column, int block, int field) {
+  ColumnPair* const pair = a.about + (static_cast<size_t>(column / kColumns) * a.blocks + block) * (kColumns / 2) + column % kColumns / 2;
+  return reinterpret_cast<uint32_t*>(pair) + 2 * field + column % 2;
+}
+constexpr int kAboutFields = 4;
+
 // One block of one column by one warp: lane i has input i.
 PACELINE_DEVICE void store_block(const Activations& out, int column, int block, float y) {
   const int lane = static_cast<int>(lane_index());
@@ -36,9 +50,9 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   const size_t place = (static_cast<size_t>(column / kColumns) * out.blocks + block) * kColumns + column % kColumns;
   if (out.brains) {
     const TwoBrains parts = split_two(y, 0.0f);
-    uint16_t* const to = reinterpret_cast<uint16_t*>(out.brains) + place * 2 * kBlock + lane / 8 * 16 + lane % 8;
+    uint16_t* const to = reinterpret_cast<uint16_t*>(out.brains + brain_place(out.blocks, column, block)) + lane;
     to[0] = static_cast<uint16_t>(parts.first);
-    to[8] = static_cast<uint16_t>(parts.rest);
+    to[2 * kBrainRests] = static_cast<uint16_t>(parts.rest);
   }
   if (!out.about) return;
   // y - y is NaN for an infinite or NaN input: then the block's scale is NaN and its codes are 0.
@@ -53,11 +67,10 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   for (int i = 0; i < 4; ++i) word |= static_cast<uint32_t>(shuffle(code, 4 * (lane % 8) + i) & 0xff) << 8 * i;
   if (out.codes && lane < 8) out.codes[(place * 4 + lane % 4) * 2 + lane / 4] = word;
   if (out.halves) reinterpret_cast<uint16_t*>(out.halves)[place * kBlock + lane % 16 / 4 * 8 + lane / 16 * 4 + lane % 4] = float_to_half(static_cast<float>(code));
-  if (lane == 0) {
-    const float scale = broken ? __builtin_nanf("") : tiny ? 0.0f : peak / 127.0f;
-    const int32_t all = low_sum + high_sum;
-    out.about[place] = {scale, scale * static_cast<float>(all), all, low_sum};
-  }
+  const float scale = broken ? __builtin_nanf("") : tiny ? 0.0f : peak / 127.0f;
+  const int32_t all = low_sum + high_sum;
+  const uint32_t field = lane == 0 ? float_to_bits(scale) : lane == 1 ? float_to_bits(scale * static_cast<float>(all)) : static_cast<uint32_t>(lane == 2 ? all : low_sum);
+  if (lane < kAboutFields) *about_word(out, column, block, lane) = field;
 }
 
 }  // namespace paceline::cuda

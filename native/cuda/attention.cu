@@ -163,8 +163,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
       if (thread < queries.count) {
         const Softmax softmax = softmax_of_split(queries, thread, cache.window, begin, pages.last + 1);
         float* const to = part_of(a, queries, thread, own_split);
-        to[cache.value_stride] = softmax.peak;
-        to[cache.value_stride + 1] = softmax.sum;
+        store_two(to + cache.value_stride, softmax.peak, softmax.sum);
       }
       break;
     }
@@ -198,8 +197,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     if (!adds || i >= queries.count) continue;
     if (a.partial) {
       float* const to = part_of(a, queries, i, own_split);
-      to[d] = values.split[n].low;
-      to[d + 1] = values.split[n].high;
+      store_two(to + d, values.split[n].low, values.split[n].high);
       continue;
     }
     float* const to = a.ends_with_blocks() ? queries.q + i * cache.head_size  // the queries are no longer needed

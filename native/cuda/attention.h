@@ -56,6 +56,9 @@ struct Queries {
   PACELINE_DEVICE int head(int i) const { return first_head + i % heads; }
 };
 
+// At an address that is a multiple of 8.
+PACELINE_DEVICE void store_two(float* to, float low, float high) { *reinterpret_cast<Word2*>(to) = {float_to_bits(low), float_to_bits(high)}; }
+
 // Scores of all queries against a page's 64 keys, by one warp. Loads of the next dimensions are always in flight.
 template <CacheType type, int most>
 PACELINE_DEVICE void score_page(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
@@ -106,8 +109,7 @@ PACELINE_DEVICE void score_page(const Queries& queries, const CacheView& cache, 
     const float lowest = -__builtin_huge_valf();
     if (key < seen.begin || key >= seen.end) a = lowest;
     if (key + 1 < seen.begin || key + 1 >= seen.end) b = lowest;
-    queries.weights[i * kSplit + page * kPage + key] = a;
-    queries.weights[i * kSplit + page * kPage + key + 1] = b;
+    store_two(queries.weights + i * kSplit + page * kPage + key, a, b);
     float peak = larger(a, b);
     for (int width = kWarp / 2; width > 0; width /= 2) peak = larger(peak, shuffle(peak, static_cast<int>(lane_index()) ^ width));
     if (lane_index() == 0) queries.peaks[i * kSplitPages + page] = peak;
@@ -132,11 +134,11 @@ PACELINE_DEVICE void weigh_page(const Queries& queries, int i, int window, int s
   if (seen.begin >= seen.end) return;  // uniform across the warp
   const float peak = peak_before(queries, i, window, split_begin, page), page_peak = queries.peaks[i * kSplitPages + page];
   const float next = peak > page_peak ? peak : page_peak;
-  float* const weights = queries.weights + i * kSplit + page * kPage;
-  const float a = key < seen.begin || key >= seen.end ? 0.0f : exponential(weights[key] - next);
-  const float b = key + 1 < seen.begin || key + 1 >= seen.end ? 0.0f : exponential(weights[key + 1] - next);
-  weights[key] = a;
-  weights[key + 1] = b;
+  float* const weights = queries.weights + i * kSplit + page * kPage + key;
+  const Word2 scores = *reinterpret_cast<const Word2*>(weights);
+  const float a = key < seen.begin || key >= seen.end ? 0.0f : exponential(bits_to_float(scores.v[0]) - next);
+  const float b = key + 1 < seen.begin || key + 1 >= seen.end ? 0.0f : exponential(bits_to_float(scores.v[1]) - next);
+  store_two(weights, a, b);
   // Lane l < 8 has virtual lanes 2l and 2l + 1, whose keys 16, 32 and 48 further on are in lanes l + 8, l + 16 and l + 24.
   float even = 0.0f + a, odd = 0.0f + b;
   for (int j = 1; j < 4; ++j) {

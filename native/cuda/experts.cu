@@ -141,12 +141,13 @@ PACELINE_KERNEL gather_choice(Routing r, StepInput input, Activations from, Acti
     for (int i = begin; i < from.blocks * 16; i += kThreads)
       to.halves[(target + static_cast<size_t>(i / 16) * kColumns) * 16 + i % 16] = from.halves[(source + static_cast<size_t>(i / 16) * kColumns) * 16 + i % 16];
   if (from.brains)
-    for (int i = begin; i < from.blocks * kBlock; i += kThreads)
-      to.brains[(target + static_cast<size_t>(i / kBlock) * kColumns) * kBlock + i % kBlock] =
-          from.brains[(source + static_cast<size_t>(i / kBlock) * kColumns) * kBlock + i % kBlock];
+    for (int i = begin; i < from.blocks * kBlock; i += kThreads) {
+      const int block = i / kBlock, word = i % kBlock / kBrainWords * kBrainRests + i % kBrainWords;
+      to.brains[brain_place(to.blocks, place, block) + word] = from.brains[brain_place(from.blocks, column, block) + word];
+    }
   if (from.about)
-    for (int b = begin; b < from.blocks; b += kThreads)
-      to.about[target + static_cast<size_t>(b) * kColumns] = from.about[source + static_cast<size_t>(b) * kColumns];
+    for (int i = begin; i < from.blocks * kAboutFields; i += kThreads)
+      *about_word(to, place, i / kAboutFields, i % kAboutFields) = *about_word(from, column, i / kAboutFields, i % kAboutFields);
   if (from.wide) {
     const int inputs = from.blocks * kBlock;
     for (int i = begin; i < inputs; i += kThreads) to.wide[wide_place(to.blocks, place, i)] = from.wide[wide_place(from.blocks, column, i)];

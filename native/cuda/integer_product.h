@@ -23,8 +23,8 @@ constexpr int input_words(Format f) { return by_halves(f) ? 4 : 2; }
 
 // A lane's part of eight columns' activations, from a unit's first block on.
 struct LaneInputs {
-  const uint32_t* codes;     // of column g, bytes or halves
-  const ColumnBlock* about;  // of columns 2t and 2t + 1
+  const uint32_t* codes;    // of column g, bytes or halves
+  const ColumnPair* about;  // of columns 2t and 2t + 1
 };
 
 template <Format f>
@@ -37,6 +37,30 @@ PACELINE_DEVICE void load_inputs(const LaneInputs& inputs, int k, uint32_t (&b)[
     const Word2 words = *reinterpret_cast<const Word2*>(from);
     for (int w = 0; w < 2; ++w) b[w] = words.v[w];
   }
+}
+
+// What the format needs of a pair of columns, in one load or two: left to itself, the compiler makes a load of each number.
+template <Format f>
+PACELINE_DEVICE ColumnPair load_pair(const ColumnPair* from) {
+  constexpr bool kTwoScales = layout(f).scales == 2, kMinimum = layout(f).minimum;
+  ColumnPair pair;
+  if constexpr (by_halves(f) || (device_bias(f) == 0 && !(kMinimum && kTwoScales))) {
+    for (int i = 0; i < 2; ++i) pair.sum[i] = pair.low_sum[i] = 0;
+  } else if constexpr (kTwoScales) {
+    const Word4 words = *reinterpret_cast<const Word4*>(from->sum);
+    for (int i = 0; i < 2; ++i) pair.sum[i] = static_cast<int32_t>(words.v[i]), pair.low_sum[i] = static_cast<int32_t>(words.v[2 + i]);
+  } else {
+    const Word2 words = *reinterpret_cast<const Word2*>(from->sum);
+    for (int i = 0; i < 2; ++i) pair.sum[i] = static_cast<int32_t>(words.v[i]);
+  }
+  if constexpr (kMinimum && !kTwoScales) {
+    const Word4 words = *reinterpret_cast<const Word4*>(from->scale);
+    for (int i = 0; i < 2; ++i) pair.scale[i] = bits_to_float(words.v[i]), pair.scaled_sum[i] = bits_to_float(words.v[2 + i]);
+  } else {
+    const Word2 words = *reinterpret_cast<const Word2*>(from->scale);
+    for (int i = 0; i < 2; ++i) pair.scale[i] = bits_to_float(words.v[i]);
+  }
+  return pair;
 }
 
 template <Format f>
@@ -54,34 +78,33 @@ struct Scales {
 
 // A row has one scale in a block.
 template <Format f>
-PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], const Scales<f>& w, const uint32_t (&b)[2], const ColumnBlock& left, const ColumnBlock& right, float (&acc)[4]) {
+PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
   constexpr int kBias = device_bias(f);
   int32_t c[4];
-  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - kBias * left.sum, kMagic - kBias * right.sum);
+  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - kBias * x.sum[0], kMagic - kBias * x.sum[1]);
   PACELINE_UNROLL
   for (int j = 0; j < 4; ++j) {
-    const ColumnBlock& column = j % 2 ? right : left;
-    acc[j] = fma(float_of(c[j]), w.scale[0][j / 2] * column.scale, acc[j]);
-    if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / 2], column.scaled_sum, acc[j]);
+    acc[j] = fma(float_of(c[j]), w.scale[0][j / 2] * x.scale[j % 2], acc[j]);
+    if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / 2], x.scaled_sum[j % 2], acc[j]);
   }
 }
 
 // A row has two.
 template <Format f>
-PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], const Scales<f>& w, const uint32_t (&b)[2], const ColumnBlock& left, const ColumnBlock& right, float (&acc)[4]) {
+PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
   constexpr int kBias = device_bias(f);
-  const int32_t left_high = left.sum - left.low_sum, right_high = right.sum - right.low_sum;
+  const int32_t high_sum[2] = {x.sum[0] - x.low_sum[0], x.sum[1] - x.low_sum[1]};
   int32_t low[4], high[4];
-  mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - kBias * left.low_sum, kMagic - kBias * right.low_sum);
-  mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - kBias * left_high, kMagic - kBias * right_high);
+  mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - kBias * x.low_sum[0], kMagic - kBias * x.low_sum[1]);
+  mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - kBias * high_sum[0], kMagic - kBias * high_sum[1]);
   PACELINE_UNROLL
   for (int j = 0; j < 4; ++j) {
     float sum = fma(float_of(high[j]), w.scale[1][j / 2], float_of(low[j]) * w.scale[0][j / 2]);
     if constexpr (layout(f).minimum) {
-      sum = fma(w.minimum[0][j / 2], static_cast<float>(j % 2 ? right.low_sum : left.low_sum), sum);
-      sum = fma(w.minimum[1][j / 2], static_cast<float>(j % 2 ? right_high : left_high), sum);
+      sum = fma(w.minimum[0][j / 2], static_cast<float>(x.low_sum[j % 2]), sum);
+      sum = fma(w.minimum[1][j / 2], static_cast<float>(high_sum[j % 2]), sum);
     }
-    acc[j] = fma(sum, (j % 2 ? right : left).scale, acc[j]);
+    acc[j] = fma(sum, x.scale[j % 2], acc[j]);
   }
 }
 
@@ -93,25 +116,25 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inp
       if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // absent groups; uniform across the warp
       uint32_t b[input_words(f)];
       load_inputs<f>(inputs[i], k, b);
-      add(b, inputs[i].about[k * kColumns], inputs[i].about[k * kColumns + 1], acc[i]);
+      add(b, load_pair<f>(inputs[i].about + k * (kColumns / 2)), acc[i]);
     }
   };
   if constexpr (by_halves(f)) {
     uint32_t a[2][4];
     unit.halves(k, a);
-    each_group([&](const uint32_t (&b)[4], const ColumnBlock& left, const ColumnBlock& right, float (&to)[4]) {
+    each_group([&](const uint32_t (&b)[4], const ColumnPair& x, float (&to)[4]) {
       float low[4], high[4];
       mma_halves(low, a[0], b);
       mma_halves(high, a[1], b + 2);
-      for (int j = 0; j < 4; ++j) to[j] = fma(low[j] + high[j], (j % 2 ? right : left).scale, to[j]);
+      for (int j = 0; j < 4; ++j) to[j] = fma(low[j] + high[j], x.scale[j % 2], to[j]);
     });
   } else {
     uint32_t a[4];
     unit.codes(k, a, grid);
     const Scales<f> scales(unit, k);
-    each_group([&](const uint32_t (&b)[2], const ColumnBlock& left, const ColumnBlock& right, float (&to)[4]) {
-      if constexpr (layout(f).scales == 1) add_one_scale<f>(a, scales, b, left, right, to);
-      else add_two_scales<f>(a, scales, b, left, right, to);
+    each_group([&](const uint32_t (&b)[2], const ColumnPair& x, float (&to)[4]) {
+      if constexpr (layout(f).scales == 1) add_one_scale<f>(a, scales, b, x, to);
+      else add_two_scales<f>(a, scales, b, x, to);
     });
   }
 }
@@ -125,7 +148,7 @@ PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, in
     // A column past the end reads the last one again; its sums are not stored.
     const int group = kColumns * i < columns ? i : (columns - 1) / kColumns, last = columns - 1 - kColumns * group;
     const size_t place = (static_cast<size_t>(first_column / kColumns + group) * input.blocks + first) * kColumns;
-    inputs[i] = {(by_halves(f) ? input.halves : input.codes) + ((place + (g < last ? g : last)) * 4 + t) * input_words(f), input.about + place + 2 * t};
+    inputs[i] = {(by_halves(f) ? input.halves : input.codes) + ((place + (g < last ? g : last)) * 4 + t) * input_words(f), input.about + place / 2 + t};
   }
 }
 
@@ -154,13 +177,13 @@ PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i) {
       inputs[i].codes += unit_tiles(f) * kColumns * 4 * input_words(f);
-      inputs[i].about += unit_tiles(f) * kColumns;
+      inputs[i].about += unit_tiles(f) * (kColumns / 2);
     }
     if constexpr (ahead) unit = next;
   }
 }
 
-// The same into shared memory, [8 * n][16].
+// The same into shared memory, [8 * n][16], where place_of_sum() has them.
 template <Format f, int n>
 PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, const OwnColumns& columns, int first, int end, const uint32_t* grid, float* sums) {
   LaneInputs inputs[n];
@@ -169,7 +192,7 @@ PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& 
   sum_segment<f, n, true>(row_tile, inputs, columns.end - columns.first, first, end, grid, acc);
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
-    for (int j = 0; j < 4; ++j) sums[column_of(i, j) * kTileRows + row_of(j)] = acc[i][j];
+    for (int j = 0; j < 4; ++j) sums[place_of_sum(column_of(i, j), row_of(j))] = acc[i][j];
 }
 
 // The table of IQ2_XXS in shared memory; nothing for others.
@@ -278,12 +301,12 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(
   PACELINE_UNROLL
   for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
     const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp;
-    sums[output] = total[i] * (output < 2 * kOutputs ? gate.scale : up.scale);
+    sums[output ^ (output / kOutputs % 2 * kTileRows)] = total[i] * (output < 2 * kOutputs ? gate.scale : up.scale);  // the two halves of a block in different banks
   }
   sync_block();
   const int lane = static_cast<int>(lane_index());
   for (int c = static_cast<int>(warp_index()); c < kMost && columns.first + c < columns.end; c += kProductWarps) {
-    const float* const own = sums + lane / kTileRows * kOutputs + c * kTileRows + lane % kTileRows;
+    const float* const own = sums + ((lane / kTileRows * kOutputs + c * kTileRows + lane % kTileRows) ^ (lane / kTileRows * kTileRows));
     store_block(product.gated, columns.first + c, pair, gated(own[0], own[2 * kOutputs], product.gelu));
   }
 }

@@ -55,7 +55,7 @@ ProductProbe::ProductProbe(const std::string& type, int rows, int columns, const
   } else {
     if (by_halves(matrix_.format)) a.halves = reinterpret_cast<uint32_t*>(place(places * 2 * kBlock));
     else a.codes = reinterpret_cast<uint32_t*>(place(places * kBlock));
-    a.about = reinterpret_cast<ColumnBlock*>(place(places * sizeof(ColumnBlock)));
+    a.about = reinterpret_cast<ColumnPair*>(place(places / 2 * sizeof(ColumnPair)));
   }
   room_->count = reinterpret_cast<int*>(place(sizeof(int)));
 }

@@ -134,15 +134,21 @@ PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& colum
 template <int most, int tiles>
 constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 1) / (kProductWarps * kWarp);  // of a thread
 
+// Where a segment's sum is in shared memory, of [columns][16]: the lanes of a warp write an accumulator of their mma to 32 banks, and read 32 sums in a row from
+// as many.
+PACELINE_DEVICE int spread_over_banks(int sum) { return sum ^ (sum >> 2 & 24); }
+PACELINE_DEVICE int place_of_sum(int column, int row) { return spread_over_banks(column * kTileRows + row); }
+
 // Sums `tiles` row tiles of up to `most` columns -> total: the thread's outputs thread, thread + 256, ... of [tiles][most][16]. sums: room for `kept` segments
-// of all of them. sum_segment(tile, first block, end block, sums [most * 16]) computes a segment's sums of `at_once` tiles from `tile` on, by all lanes of a
-// warp; fetch(tile, segment) prefetches the weights that the warp needs next.
+// of all of them. sum_segment(tile, first block, end block, sums [most * 16]) computes a segment's sums of `at_once` tiles from `tile` on to where
+// place_of_sum() has them, by all lanes of a warp; fetch(tile, segment) prefetches the weights that the warp needs next.
 template <int most, int tiles, int at_once = 1, class SumSegment, class Fetch>
 PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment,
                                   Fetch fetch) {
   constexpr int kOutputs = kTileRows * most, kAll = tiles * kOutputs, kThreads = kProductWarps * kWarp, kOwn = kOwnOutputs<most, tiles>;
   constexpr int kParts = tiles / at_once;
-  const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index());
+  const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index()), place = spread_over_banks(thread);
+  static_assert(kThreads % 128 == 0 && kOutputs % 128 == 0);  // so that it is spread_over_banks() of any sum
   PACELINE_UNROLL
   for (int i = 0; i < kOwn; ++i) total[i] = 0.0f;
   for (int round = 0; round < segments; round += kept) {
@@ -156,7 +162,7 @@ PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums,
     PACELINE_UNROLL
     for (int i = 0; i < kOwn; ++i)
       if (thread + i * kThreads < kAll)
-        for (int s = round; s < end; ++s) total[i] = total[i] + sums[(s - round) * kAll + thread + i * kThreads];
+        for (int s = round; s < end; ++s) total[i] = total[i] + sums[(s - round) * kAll + place + i * kThreads];
     sync_block();
   }
 }

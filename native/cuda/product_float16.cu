@@ -16,7 +16,6 @@ namespace {
 
 constexpr int kTileBytes = kTileRows * kBlock * 2;
 static_assert(kTileBytes == device_unit_bytes(Format::BF16) && kTileBytes == device_unit_bytes(Format::F16));
-constexpr int kInputWords = 8;  // per lane and block: the first parts of eight inputs, then their rests
 
 // A lane's weights of one block of a row tile, as stored (layout.h).
 struct Words {
@@ -66,7 +65,7 @@ struct LaneInputs {
   size_t next_group;  // words
 
   PACELINE_DEVICE LaneInputs(const Activations& input, const OwnColumns& columns, int first) {
-    x = input.brains + (static_cast<size_t>(columns.first / kColumns) * input.blocks + first) * kColumns * kBlock + lane_index() * kInputWords;
+    x = input.brains + brain_place(input.blocks, columns.first, first) + lane_index() * 4;
     next_group = columns.end - columns.first > kColumns ? static_cast<size_t>(input.blocks) * kColumns * kBlock : 0;
   }
 };
@@ -97,8 +96,8 @@ PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInp
         PACELINE_UNROLL
         for (int i = 0; i < n; ++i) {
           if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // absent groups; uniform across the warp
-          const Word4* const from = reinterpret_cast<const Word4*>(inputs.x + i * inputs.next_group);
-          const Word4 first = from[0], rest = from[1];
+          const uint32_t* const from = inputs.x + i * inputs.next_group;
+          const Word4 first = *reinterpret_cast<const Word4*>(from), rest = *reinterpret_cast<const Word4*>(from + kBrainRests);
           PACELINE_UNROLL
           for (int t = 0; t < tiles; ++t) add_block<f>(a[t], first, rest, acc[t][i]);
         }
@@ -168,7 +167,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bit
     PACELINE_UNROLL
     for (int t = 0; t < at_once; ++t)
       for (int i = 0; i < n; ++i)
-        for (int j = 0; j < 4; ++j) to[(t * kMost + column_of(i, j)) * kTileRows + row_of(j)] = acc[t][i][j];
+        for (int j = 0; j < 4; ++j) to[t * kMost * kTileRows + place_of_sum(column_of(i, j), row_of(j))] = acc[t][i][j];
   }, [&](int tile, int segment) { fetch(tiles, tile, segment); });
   PACELINE_UNROLL
   for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, tiles.own[t], columns, total + t * kOwnOutputs<kMost, 1>);

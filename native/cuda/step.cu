@@ -100,7 +100,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     a.wide = nullptr;
     if (work.integer) take(a.codes, places * 8);
     if (work.halves) take(a.halves, places * 16);
-    if (work.integer || work.halves) take(a.about, places);
+    if (work.integer || work.halves) take(a.about, places / 2);
     if (work.brains) take(a.brains, places * kBlock);
     if (work.floating) take(a.wide, places * kBlock);
   };
