@@ -4,9 +4,10 @@
     PYTHONPATH=build/ptx_check/site python scripts/gpu_traffic.py [--type Q4_K] [--architecture qwen3]
         [--rows 1] [--tokens 1] [--context 512] [--cache f16] [--most 30]
 
-Runs one layer with the head sizes of a real model on what nvcc made (docs/cuda.md) and prints the instructions that
-move more than they must: 32-byte sectors of global memory, passes over the banks of shared memory. A line of a loop or
-of a template stands for all instructions made of it. Sectors that another instruction uses soon after come from L1.
+Runs one layer (of a hybrid two) with the head sizes of a real model on what nvcc made (docs/cuda.md) and prints the
+instructions that move more than they must: 32-byte sectors of global memory, passes over the banks of shared memory. A
+line of a loop or of a template stands for all instructions made of it. Sectors that another instruction uses soon after
+come from L1.
 """
 
 import argparse

@@ -21,6 +21,9 @@ SPECIAL = {
 }  # fmt: skip
 ORDERED = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 NEGATED = {"neu": "==", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}  # "or no number": not the ordered opposite
+FLOAT_FUNCTIONS = {
+    "fma": "fma", "sqrt": "square_root", "neg": "negated", "abs": "absolute", "min": "least", "max": "most",
+}  # fmt: skip
 MATRICES = {"u8.s8": "U8", "s8.s8": "S8", "f16.f16": "F16", "bf16.bf16": "Brain"}
 
 
@@ -71,7 +74,8 @@ class Writer:
             bits = f"0x{operand[2:]}u"
             return f"std::bit_cast<f32>({bits})" if kind == "f32" else bits
         if operand.startswith("0d"):
-            return f"std::bit_cast<f64>(0x{operand[2:]}ull)"
+            bits = f"0x{operand[2:]}ull"
+            return f"std::bit_cast<f64>({bits})" if kind == "f64" else bits
         if not operand.startswith("%"):
             return self._literal(operand, kind)
         name = self.name(operand)
@@ -136,7 +140,10 @@ class Writer:
         )
 
     def load(self, operands: tuple[str, ...], space: str | None, many: str | None, kind: str) -> str:
-        return self._load(operands, many, kind, self._place(operands[1], space, many, kind, "false"))
+        return self._load(operands, many, kind, self._place(operands[1], space, many, kind, "Load"))
+
+    def load_read_only(self, operands: tuple[str, ...], many: str | None, kind: str) -> str:
+        return self._load(operands, many, kind, self._place(operands[1], "global", many, kind, "ReadOnly"))
 
     def _load(self, operands: tuple[str, ...], many: str | None, kind: str, place: str) -> str:
         into = _members(operands[0]) if many else [operands[0]]
@@ -146,10 +153,10 @@ class Writer:
     def store(self, operands: tuple[str, ...], space: str | None, many: str | None, kind: str) -> str:
         values = _members(operands[1]) if many else [operands[1]]
         puts = " ".join(f"q[{i}] = {self.value(one, kind)};" for i, one in enumerate(values))
-        return f"{{ auto* q = {self._place(operands[0], space, many, kind, 'true')}; {puts} }}"
+        return f"{{ auto* q = {self._place(operands[0], space, many, kind, 'Store')}; {puts} }}"
 
-    def _place(self, operand: str, space: str | None, many: str | None, kind: str, writes: str) -> str:
-        kinds = f"<{_cpp(kind)}, {({None: 1, 'v2': 2, 'v4': 4})[many]}, {writes}>"
+    def _place(self, operand: str, space: str | None, many: str | None, kind: str, use: str) -> str:
+        kinds = f"<{_cpp(kind)}, {({None: 1, 'v2': 2, 'v4': 4})[many]}, Use::{use}>"
         if space == "shared":
             return f"at_shared{kinds}({self.site()}, me, {self.address(operand, 'u32')})"
         return f"at{kinds}({self.site()}, {self.address(operand, 'u64')})"
@@ -203,15 +210,15 @@ class Writer:
     def float_arithmetic(self, operands: tuple[str, ...], operation: str, kind: str) -> str:
         to, a, b = operands
         sign = {"add": "+", "sub": "-", "mul": "*", "div": "/"}[operation]
-        return self.put(to, f"one({self.value(a, kind)} {sign} {self.value(b, kind)})", kind)
+        return self.put(to, f"canonical({self.value(a, kind)} {sign} {self.value(b, kind)})", kind)
 
     def float_function(self, operands: tuple[str, ...], name: str) -> str:
         to, *given = operands
-        function = {"fma": "fma", "sqrt": "root", "neg": "flip", "abs": "size", "min": "least", "max": "most"}[name]
+        function = FLOAT_FUNCTIONS[name]
         return self.put(to, f"{function}({', '.join(self.value(one, 'f32') for one in given)})", "f32")
 
     def reciprocal(self, operands: tuple[str, ...]) -> str:
-        return self.put(operands[0], f"one(1.0f / {self.value(operands[1], 'f32')})", "f32")
+        return self.put(operands[0], f"canonical(1.0f / {self.value(operands[1], 'f32')})", "f32")
 
     def compare(self, operands: tuple[str, ...], relation: str, kind: str) -> str:
         to, a, b = operands[0], self.value(operands[1], kind), self.value(operands[2], kind)
@@ -266,8 +273,9 @@ class Writer:
 
     def shuffle(self, operands: tuple[str, ...]) -> str:
         to, *given = operands
-        register = to.split("|")[0]  # the predicate beside it tells what the clamp says anyway, and nobody reads it
-        return self.put(register, f"shuffle({', '.join(self.value(one, 'u32') for one in given)})", "b32")
+        register, _, inside = to.partition("|")
+        puts = self.put(register, "s.value", "b32") + (self.put(inside, "s.inside", "pred") if inside else "")
+        return f"{{ const auto s = shuffle({', '.join(self.value(one, 'u32') for one in given)}); {puts} }}"
 
     def vote(self, operands: tuple[str, ...]) -> str:
         to, own, lanes = operands
@@ -280,12 +288,12 @@ class Writer:
         puts = " ".join(self.put(one, f"d[{i}]", "u32") for i, one in enumerate(d))
         if (to_kind == "s32") != (MATRICES[kinds] in ("U8", "S8")):
             raise Unknown(f"mma to {to_kind} of {kinds}")
-        return f"{{ u32 d[4]; mma<Kind::{MATRICES[kinds]}, {depth}>({{{fragments}}}, d); {puts} }}"
+        return f"{{ u32 d[4]; mma<Kind::{MATRICES[kinds]}, {depth}>({self.site()}, {{{fragments}}}, d); {puts} }}"
 
     def sync_block(self, operands: tuple[str, ...]) -> str:
         if operands != ("0",):
             raise Unknown("a barrier of other threads than all of the block")
-        return "emulate::meet_block();"
+        return f"emulate::meet_block(&{self.site()});"
 
     def sync_warp(self, operands: tuple[str, ...]) -> str:
         return f"sync_warp({self.value(operands[0], 'u32')});"
@@ -332,7 +340,8 @@ _MEANINGS = [
     for pattern, method in (
         (r"mov\.((?:[busf](?:16|32|64))|pred)", Writer.move),
         (rf"ld\.param(?:\.(v2|v4))?\.{_ANY}", Writer.load_parameter),
-        (rf"ld(?:\.(global|shared|local))?(?:\.nc)?(?:\.L1::no_allocate)?(?:\.(v2|v4))?\.{_ANY}", Writer.load),
+        (rf"ld(?:\.(global|shared|local))?(?:\.(v2|v4))?\.{_ANY}", Writer.load),
+        (rf"ld\.global\.nc(?:\.L1::no_allocate)?(?:\.(v2|v4))?\.{_ANY}", Writer.load_read_only),
         (rf"st(?:\.(global|shared|local))?(?:\.(v2|v4))?\.{_ANY}", Writer.store),
         (rf"(add|sub|mul\.lo)\.{_INT}", Writer.arithmetic),
         (rf"mad\.lo\.{_INT}", Writer.multiply_add),

@@ -41,7 +41,7 @@ class Kernel:
 SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 _TABLE = re.compile(r"\.global\s+\.align\s+(\d+)\s+\.b8\s+([\w$]+)\[(\d+)\]\s*=\s*\{([^}]*)\};")
 _KERNEL = re.compile(r"(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)\s*\(([^)]*)\)([^{]*)\{")
-_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z])(\d+)\s+[\w$]+(?:\[(\d+)\])?")
+_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.[busf](8|16|32|64)\s+([\w$]+)(?:\[(\d+)\])?")
 
 
 def target(text: str) -> int:
@@ -65,15 +65,18 @@ def kernels(text: str) -> Iterator[Kernel]:
         raise Unknown("a .func: kernels that call functions")
     for found in _KERNEL.finditer(text):
         kernel = Kernel(found[1])
-        for _, bits, count in _PARAMETER.findall(found[2]):
-            kernel.parameters.append(SIZES[bits] * int(count or 1))
+        for i, words in enumerate(_operands(found[2])):
+            parameter = _PARAMETER.fullmatch(words)
+            if not parameter or parameter[2] != f"{kernel.name}_param_{i}":
+                raise Unknown(f"{kernel.name}: the parameter {words}")
+            kernel.parameters.append(SIZES[parameter[1]] * int(parameter[3] or 1))
         most = re.search(r"\.maxntid\s+(\d+)", found[3])
         kernel.most_threads = int(most[1]) if most else 1024
         kernel.body = list(statements(text[found.end() : _end(text, found.end())]))
         yield kernel
 
 
-def files(text: str) -> dict[str, str]:
+def sources(text: str) -> dict[str, str]:
     """Numbers of source files, as .loc uses them -> their names."""
     return {number: Path(name).name for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, re.M)}
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from ptx_instructions import REGISTERS, Writer
-from ptx_text import Kernel, Statement, Table, Unknown, files, kernels, place_of, tables, target
+from ptx_text import Kernel, Statement, Table, Unknown, kernels, place_of, sources, tables, target
 
 
 def translated(text: str) -> str:
@@ -28,7 +28,7 @@ def translated(text: str) -> str:
     symbols |= dict.fromkeys(extern, "kSharedWindow")
     found = list(kernels(text))
     for i, kernel in enumerate(found):
-        parts += [*_function(f"kernel{i}", kernel, symbols, files(text)), ""]
+        parts += [*_function(f"kernel{i}", kernel, symbols, sources(text)), ""]
     for i, kernel in enumerate(found):
         parts += _entry(i, kernel, target(text))
     return "\n".join([*parts, "", "}  // namespace", "}  // namespace paceline::ptx", ""])
@@ -101,6 +101,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="the folder for the C++ files")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    names = [path.stem.split(".")[0] for path in options.files]
+    if len(set(names)) < len(names):
+        print("two of the files have one name", file=sys.stderr)
+        return 1
     for path in options.files:
         try:
             text = translated(path.read_text())

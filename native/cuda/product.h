@@ -148,7 +148,7 @@ PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums,
   constexpr int kOutputs = kTileRows * most, kAll = tiles * kOutputs, kThreads = kProductWarps * kWarp, kOwn = kOwnOutputs<most, tiles>;
   constexpr int kParts = tiles / at_once;
   const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index()), place = spread_over_banks(thread);
-  static_assert(kThreads % 128 == 0 && kOutputs % 128 == 0);  // so that it is spread_over_banks() of any sum
+  static_assert(kThreads % 128 == 0 && kOutputs % 128 == 0);  // adding multiples of it changes no bit that is swapped
   PACELINE_UNROLL
   for (int i = 0; i < kOwn; ++i) total[i] = 0.0f;
   for (int round = 0; round < segments; round += kept) {

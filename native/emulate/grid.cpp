@@ -54,7 +54,9 @@ struct Thread {
 
 struct Warp {
   const char* operation = nullptr;
-  int arrived = 0;
+  const Site* site = nullptr;     // of the operation
+  const Site* barrier = nullptr;  // at which its lanes wait, if any do
+  int arrived = 0, waiting = 0;
   const void* ins[kLanes];
   void* outs[kLanes];
 };
@@ -161,6 +163,7 @@ void Worker::run_block(const char* name, Size block, unsigned count, size_t byte
     if (problem.empty() && at_barrier == count) {
       at_barrier = 0;
       ++barriers;
+      for (Warp& warp : warps) warp.waiting = 0;
       for (unsigned t = 0; t < count; ++t) threads[t].state = State::Ready;
     } else if (!moved && problem.empty() && done < count) {
       deadlock();
@@ -235,18 +238,23 @@ void note_meeting() { ++mine().threads[mine().place.thread].meetings; }
 
 void note_wait() { mine().threads[mine().place.thread].waited = true; }
 
-void meet_block() {
+void meet_block(const Site* site) {
   Worker& w = mine();
+  Warp& warp = w.warps[w.place.thread / kLanes];
+  if (warp.waiting++ && warp.barrier != site) fault("lanes of a warp meet in two barriers");
+  warp.barrier = site;
   ++w.at_barrier;
   w.leave(State::AtBlock);
 }
 
-void meet_warp(const char* operation, const void* in, void* out, WarpWork work) {
+void meet_warp(const char* operation, const void* in, void* out, WarpWork work, const Site* site) {
   Worker& w = mine();
   const unsigned lane = w.place.thread % kLanes, first = w.place.thread - lane;
   Warp& warp = w.warps[w.place.thread / kLanes];
   if (warp.arrived && warp.operation != operation && std::strcmp(warp.operation, operation) != 0) fault(std::string("lanes of a warp meet in ") + warp.operation + " and in " + operation);
+  if (warp.arrived && warp.site != site) fault(std::string("lanes of a warp meet in two places in ") + operation);
   warp.operation = operation;
+  warp.site = site;
   warp.ins[lane] = in;
   warp.outs[lane] = out;
   if (++warp.arrived < kLanes) return w.leave(State::AtWarp);
@@ -276,7 +284,10 @@ void wait_copies(int newest_left) {
   const auto waits = [&](const Copy& copy) { return copy.group < me.groups - newest_left; };
   for (const Copy& copy : me.copies) {
     if (!waits(copy)) continue;
-    if (watching() && copy.site) watch_access(*copy.site, copy.target, copy.bytes, true);
+    if (watching() && copy.site) {
+      watch_access(*copy.site, copy.source, copy.bytes, Use::Load);
+      watch_access(*copy.site, copy.target, copy.bytes, Use::Store);
+    }
     std::memcpy(copy.target, copy.source, copy.bytes);
   }
   std::erase_if(me.copies, waits);

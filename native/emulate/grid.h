@@ -23,6 +23,8 @@
 
 namespace paceline::emulate {
 
+struct Site;  // traffic.h
+
 struct Size {
   unsigned x = 1, y = 1, z = 1;
 };
@@ -55,12 +57,12 @@ struct Place {
 };
 const Place& place();
 [[noreturn]] void fault(const std::string& what);
-void meet_block();  // a barrier of the block
+void meet_block(const Site* site = nullptr);  // a barrier of the block; lanes of a warp must be at the same `site`
 void note_wait();   // the thread has called wait_for_earlier()
 
-// All lanes of the warp bring `in` and get `out`: the last to arrive calls work(ins, outs) with the pointers of 32 lanes.
+// All lanes of the warp bring `in` and get `out`: the last to arrive calls work(ins, outs) with the pointers of 32 lanes. site: where it must be the same for all.
 using WarpWork = void (*)(const void* const* ins, void* const* outs);
-void meet_warp(const char* operation, const void* in, void* out, WarpWork work);
+void meet_warp(const char* operation, const void* in, void* out, WarpWork work, const Site* site = nullptr);
 
 void* take_shared(size_t bytes, size_t alignment);  // the next piece of the block's shared memory, the same for all of its threads
 struct SharedRoom {
@@ -81,7 +83,6 @@ Moment now(const void* p);
 void note_meeting();  // the thread has passed sync_warp()
 
 // cp.async: `target` is poisoned until the group that the copy is in has been waited for.
-struct Site;  // traffic.h
 void copy_later(void* target, const void* source, size_t bytes, const Site* site = nullptr);
 void commit_copies();
 void wait_copies(int newest_left);

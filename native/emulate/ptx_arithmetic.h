@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "grid.h"
 
@@ -34,11 +35,13 @@ T shr(T a, u32 n) {  // of a signed type: with its sign
 template <class T>
 T divide(T a, T b) {
   if (b == 0) emulate::fault("a division by zero");
+  if (std::is_signed_v<T> && b == static_cast<T>(-1)) return static_cast<T>(0 - static_cast<u64>(a));  // of the least number, C++ knows no result
   return static_cast<T>(a / b);
 }
 template <class T>
 T remainder(T a, T b) {
   if (b == 0) emulate::fault("a division by zero");
+  if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
   return static_cast<T>(a % b);
 }
 template <class T>
@@ -63,21 +66,21 @@ inline u32 permute(u32 a, u32 b, u32 selector) {
   return result;
 }
 
-// Floats. An operation that gives no number gives one of them.
+// Floats. A result that is NaN is the canonical one, 0x7fffffff (in 64 bits, any).
 
-inline f32 one(f32 x) { return x == x ? x : std::bit_cast<f32>(0x7fffffffu); }
-inline f64 one(f64 x) { return x; }
-inline f32 fma(f32 a, f32 b, f32 c) { return one(__builtin_fmaf(a, b, c)); }
-inline f32 root(f32 x) { return one(__builtin_sqrtf(x)); }
-inline f32 flip(f32 x) { return std::bit_cast<f32>(std::bit_cast<u32>(x) ^ 0x80000000u); }
-inline f32 size(f32 x) { return std::bit_cast<f32>(std::bit_cast<u32>(x) & 0x7fffffffu); }
+inline f32 canonical(f32 x) { return x == x ? x : std::bit_cast<f32>(0x7fffffffu); }
+inline f64 canonical(f64 x) { return x; }
+inline f32 fma(f32 a, f32 b, f32 c) { return canonical(__builtin_fmaf(a, b, c)); }
+inline f32 square_root(f32 x) { return canonical(__builtin_sqrtf(x)); }
+inline f32 negated(f32 x) { return std::bit_cast<f32>(std::bit_cast<u32>(x) ^ 0x80000000u); }
+inline f32 absolute(f32 x) { return std::bit_cast<f32>(std::bit_cast<u32>(x) & 0x7fffffffu); }
 // The other where one is no number; -0 is less than +0.
 inline f32 least(f32 a, f32 b) {
-  if (a != a || b != b) return one(a != a ? b : a);
+  if (a != a || b != b) return canonical(a != a ? b : a);
   return a < b || (a == b && std::signbit(a)) ? a : b;
 }
 inline f32 most(f32 a, f32 b) {
-  if (a != a || b != b) return one(a != a ? b : a);
+  if (a != a || b != b) return canonical(a != a ? b : a);
   return a > b || (a == b && !std::signbit(a)) ? a : b;
 }
 

@@ -9,17 +9,21 @@ inline void check_all(u32 lanes) {
   if (lanes != 0xffffffffu) emulate::fault("a warp operation without all lanes");
 }
 
-inline u32 shuffle(u32 value, u32 source, u32 clamp, u32 lanes) {
+struct Shuffled {
+  u32 value;
+  bool inside;  // the source was in the lane's segment
+};
+inline Shuffled shuffle(u32 value, u32 source, u32 clamp, u32 lanes) {
   check_all(lanes);
   struct In { u32 value, source, clamp; };
   const In in = {value, source, clamp};
-  u32 out;
+  Shuffled out;
   emulate::meet_warp("shfl.sync.idx", &in, &out, [](const void* const* ins, void* const* outs) {
     for (u32 lane = 0; lane < 32; ++lane) {
       const In& own = *static_cast<const In*>(ins[lane]);
       const u32 segment = own.clamp >> 8 & 31, from = (lane & segment) | (own.source & 31 & ~segment);
       const bool inside = from <= ((lane & segment) | (own.clamp & 31 & ~segment));
-      *static_cast<u32*>(outs[lane]) = static_cast<const In*>(ins[inside ? from : lane])->value;
+      *static_cast<Shuffled*>(outs[lane]) = {static_cast<const In*>(ins[inside ? from : lane])->value, inside};
     }
   });
   return out;
@@ -89,7 +93,7 @@ void multiply_bytes(const void* const* ins, void* const* outs) {
     }
 }
 
-// 16-bit floats: how a GPU rounds is not documented. Here the exact sum is rounded once.
+// 16-bit floats: how a GPU rounds is not documented. Here they are summed in double, and the sum is rounded.
 template <Kind kind>
 void multiply_floats(const void* const* ins, void* const* outs) {
   double a[16][16], b[8][16];
@@ -99,14 +103,17 @@ void multiply_floats(const void* const* ins, void* const* outs) {
       const int lane = row % 8 * 4 + column / 2, which = row / 8 * 2 + column % 2;
       double sum = std::bit_cast<f32>(static_cast<const Fragments*>(ins[lane])->c[which]);
       for (int i = 0; i < 16; ++i) sum += a[row][i] * b[column][i];
-      static_cast<u32*>(outs[lane])[which] = std::bit_cast<u32>(one(static_cast<f32>(sum)));
+      static_cast<u32*>(outs[lane])[which] = std::bit_cast<u32>(canonical(static_cast<f32>(sum)));
     }
 }
 
+constexpr const char* kNames[] = {"mma of u8", "mma of s8", "mma of f16", "mma of bf16"};  // by Kind
+
 template <Kind of_a, int k>
-void mma(const Fragments& in, u32 (&d)[4]) {
-  if constexpr (of_a == Kind::U8 || of_a == Kind::S8) emulate::meet_warp(k == 32 ? "mma.m16n8k32" : "mma.m16n8k16", &in, d, multiply_bytes<of_a, k>);
-  else emulate::meet_warp("mma of floats", &in, d, multiply_floats<of_a>);
+void mma(const emulate::Site& site, const Fragments& in, u32 (&d)[4]) {
+  const char* const name = kNames[static_cast<int>(of_a)];
+  if constexpr (of_a == Kind::U8 || of_a == Kind::S8) emulate::meet_warp(name, &in, d, multiply_bytes<of_a, k>, &site);
+  else emulate::meet_warp(name, &in, d, multiply_floats<of_a>, &site);
 }
 
 }  // namespace paceline::ptx

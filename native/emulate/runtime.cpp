@@ -39,7 +39,7 @@ Registered* find(const void* function) {
 }
 
 thread_local cudaError_t last = cudaSuccess;
-cudaError_t told(cudaError_t error) {
+cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last = error;
   return error;
 }
@@ -67,31 +67,31 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStr
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
   const Registered* const found = find(function);
-  if (!found) return told(cudaErrorInvalidDeviceFunction);
+  if (!found) return noted(cudaErrorInvalidDeviceFunction);
   const Kernel& kernel = *found->kernel;
   if (config->blockDim.x > kernel.most_threads || config->blockDim.y != 1 || config->blockDim.z != 1 || config->dynamicSmemBytes > found->most_shared)
-    return told(cudaErrorInvalidValue);
+    return noted(cudaErrorInvalidValue);
   bool overlaps = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    if (config->attrs[i].id != cudaLaunchAttributeProgrammaticStreamSerialization) return told(cudaErrorNotSupported);
+    if (config->attrs[i].id != cudaLaunchAttributeProgrammaticStreamSerialization) return noted(cudaErrorNotSupported);
     overlaps = config->attrs[i].val.programmaticStreamSerializationAllowed;
   }
-  if (overlaps && kernel.architecture < 90) return told(cudaErrorNotSupported);
+  if (overlaps && kernel.architecture < 90) return noted(cudaErrorNotSupported);
   paceline::ptx::run_kernel(kernel, {config->gridDim.x, config->gridDim.y, config->gridDim.z}, config->blockDim.x, config->dynamicSmemBytes, overlaps, arguments);
   return cudaSuccess;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   Registered* const found = find(function);
-  if (!found) return told(cudaErrorInvalidDeviceFunction);
-  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || static_cast<size_t>(value) > kMostShared) return told(cudaErrorInvalidValue);
+  if (!found) return noted(cudaErrorInvalidDeviceFunction);
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || static_cast<size_t>(value) > kMostShared) return noted(cudaErrorInvalidValue);
   found->most_shared = static_cast<size_t>(value);
   return cudaSuccess;
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* about, const void* function) {
   const Registered* const found = find(function);
-  if (!found) return told(cudaErrorInvalidDeviceFunction);
+  if (!found) return noted(cudaErrorInvalidDeviceFunction);
   *about = {};
   about->ptxVersion = about->binaryVersion = found->kernel->architecture;
   about->maxThreadsPerBlock = static_cast<int>(found->kernel->most_threads);
@@ -99,8 +99,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* about, const void* functio
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  if (device != 0) return told(cudaErrorInvalidDevice);
-  if (attribute != cudaDevAttrMultiProcessorCount) return told(cudaErrorInvalidValue);
+  if (device != 0) return noted(cudaErrorInvalidDevice);
+  if (attribute != cudaDevAttrMultiProcessorCount) return noted(cudaErrorInvalidValue);
   *value = emulate::multiprocessors();
   return cudaSuccess;
 }
@@ -109,8 +109,8 @@ cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : told(cudaErrorInvalidDevice); }
-cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return told(cudaErrorUnsupportedLimit); }  // a hint, which a device may refuse
+cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : noted(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return noted(cudaErrorUnsupportedLimit); }  // a hint, which a device may refuse
 cudaError_t cudaGetLastError() { return std::exchange(last, cudaSuccess); }
 const char* cudaGetErrorName(cudaError_t error) { return error == cudaErrorInvalidDevice ? "cudaErrorInvalidDevice" : "cudaError"; }
 const char* cudaGetErrorString(cudaError_t error) { return error == cudaErrorInvalidDevice ? "invalid device ordinal" : "an error of the emulated runtime"; }

@@ -90,12 +90,12 @@ std::vector<Traffic> measured() {
 
 std::string text_of(const Site& site) { return std::string(site.file) + ":" + std::to_string(site.line); }
 
-void note_access(const Site& site, const void* p, size_t bytes, bool writes) {
+void note_access(const Site& site, const void* p, size_t bytes, Use use) {
   const Memory where = now(p).where;
   if (where == Memory::Own) return;
   const unsigned thread = place().thread;
   const uint32_t occurrence = occurrences[reinterpret_cast<uint64_t>(&site) << 10 | thread]++;
-  entries.push_back({&site, thread / kWarp, occurrence, reinterpret_cast<uint64_t>(p), static_cast<uint8_t>(thread % kWarp), static_cast<uint8_t>(bytes), writes, where == Memory::Shared});
+  entries.push_back({&site, thread / kWarp, occurrence, reinterpret_cast<uint64_t>(p), static_cast<uint8_t>(thread % kWarp), static_cast<uint8_t>(bytes), use == Use::Store, where == Memory::Shared});
 }
 
 void end_accesses_of_block(const char* kernel) {

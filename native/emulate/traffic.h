@@ -1,5 +1,6 @@
 // What a warp's accesses ask of a GPU's memory, instruction by instruction: the 32-byte sectors of a request to global memory, the passes of one to shared
-// memory (32 banks of 4 bytes; a request of 8 or 16 bytes a lane is made by halves or quarters of a warp), and how few they could be. Only kernels translated
+// memory (NVIDIA's tools call them wavefronts; 32 banks of 4 bytes; a request of 8 or 16 bytes a lane is made by halves or quarters of a warp), and how few
+// they could be. Only kernels translated
 // from PTX tell their accesses (ptx.h). Which accesses were one request: a lane's n-th of an instruction goes with the n-th of the others.
 #pragma once
 
@@ -33,7 +34,9 @@ struct Traffic {
 };
 std::vector<Traffic> measured();  // since measure(true)
 
-void note_access(const Site& site, const void* p, size_t bytes, bool writes);  // of the running thread
+// How an instruction uses memory. ReadOnly: a load that may come from a cache which knows nothing of the launch's own writes (ld.global.nc).
+enum class Use { Load, ReadOnly, Store };
+void note_access(const Site& site, const void* p, size_t bytes, Use use);  // of the running thread
 void end_accesses_of_block(const char* kernel);
 
 }  // namespace paceline::emulate

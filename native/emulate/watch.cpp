@@ -14,12 +14,13 @@ struct Event {
   uint32_t launch = 0, block = 0;  // launches count from 1
   uint32_t thread = 0, barriers = 0, meetings = 0;
   const Site* site = nullptr;
+  bool read_only = false;
 
   unsigned warp() const { return thread / 32; }
 };
 
 struct Byte {
-  Event write, read, same_warp, other_warp;
+  Event write, read, same_warp, other_warp, other_block;
 };
 
 constexpr size_t kStretch = 256;
@@ -53,8 +54,8 @@ void check(const Event& before, const Event& now, const char* verb, const char* 
 }
 
 void keep_read(Byte& byte, const Event& now) {
-  const bool same_place = byte.read.launch == now.launch && byte.read.block == now.block;
-  if (!same_place || byte.read.warp() != now.warp()) byte.other_warp = byte.read;
+  if (byte.read.launch == now.launch && byte.read.block != now.block) byte.other_block = byte.read;
+  else if (byte.read.warp() != now.warp()) byte.other_warp = byte.read;
   else if (byte.read.thread != now.thread) byte.same_warp = byte.read;
   byte.read = now;
 }
@@ -77,21 +78,25 @@ void forget_accesses(const void* p, size_t bytes) {
   }
 }
 
-void watch_access(const Site& site, const void* p, size_t bytes, bool writes) {
+void watch_access(const Site& site, const void* p, size_t bytes, Use use) {
   const Moment moment = now(p);
   if (moment.where == Memory::Own) return;
-  const bool shared = moment.where == Memory::Shared;
-  const Event event = {moment.launch, moment.block, moment.thread, moment.barriers, moment.meetings, &site};
+  const bool shared = moment.where == Memory::Shared, writes = use == Use::Store;
+  const Event event = {moment.launch, moment.block, moment.thread, moment.barriers, moment.meetings, &site, use == Use::ReadOnly};
   if (!shared && !moment.waited && writes) fault(text_of(site) + ": a write to global memory before wait_for_earlier()");
   for (size_t i = 0; i < bytes; ++i) {
     Byte& byte = byte_at(reinterpret_cast<uintptr_t>(p) + i);
     // A block's shared memory is new: what others did where it is now is nothing to it.
     if (shared && (byte.write.launch != event.launch || byte.write.block != event.block)) byte.write = Event();
-    if (shared && (byte.read.launch != event.launch || byte.read.block != event.block)) byte.read = byte.same_warp = byte.other_warp = Event();
+    if (shared && (byte.read.launch != event.launch || byte.read.block != event.block)) byte.read = byte.same_warp = byte.other_warp = byte.other_block = Event();
     if (!shared && !moment.waited && byte.write.launch) fault(text_of(site) + ": a read before wait_for_earlier() of what a kernel wrote at " + text_of(*byte.write.site));
     check(byte.write, event, writes ? "writes" : "reads", "wrote");
+    if (event.read_only && byte.write.launch == event.launch) fault(text_of(site) + ": a read-only load of what this launch wrote at " + text_of(*byte.write.site));
     if (writes) {
-      for (const Event* reader : {&byte.read, &byte.same_warp, &byte.other_warp}) check(*reader, event, "writes", "read");
+      for (const Event* reader : {&byte.read, &byte.same_warp, &byte.other_warp, &byte.other_block}) {
+        check(*reader, event, "writes", "read");
+        if (reader->read_only && reader->launch == event.launch) fault(text_of(site) + ": a write of what this launch read by a read-only load at " + text_of(*reader->site));
+      }
       byte.write = event;
     } else {
       keep_read(byte, event);

@@ -26,7 +26,8 @@ assert _cpu  # it registers types that the emulator's module uses
 _emulator = pytest.importorskip("paceline.native._emulator", reason=WHY)
 
 COUNTS_LOADS = KIND == "emulator" and not _emulator.translated
-if os.environ.get("PACELINE_WATCH"):
+if os.environ.get("PACELINE_WATCH") == "1":
+    assert KIND == "emulator" and _emulator.translated, "only the kernels of scripts/ptx_check tell their accesses"
     _emulator.watch(True)
 
 ORDERS = ("forward", "reversed", "shuffled")

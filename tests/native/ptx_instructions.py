@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -140,6 +141,15 @@ def halves_times(a: Words, b: Words) -> Words:
     return np.where(np.isnan(product), 0x7FFF, product.view(np.uint16)).astype(np.uint16).view(np.uint32)
 
 
+def top_of_u64(bits: Words) -> Words:
+    """The upper 24 bits of a float as an unsigned integer of 64."""
+    whole = [2**63 if math.isnan(x) else int(max(0.0, min(x, 2.0**65))) for x in as_float(bits).tolist()]
+    return np.array([min(value, 2**64 - 1) >> 40 for value in whole], np.uint32)
+
+
+# A thread's own word of shared memory is at %r6, and %r1 in it.
+SHARED = "mov.u32 %r6, memory; shl.b32 %r5, %r0, 2; add.s32 %r6, %r6, %r5; st.shared.u32 [%r6], %r1;"
+
 INSTRUCTIONS = {
     "add": Case("add.s32 %r9, %r1, %r2;", lambda a, b, c: a + b),
     "add to a literal": Case("add.s32 %r9, %r1, -3;", lambda a, b, c: a - np.uint32(3)),
@@ -239,5 +249,55 @@ INSTRUCTIONS = {
     "vote": Case(
         "setp.eq.s32 %p1, %r1, -1; vote.sync.any.pred %p2, %p1, -1; selp.b32 %r9, 3, 4, %p2;",
         lambda a, b, c: np.full(LANES, 3 if (a == 0xFFFFFFFF).any() else 4),
+    ),
+    "div of the least by -1": Case(
+        "mov.u32 %r2, -1; div.s32 %r8, %r1, %r2; rem.s32 %r9, %r1, %r2; add.s32 %r9, %r9, %r8;",
+        lambda a, b, c: low(-signed(a)),
+    ),
+    "shl.b16": Case(
+        "cvt.u16.u32 %h1, %r1; shl.b16 %h2, %h1, 5; cvt.u32.u16 %r9, %h2;", lambda a, b, c: (a & 0xFFFF) << 5 & 0xFFFF
+    ),
+    "min.u64": Case(
+        "cvt.u64.u32 %rd7, %r1; cvt.u64.u32 %rd8, %r2; min.u64 %rd9, %rd7, %rd8; cvt.u32.u64 %r9, %rd9;",
+        lambda a, b, c: np.minimum(a, b),
+    ),
+    "cvt.s16.s8": Case(
+        "cvt.u16.u32 %h1, %r1; cvt.s16.s8 %h2, %h1; setp.lt.s16 %p1, %h2, 0; selp.b32 %r9, 1, 0, %p1;",
+        lambda a, b, c: a >> np.uint32(7) & 1,
+    ),
+    "cvt from s16": Case(
+        "cvt.u16.u32 %h1, %r1; cvt.rn.f32.s16 %f9, %h1; mov.b32 %r9, %f9;",
+        lambda a, b, c: (a & 0xFFFF).astype(np.uint16).view(np.int16).astype(np.float32).view(np.uint32),
+    ),
+    "cvt to u64": Case(
+        "cvt.rzi.u64.f32 %rd9, %f1; shr.u64 %rd9, %rd9, 40; cvt.u32.u64 %r9, %rd9;",
+        lambda a, b, c: top_of_u64(a),
+        floats,
+    ),
+    "f64": Case(
+        "cvt.u64.u32 %rd7, %r1; shl.b64 %rd7, %rd7, 13; cvt.rn.f64.u64 %d1, %rd7; cvt.f64.f32 %d2, %f2;"
+        "setp.gt.f64 %p1, %d1, %d2; selp.b32 %r9, 1, 0, %p1;",
+        lambda a, b, c: (a.astype(np.float64) * 8192 > as_float(b)).astype(np.uint32),
+        floats,
+    ),
+    "a literal of f64": Case(
+        "mov.b64 %rd9, 0d3FF0000000000000; shr.u64 %rd9, %rd9, 32; cvt.u32.u64 %r9, %rd9;",
+        lambda a, b, c: np.full(LANES, 0x3FF00000),
+    ),
+    "shfl outside of its segment": Case(
+        "shfl.sync.idx.b32 %r8|%p1, %r1, %r2, 0, -1; selp.b32 %r9, %r8, 77, %p1;",
+        lambda a, b, c: np.where(b & 31 == 0, a[0], 77),
+    ),
+    "ld.s8": Case(
+        SHARED + "ld.shared.s8 %r9, [%r6+1];", lambda a, b, c: low((a >> 8 & 0xFF).astype(np.uint8).view(np.int8))
+    ),
+    "ld.u16": Case(SHARED + "ld.shared.u16 %r9, [%r6+2];", lambda a, b, c: a >> np.uint32(16)),
+    "st.u8": Case(
+        SHARED + "cvt.u16.u32 %h1, %r2; st.shared.u8 [%r6+3], %h1; ld.shared.u32 %r9, [%r6];",
+        lambda a, b, c: a & np.uint32(0xFFFFFF) | b << np.uint32(24),
+    ),
+    "an address without a name": Case(
+        SHARED + "cvt.u64.u32 %rd8, %r6; cvta.shared.u64 %rd9, %rd8; st.f32 [%rd9], %f2; ld.shared.u32 %r9, [%r6];",
+        lambda a, b, c: b,
     ),
 }

@@ -13,6 +13,9 @@ add.s32 %r8, %r0, 1; and.b32 %r8, %r8, 63; shl.b32 %r8, %r8, 2; add.s32 %r8, %r8
 OF_BLOCK = "mov.u32 %r4, %ctaid.x; mul.wide.u32 %rd7, %r4, 256; add.s64 %rd6, %rd6, %rd7;"
 NEIGHBOUR = "xor.b32 %r8, %r7, 4;"
 SHUFFLE = "shfl.sync.idx.b32 %r10|%p1, %r0, 0, 31, -1;"
+PRODUCT = """
+mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%r10, %r11, %r12, %r13}, {%r0, %r0}, {%r0}, {%r0, %r0, %r0, %r0};
+"""
 # The first half of a warp copies 16 bytes for each thread.
 COPY = """
 shl.b32 %r5, %r0, 4; mov.u32 %r6, memory; add.s32 %r7, %r6, %r5;
@@ -49,6 +52,43 @@ MISUSES = {
     "copy_late": (
         WAIT + COPY + "$L: bar.sync 0; @!%p1 cp.async.wait_group 0; ld.shared.u32 %r9, [%r6];",
         "a race: it",
+    ),
+    "copy_of_what_is_written": (
+        WAIT
+        + COPY
+        + "$L: bar.sync 0; setp.ne.s32 %p2, %r0, 32; @%p2 bra $M; st.global.u32 [%rd2], 1; $M: mov.u32 %r9, 0;"
+        + "@!%p1 cp.async.wait_group 0;",
+        "no barrier is in between",
+    ),
+    "read_by_others_too": (  # block 0 reads, then both warps of block 1, which writes
+        WAIT
+        + "setp.gt.s32 %p1, %r0, 31; @!%p1 ld.global.u32 %r9, [%rd1]; bar.sync 0; @%p1 ld.global.u32 %r9, [%rd1];"
+        + "bar.sync 0; mov.u32 %r4, %ctaid.x; setp.ne.s32 %p2, %r4, 1; @%p2 bra $L; setp.ne.s32 %p2, %r0, 0;"
+        + "@%p2 bra $L; st.global.u32 [%rd1], 7; $L: mov.u32 %r9, 0;",
+        "nothing orders blocks",
+    ),
+    "read_only": (
+        WAIT + OWN + OF_BLOCK + "st.global.u32 [%rd6], 7; bar.sync 0; ld.global.nc.u32 %r9, [%rd6];",
+        "a read-only load of what this launch wrote",
+    ),
+    "written_after_read_only": (
+        WAIT + OWN + OF_BLOCK + "ld.global.nc.u32 %r9, [%rd6]; bar.sync 0; st.global.u32 [%rd6], 7;",
+        "a write of what this launch read by a read-only load",
+    ),
+    "two_barriers": (
+        WAIT
+        + "and.b32 %r5, %r0, 1; setp.eq.s32 %p1, %r5, 0; @%p1 bra $L; bar.sync 0; bra $M;"
+        + "$L: bar.sync 0; $M: mov.u32 %r9, 0;",
+        "lanes of a warp meet in two barriers",
+    ),
+    "two_products": (
+        WAIT
+        + "and.b32 %r5, %r0, 1; setp.eq.s32 %p1, %r5, 0; @%p1 bra $L;"
+        + PRODUCT
+        + "bra $M; $L:"
+        + PRODUCT
+        + "$M: mov.u32 %r9, 0;",
+        "lanes of a warp meet in two places",
     ),
     "half_a_warp": (
         WAIT + "setp.gt.s32 %p2, %r0, 15; @%p2 bra $L;" + SHUFFLE + "$L: mov.u32 %r9, 0;",

@@ -12,8 +12,10 @@ extern "C" {
 
 [[gnu::visibility("default")]] const char* run(const char* name, unsigned blocks, unsigned threads, size_t shared_bytes, int early, void* const* arguments) {
   static std::string fault;
+  const paceline::ptx::Kernel* const kernel = paceline::ptx::find_kernel(name);
+  if (!kernel) return "no such kernel";
   try {
-    paceline::ptx::run_kernel(*paceline::ptx::find_kernel(name), {blocks, 1, 1}, threads, shared_bytes, early, arguments);
+    paceline::ptx::run_kernel(*kernel, {blocks, 1, 1}, threads, shared_bytes, early, arguments);
   } catch (const emulate::Fault& problem) {
     fault = problem.what();
     return fault.c_str();

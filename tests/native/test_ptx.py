@@ -17,8 +17,17 @@ MATRICES = {
     "u8": ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", 32, np.uint8, np.int8),
     "s8": ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, np.int8, np.int8),
     "u8 of 16": ("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32", 16, np.uint8, np.int8),
+    "s8 of 16": ("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32", 16, np.int8, np.int8),
     "f16": ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16, np.float16, np.float16),
+    "bf16": ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16, np.float16, np.float16),
 }
+
+
+def packed(name: str, values: np.ndarray) -> np.ndarray:
+    """As 32-bit registers. Small whole numbers are exact in bfloat16 too."""
+    if name == "bf16":
+        values = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.view(np.uint32)
 
 
 def matrix_kernel(name: str, instruction: str, a: int, b: int) -> str:
@@ -63,7 +72,7 @@ def test_an_instruction_does_what_numpy_does(library: ctypes.CDLL, name: str) ->
         given, found = aligned(3 * LANES, np.uint32), aligned(LANES, np.uint32)
         a, b, c = (case.inputs(7 * i + seed) for i in range(3))
         given[:] = np.stack([a, b, c], 1).ravel()
-        assert run(library, named(name), given, found) is None
+        assert run(library, named(name), given, found, shared=128) is None
         with np.errstate(all="ignore"):
             expected = np.asarray(case.expected(a, b, c)).astype(np.uint32)
         assert np.array_equal(found, expected), (a, b, c, found, expected)
@@ -94,12 +103,12 @@ def test_a_matrix_product_has_the_fragments_of_the_manual(library: ctypes.CDLL, 
             else:
                 row, column = group + (8 if i in (2, 3, 6, 7) else 0), within * 2 + (i & 1) + (8 if i >= 4 else 0)
             of_lane[i] = a[row, column]
-        lanes[lane, :4] = of_lane[: 4 * per_word].view(np.uint32)
+        lanes[lane, :4] = packed(name, of_lane[: 4 * per_word])
         of_lane = np.zeros(8, of_b)
         for i in range(8 * depth // LANES):
             row = within * per_word + i % per_word + i // per_word * 4 * per_word
             of_lane[i] = b[row, group]
-        lanes[lane, 4:6] = of_lane[: 2 * per_word].view(np.uint32)
+        lanes[lane, 4:6] = packed(name, of_lane[: 2 * per_word])
         for i in range(4):
             place = group + (8 if i >= 2 else 0), within * 2 + (i & 1)
             lanes[lane, 6 + i] = c[place].view(np.uint32)
