@@ -14,7 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-from ptx_instructions import REGISTERS, Writer
+from ptx_instructions import write
+from ptx_operands import REGISTERS, Operands
 from ptx_text import Kernel, Statement, Table, Unknown, kernels, place_of, sources, tables, target
 
 
@@ -50,20 +51,20 @@ def _entry(i: int, kernel: Kernel, architecture: int) -> list[str]:
 
 def _function(name: str, kernel: Kernel, symbols: dict[str, str], files: dict[str, str]) -> list[str]:
     own = {f"{kernel.name}_param_{i}": f"reinterpret_cast<u64>(parameters[{i}])" for i in range(len(kernel.parameters))}
-    writer = Writer(symbols | own)
+    operands = Operands(symbols | own)
     lines = []
     for statement in kernel.body:
         try:
-            lines.append(_statement(statement, writer, files))
+            lines.append(_statement(statement, operands, files))
         except (Unknown, KeyError, ValueError) as problem:
             words = f"{statement.opcode} {', '.join(statement.operands)}"
             raise Unknown(f"{kernel.name}: {words}: {problem}") from problem
-    sites = ", ".join(f'{{"{file}", {line}}}' for file, line in writer.sites) or '{"", 0}'
+    sites = ", ".join(f'{{"{file}", {line}}}' for file, line in operands.sites) or '{"", 0}'
     head = [f"void {name}(const u8* const* parameters) {{", f"static constexpr Site sites[] = {{{sites}}};"]
     return [*head, "const Here me = here();", *lines, "(void)me; (void)parameters;", "}"]
 
 
-def _statement(statement: Statement, writer: Writer, files: dict[str, str]) -> str:
+def _statement(statement: Statement, operands: Operands, files: dict[str, str]) -> str:
     opcode = statement.opcode
     if opcode in ("{", "}"):
         return opcode
@@ -72,26 +73,26 @@ def _statement(statement: Statement, writer: Writer, files: dict[str, str]) -> s
     if opcode == ".pragma":
         return ""
     if opcode == ".loc":
-        writer.place = place_of(" ".join(statement.operands), files) or writer.place
+        operands.place = place_of(" ".join(statement.operands), files) or operands.place
         return ""
     if opcode == ".reg":
-        return _registers(statement.operands, writer)
+        return _registers(statement.operands, operands)
     if opcode == ".local":
         found = re.fullmatch(r"\.align\s+(\d+)\s+\.b8\s+(\w+)\[(\d+)\]", statement.operands[0])
         if not found:
             raise Unknown("a .local that is no array of bytes")
-        writer.symbols[found[2]] = f"reinterpret_cast<u64>({found[2]})"
+        operands.symbols[found[2]] = f"reinterpret_cast<u64>({found[2]})"
         return f"alignas({found[1]}) u8 {found[2]}[{found[3]}];"
-    return writer.write(statement)
+    return write(statement, operands)
 
 
-def _registers(operands: tuple[str, ...], writer: Writer) -> str:
-    kind, rest = operands[0].split(None, 1)
+def _registers(words: tuple[str, ...], operands: Operands) -> str:
+    kind, rest = words[0].split(None, 1)
     names = []
-    for one in (rest, *operands[1:]):
+    for one in (rest, *words[1:]):
         found = re.fullmatch(r"%(\w+)<(\d+)>", one.strip())
         names += [f"{found[1]}{i}_" for i in range(1, int(found[2]))] if found else [one.strip().lstrip("%") + "_"]
-    writer.registers |= dict.fromkeys(names, REGISTERS[kind.lstrip(".")])
+    operands.registers |= dict.fromkeys(names, REGISTERS[kind.lstrip(".")])
     return f"{REGISTERS[kind.lstrip('.')]} {', '.join(names)};" if names else ""
 
 

@@ -1,7 +1,7 @@
 // What a warp's accesses ask of a GPU's memory, instruction by instruction: the 32-byte sectors of a request to global memory, the passes of one to shared
 // memory (NVIDIA's tools call them wavefronts; 32 banks of 4 bytes; a request of 8 or 16 bytes a lane is made by halves or quarters of a warp), and how few
-// they could be. Only kernels translated
-// from PTX tell their accesses (ptx.h). Which accesses were one request: a lane's n-th of an instruction goes with the n-th of the others.
+// they could be. Only kernels translated from PTX tell their accesses (ptx.h). Which accesses were one request: a lane's n-th of an instruction goes with the
+// n-th of the others.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,8 @@
 //   - a kernel that may have been started early writes global memory before it has waited for the kernels before, or reads there what a kernel once wrote
 //
 // A copy to shared memory reads and writes when it is asked for, and again when it has been waited for. Of the readers of a byte four are known: the last, the
-// last of another lane of that warp, of another warp of that block, and of another block. Only kernels translated from PTX tell their accesses (ptx.h); one host thread runs them.
+// last of another lane of that warp, of another warp of that block, and of another block. Only kernels translated from PTX tell their accesses (ptx.h); one host
+// thread runs them.
 #pragma once
 
 #include <cstddef>

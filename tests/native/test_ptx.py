@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .ptx_instructions import INSTRUCTIONS, LANES
+from .ptx_instructions import INSTRUCTIONS
 from .ptx_misuses import MISUSES, TRAFFIC, WAIT
 from .ptx_programs import HEAD, aligned, compiled, kernel, run, translate
+from .ptx_vectors import LANES
 
 MATRICES = {
     "u8": ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", 32, np.uint8, np.int8),
