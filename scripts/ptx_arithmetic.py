@@ -83,6 +83,11 @@ def insert(w: Operands, operands: tuple[str, ...]) -> str:
     return w.put(to, f"insert_bits({', '.join(w.value(one, 'u32') for one in given)})", "b32")
 
 
+def add_products(w: Operands, operands: tuple[str, ...], sign: str) -> str:
+    to, *given = operands
+    return w.put(to, f"add_products<{sign}8>({', '.join(w.value(one, 'u32') for one in given)})", "b32")
+
+
 def permute(w: Operands, operands: tuple[str, ...]) -> str:
     to, *given = operands
     return w.put(to, f"permute({', '.join(w.value(one, 'u32') for one in given)})", "b32")
@@ -161,6 +166,7 @@ ARITHMETIC = (
     (rf"(shr)\.{INT}", shift),
     (rf"(div|rem|min|max)\.{INT}", integer_function),
     (r"bfi\.b32", insert),
+    (r"dp4a\.([us])32\.(?:\1)32", add_products),
     (r"prmt\.b32", permute),
     (r"(add|sub|mul|div)\.rn\.(f32|f64)", float_arithmetic),
     (r"(fma|sqrt)\.rn\.f32", float_function),

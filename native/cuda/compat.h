@@ -154,15 +154,26 @@ PACELINE_DEVICE uint32_t two_brains(float low, float high) {
   return both;
 }
 
-// Two halves times two halves, each product rounded once, subnormals included.
+// Two halves times the lower or the upper half of `b`, each product rounded once, subnormals included.
+template <int upper>
 PACELINE_DEVICE uint32_t multiply_halves(uint32_t a, uint32_t b) {
-  uint32_t product;
-  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  uint16_t half[2];
+  uint32_t both, product;
+  asm("mov.b32 {%0, %1}, %2;" : "=h"(half[0]), "=h"(half[1]) : "r"(b));
+  asm("mov.b32 %0, {%1, %1};" : "=r"(both) : "h"(half[upper]));  // both become a modifier of the product's operand
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(both));
   return product;
 }
 
 // Byte i of the result is byte (selector >> 4i & 7) of {b, a}.
 PACELINE_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
+
+// c plus the products of four bytes, signed or not.
+template <bool with_sign>
+PACELINE_DEVICE uint32_t dot_bytes(uint32_t a, uint32_t b, uint32_t c) {
+  if constexpr (with_sign) return static_cast<uint32_t>(__dp4a(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c)));
+  else return __dp4a(a, b, c);
+}
 
 // 0xff for each byte whose top bit is set, else 0.
 PACELINE_DEVICE uint32_t spread_top_bits(uint32_t a) {

@@ -14,9 +14,11 @@
 
 namespace paceline::cuda {
 
-constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f; |isum| stays below 2^22
-
-PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cast<uint32_t>(biased)) - 12582912.0f; }
+// float(isum), of 2^shift * isum.
+PACELINE_DEVICE float float_of(int32_t biased, int shift) {
+  const float sum = bits_to_float(static_cast<uint32_t>(biased)), unit = 1.0f / static_cast<float>(1 << shift);
+  return shift ? fma(sum, unit, -12582912.0f * unit) : sum - 12582912.0f;
+}
 
 // Words of a lane's inputs in a block.
 constexpr int input_words(Format f) { return by_halves(f) ? 4 : 2; }
@@ -78,28 +80,28 @@ struct Scales {
 
 // A row has one scale in a block.
 template <Format f>
-PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
-  constexpr int kBias = device_bias(f);
+PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
+  const int bias = device_bias(f) << shift;
   int32_t c[4];
-  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - kBias * x.sum[0], kMagic - kBias * x.sum[1]);
+  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[1]);
   PACELINE_UNROLL
   for (int j = 0; j < 4; ++j) {
-    acc[j] = fma(float_of(c[j]), w.scale[0][j / 2] * x.scale[j % 2], acc[j]);
+    acc[j] = fma(float_of(c[j], shift), w.scale[0][j / 2] * x.scale[j % 2], acc[j]);
     if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / 2], x.scaled_sum[j % 2], acc[j]);
   }
 }
 
 // A row has two.
 template <Format f>
-PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
-  constexpr int kBias = device_bias(f);
+PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
+  const int bias = device_bias(f) << shift;
   const int32_t high_sum[2] = {x.sum[0] - x.low_sum[0], x.sum[1] - x.low_sum[1]};
   int32_t low[4], high[4];
-  mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - kBias * x.low_sum[0], kMagic - kBias * x.low_sum[1]);
-  mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - kBias * high_sum[0], kMagic - kBias * high_sum[1]);
+  mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - bias * x.low_sum[0], kMagic - bias * x.low_sum[1]);
+  mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - bias * high_sum[0], kMagic - bias * high_sum[1]);
   PACELINE_UNROLL
   for (int j = 0; j < 4; ++j) {
-    float sum = fma(float_of(high[j]), w.scale[1][j / 2], float_of(low[j]) * w.scale[0][j / 2]);
+    float sum = fma(float_of(high[j], shift), w.scale[1][j / 2], float_of(low[j], shift) * w.scale[0][j / 2]);
     if constexpr (layout(f).minimum) {
       sum = fma(w.minimum[0][j / 2], static_cast<float>(x.low_sum[j % 2]), sum);
       sum = fma(w.minimum[1][j / 2], static_cast<float>(high_sum[j % 2]), sum);
@@ -133,8 +135,8 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inp
     unit.codes(k, a, grid);
     const Scales<f> scales(unit, k);
     each_group([&](const uint32_t (&b)[2], const ColumnPair& x, float (&to)[4]) {
-      if constexpr (layout(f).scales == 1) add_one_scale<f>(a, scales, b, x, to);
-      else add_two_scales<f>(a, scales, b, x, to);
+      if constexpr (layout(f).scales == 1) add_one_scale<f>(a, code_shift(f, k), scales, b, x, to);
+      else add_two_scales<f>(a, code_shift(f, k), scales, b, x, to);
     });
   }
 }
@@ -159,13 +161,12 @@ PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
   if (lane_index() == 0) count_weights(static_cast<size_t>((end - first + unit_tiles(f) - 1) / unit_tiles(f)) * device_unit_bytes(f));
-  Unit<f> unit, next;
   const uint8_t* place = row_tile + first / unit_tiles(f) * device_unit_bytes(f);
-  if constexpr (ahead) unit.load(place);
-  for (int b = first; b < end; b += unit_tiles(f)) {
-    if constexpr (!ahead) unit.load(place);
+  const auto load = [&](Unit<f>& unit) {
+    unit.load(place);
     place += device_unit_bytes(f);
-    if (ahead && b + unit_tiles(f) < end) next.load(place);
+  };
+  const auto add = [&](const Unit<f>& unit, int b) {
     if (has_header(f) || b + unit_tiles(f) <= end) {  // formats with a header have full units only
       PACELINE_UNROLL
       for (int k = 0; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
@@ -179,7 +180,24 @@ PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n
       inputs[i].codes += unit_tiles(f) * kColumns * 4 * input_words(f);
       inputs[i].about += unit_tiles(f) * (kColumns / 2);
     }
-    if constexpr (ahead) unit = next;
+  };
+  Unit<f> even;
+  if constexpr (!ahead) {
+    for (int b = first; b < end; b += unit_tiles(f)) {
+      load(even);
+      add(even, b);
+    }
+  } else {
+    Unit<f> odd;
+    load(even);
+    for (int b = first; b < end; b += 2 * unit_tiles(f)) {
+      const int middle = b + unit_tiles(f), next = middle + unit_tiles(f);
+      if (middle < end) load(odd);
+      add(even, b);
+      if (middle >= end) break;
+      if (next < end) load(even);
+      add(odd, middle);
+    }
   }
 }
 

@@ -8,6 +8,8 @@
 
 namespace paceline::cuda {
 
+constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f: added to an integer below 2^22, those of the sum
+
 // `bytes` bytes: 2, 4, 8 or a multiple of 16, from an address aligned to as many, at most 16.
 template <int bytes>
 struct Bytes {
@@ -59,6 +61,11 @@ struct Table {
   }
 };
 
+// Tile k's codes are this many powers of two too large, where that saves shifting their words.
+constexpr int code_shift(Format f, int k) {
+  return has_table(f) || has_grid(f) || layout(f).high_bits ? 0 : layout(f).low_bits * k % 8;
+}
+
 template <Format f>
 struct Unit {
   static constexpr int kTiles = unit_tiles(f);
@@ -87,18 +94,19 @@ struct Unit {
     }
   }
 
-  // Tile k's codes, signed or biased (device_bias). grid: the table of IQ2_XXS.
+  // Tile k's codes times 2^code_shift, signed or biased (device_bias). grid: the table of IQ2_XXS.
   PACELINE_DEVICE void codes(int k, uint32_t a[4], const uint32_t* grid) const {
     for (int w = 0; w < 4; ++w) {
       if constexpr (has_grid(f)) {
-        const int t = static_cast<int>(lane_index() % 4);
-        const uint32_t pattern = permute_bytes(patterns[w % 2].v[k], 0, 0x4440u + 2 * (w / 2) + t / 2);
-        a[w] = grid_signed(grid[2 * pattern + t % 2], high.v[w] << (7 - k));
+        const uint32_t t = lane_index() % 4;
+        const uint32_t half = dot_bytes<false>(patterns[w % 2].v[k], 2u << 8 * (2 * (w / 2) + t / 2), t % 2);  // of pattern 2 * (w / 2) + t / 2
+        a[w] = grid_signed(grid[half], high.v[w] << (7 - k));
       } else if constexpr (has_table(f)) {
         a[w] = Table<f>::look_up(low.v[k / 2 * 4 + w], k % 2);
       } else {
-        a[w] = field<kLow>(low, k, w);
-        if constexpr (kHigh > 0) a[w] |= field<kHigh>(high, k, w) << kLow;
+        if constexpr (kHigh > 0) a[w] = field<kLow>(low, k, w) | field<kHigh>(high, k, w) << kLow;
+        else if constexpr (kLow == 8) a[w] = low.v[4 * k + w];
+        else a[w] = low.v[k / (8 / kLow) * 4 + w] & ((1u << kLow) - 1) * 0x01010101u << code_shift(f, k);
       }
     }
   }
@@ -112,9 +120,10 @@ struct Unit {
       for (int half = 0; half < 2; ++half) {
         const uint32_t word = low.v[k / 2 * 4 + 2 * half + upper], signs = k % 2 ? word << 4 : word;
         const uint32_t bytes = permute_bytes(kSmall, kLarge, word >> 16 * (k % 2) & 0x7777u) | (signs & 0x80808080u);
-        const uint32_t scale = permute_bytes(both, 0, half ? 0x3232u : 0x1010u);
-        a[half][upper] = multiply_halves(permute_bytes(bytes, 0, 0x1404u), scale);
-        a[half][2 + upper] = multiply_halves(permute_bytes(bytes, 0, 0x3424u), scale);
+        for (int w = 0; w < 2; ++w) {
+          const uint32_t codes = permute_bytes(bytes, 0, w ? 0x3424u : 0x1404u);
+          a[half][2 * w + upper] = half ? multiply_halves<1>(codes, both) : multiply_halves<0>(codes, both);
+        }
       }
     }
   }
@@ -130,29 +139,30 @@ struct Unit {
     } else {
       uint32_t a[4];
       codes(k, a, grid);
+      const int shift = code_shift(f, k);
       for (int w = 0; w < 4; ++w) {
         const int half = layout(f).scales == 2 ? w / 2 : 0, upper = w % 2;
         for (int i = 0; i < 4; ++i) {
-          out[w][i] = scale(k, half, upper) * static_cast<float>(value(a[w] >> 8 * i & 0xff));
-          if constexpr (has_header(f) && layout(f).minimum) out[w][i] = out[w][i] - below(k, half, upper);
+          out[w][i] = scale(k, half, upper, true) * static_cast<float>(value(a[w] >> (8 * i + shift) & 0xffu >> shift));
+          if constexpr (has_header(f) && layout(f).minimum) out[w][i] = out[w][i] - below(k, half, upper, true);
           else if constexpr (layout(f).minimum) out[w][i] = out[w][i] + minimum(k, half, upper);
         }
       }
     }
   }
 
-  // half: of inputs 0 .. 15 or 16 .. 31, where a row has two scales.
-  PACELINE_DEVICE float scale(int k, int half, int upper) const {
+  // half: of inputs 0 .. 15 or 16 .. 31, where a row has two scales. exact: see times_byte().
+  PACELINE_DEVICE float scale(int k, int half, int upper, bool exact = false) const {
     const auto& s = scales[upper];
     if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
     else if constexpr (!has_header(f)) return half_to_float(s.two(k));
     else {
       const float d = half_to_float(header[upper].two(0));
-      if constexpr (f == Format::Q5_K || f == Format::Q4_K) return d * static_cast<float>(s.byte(k));
-      else if constexpr (f == Format::Q2_K) return d * static_cast<float>(s.byte(2 * k + half) & 15);
-      else if constexpr (f == Format::IQ2_XXS) return d * fma(static_cast<float>(s.v[0] >> 4 * k & 15), 0.25f, 0.125f);  // exact
-      else if constexpr (f == Format::IQ4_XS) return d * static_cast<float>(s.signed_byte(k));
-      else return d * static_cast<float>(s.signed_byte(2 * k + half));
+      if constexpr (f == Format::Q5_K || f == Format::Q4_K) return times_byte(d, s.v[k / 4], k, exact);
+      else if constexpr (f == Format::Q2_K) return times_byte(d, s.v[k / 2] & 0x0f0f0f0fu, 2 * k + half, exact);
+      else if constexpr (f == Format::IQ2_XXS) return times_byte(d * 0.125f, s.v[0] >> 4 * (k % 2) & 0x0f0f0f0fu, k / 2, exact, 2, 1);
+      else if constexpr (f == Format::IQ4_XS) return times_byte(d, s.v[k / 4], k, exact);
+      else return times_byte(d, s.v[k / 2], 2 * k + half, exact);
     }
   }
   PACELINE_DEVICE float minimum(int k, int half, int upper) const {
@@ -165,10 +175,17 @@ struct Unit {
   // The integer value of a code.
   PACELINE_DEVICE static int value(uint32_t code) { return has_sign(f) ? static_cast<int8_t>(code) : static_cast<int>(code) - layout(f).bias; }
   // What formats with super-blocks of 256 inputs subtract from every weight.
-  PACELINE_DEVICE float below(int k, int half, int upper) const {
-    if constexpr (f == Format::Q2_K) return half_to_float(header[upper].two(1)) * static_cast<float>(scales[upper].byte(2 * k + half) >> 4);
-    else if constexpr (has_header(f) && minimum_bytes(f) > 0) return half_to_float(header[upper].two(1)) * static_cast<float>(minimums[upper].byte(k));
+  PACELINE_DEVICE float below(int k, int half, int upper, bool exact = false) const {
+    if constexpr (f == Format::Q2_K) return times_byte(half_to_float(header[upper].two(1)), scales[upper].v[k / 2] >> 4 & 0x0f0f0f0fu, 2 * k + half, exact);
+    else if constexpr (has_header(f) && minimum_bytes(f) > 0) return times_byte(half_to_float(header[upper].two(1)), minimums[upper].v[k / 4], k, exact);
     else return 0.0f;
+  }
+  // d * (factor * byte + more), of signed byte `place % 4` of a word, rounded once, for a d with the bits of a half: d * 12582912 is exact then. Two instructions
+  // for each byte, where a conversion takes three or a slow one. exact, with one more: zeros have the sign of d, and an infinite d makes no NaN; a sum of
+  // products is the same without, but for infinities.
+  PACELINE_DEVICE static float times_byte(float d, uint32_t word, int place, bool exact, uint32_t factor = 1, uint32_t more = 0) {
+    const float biased = bits_to_float(dot_bytes<true>(word, factor << 8 * (place % 4), kMagic + more));
+    return exact ? (biased - 12582912.0f) * d : fma(biased, d, d * -12582912.0f);
   }
   template <class Plane>
   PACELINE_DEVICE static void load_plane(Plane& plane, int i, const uint8_t* own) {

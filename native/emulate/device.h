@@ -113,10 +113,11 @@ inline uint16_t float_to_brain(float f) { return paceline::float_to_brain(f); }
 
 inline uint32_t two_brains(float low, float high) { return static_cast<uint32_t>(float_to_brain(high)) << 16 | float_to_brain(low); }
 
-inline uint32_t multiply_halves(uint32_t a, uint32_t b) {
+template <int upper>
+uint32_t multiply_halves(uint32_t a, uint32_t b) {
+  const float by = half_to_float(static_cast<uint16_t>(b >> 16 * upper));
   uint32_t product = 0;
-  for (int i = 0; i < 32; i += 16)
-    product |= static_cast<uint32_t>(float_to_half(half_to_float(static_cast<uint16_t>(a >> i)) * half_to_float(static_cast<uint16_t>(b >> i)))) << i;
+  for (int i = 0; i < 32; i += 16) product |= static_cast<uint32_t>(float_to_half(half_to_float(static_cast<uint16_t>(a >> i)) * by)) << i;
   return product;
 }
 
@@ -126,6 +127,13 @@ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   uint32_t result = 0;
   for (int i = 0; i < 4; ++i) result |= static_cast<uint32_t>(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
   return result;
+}
+
+template <bool with_sign>
+uint32_t dot_bytes(uint32_t a, uint32_t b, uint32_t c) {
+  using Byte = std::conditional_t<with_sign, int8_t, uint8_t>;
+  for (int i = 0; i < 32; i += 8) c += static_cast<uint32_t>(static_cast<Byte>(a >> i) * static_cast<Byte>(b >> i));
+  return c;
 }
 
 // 0xff for each byte whose top bit is set, else 0.

@@ -54,6 +54,12 @@ inline u32 insert_bits(u32 a, u32 b, u32 begin, u32 length) {
   for (u32 i = 0; i < length && begin + i < 32; ++i) b = (b & ~(u32{1} << (begin + i))) | (a >> i & 1) << (begin + i);
   return b;
 }
+// c plus the products of the bytes, signed or not, of a and b.
+template <class Byte>
+u32 add_products(u32 a, u32 b, u32 c) {
+  for (int i = 0; i < 32; i += 8) c += static_cast<u32>(static_cast<s32>(static_cast<Byte>(a >> i)) * static_cast<s32>(static_cast<Byte>(b >> i)));
+  return c;
+}
 // Each byte of the result is one of {b, a} by three bits of the selector, or with the fourth eight times its sign.
 inline u32 permute(u32 a, u32 b, u32 selector) {
   u32 result = 0;

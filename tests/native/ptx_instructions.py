@@ -24,6 +24,7 @@ from .ptx_vectors import (
     to_half,
     told,
     top_of_u64,
+    with_products,
     words,
 )
 
@@ -84,6 +85,8 @@ INSTRUCTIONS = {
     "min.s32": Case("min.s32 %r9, %r1, %r2;", lambda a, b, c: low(np.minimum(signed(a), signed(b)))),
     "max.s32": Case("max.s32 %r9, %r1, %r2;", lambda a, b, c: low(np.maximum(signed(a), signed(b)))),
     "bfi": Case("bfi.b32 %r9, %r1, %r2, 5, 27;", lambda a, b, c: inserted(a, b, 5, 27)),
+    "dp4a.s32": Case("dp4a.s32.s32 %r9, %r1, %r2, %r3;", lambda a, b, c: with_products(a, b, c, np.int8)),
+    "dp4a.u32": Case("dp4a.u32.u32 %r9, %r1, %r2, %r3;", lambda a, b, c: with_products(a, b, c, np.uint8)),
     "prmt": Case("prmt.b32 %r9, %r1, %r2, %r3;", picked),
     "cvt.s32.s8": Case("cvt.s32.s8 %r9, %r1;", lambda a, b, c: low((a & 0xFF).astype(np.uint8).view(np.int8))),
     "cvt.s64.s32": Case(

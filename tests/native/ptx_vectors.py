@@ -102,6 +102,12 @@ def picked(a: Words, b: Words, selector: Words) -> Words:
     return out
 
 
+def with_products(a: Words, b: Words, c: Words, byte: type) -> Words:
+    """c plus the products of four bytes."""
+    products = [x.view(byte).reshape(-1, 4).astype(np.int64) for x in (a, b)]
+    return low(c + (products[0] * products[1]).sum(1))
+
+
 def inserted(a: Words, b: Words, begin: int, length: int) -> Words:
     mask = np.uint32((1 << length) - 1 << begin)
     return (b & ~mask) | (a << np.uint32(begin) & mask)
