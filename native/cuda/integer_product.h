@@ -154,63 +154,77 @@ PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, in
   }
 }
 
-// Sums a segment of a row tile, by one warp; advances `inputs` to the next. ahead: the next unit is loaded while one is computed.
-template <Format f, int n, bool ahead>
-PACELINE_DEVICE void sum_segment(const uint8_t* row_tile, LaneInputs (&inputs)[n], int columns, int first, int end, const uint32_t* grid, float (&acc)[n][4]) {
-  PACELINE_UNROLL
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
-  if (lane_index() == 0) count_weights(static_cast<size_t>((end - first + unit_tiles(f) - 1) / unit_tiles(f)) * device_unit_bytes(f));
-  const uint8_t* place = row_tile + first / unit_tiles(f) * device_unit_bytes(f);
-  const auto load = [&](Unit<f>& unit) {
-    unit.load(place);
-    place += device_unit_bytes(f);
-  };
-  const auto add = [&](const Unit<f>& unit, int b) {
-    if (has_header(f) || b + unit_tiles(f) <= end) {  // formats with a header have full units only
-      PACELINE_UNROLL
-      for (int k = 0; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
-    } else {
-      PACELINE_UNROLL
-      for (int k = 0; k < unit_tiles(f); ++k)
-        if (b + k < end) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
-    }
+// Adds the tiles of a unit that begins with block b; advances `inputs` past it. end: of the row's blocks, or more. load_next() loads another unit: after the first
+// product, because before it all loads so far are waited for.
+template <Format f, int n, class LoadNext>
+PACELINE_DEVICE void add_unit(const Unit<f>& unit, int b, int end, LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4], LoadNext load_next) {
+  add_tile<f, n>(unit, 0, inputs, columns, grid, acc);
+  load_next();
+  if (has_header(f) || b + unit_tiles(f) <= end) {  // formats with a header have full units only
     PACELINE_UNROLL
-    for (int i = 0; i < n; ++i) {
-      inputs[i].codes += unit_tiles(f) * kColumns * 4 * input_words(f);
-      inputs[i].about += unit_tiles(f) * (kColumns / 2);
-    }
-  };
-  Unit<f> even;
-  if constexpr (!ahead) {
-    for (int b = first; b < end; b += unit_tiles(f)) {
-      load(even);
-      add(even, b);
-    }
+    for (int k = 1; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
   } else {
-    Unit<f> odd;
-    load(even);
-    for (int b = first; b < end; b += 2 * unit_tiles(f)) {
-      const int middle = b + unit_tiles(f), next = middle + unit_tiles(f);
-      if (middle < end) load(odd);
-      add(even, b);
-      if (middle >= end) break;
-      if (next < end) load(even);
-      add(odd, middle);
-    }
+    PACELINE_UNROLL
+    for (int k = 1; k < unit_tiles(f); ++k)
+      if (b + k < end) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
+  }
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i) {
+    inputs[i].codes += unit_tiles(f) * kColumns * 4 * input_words(f);
+    inputs[i].about += unit_tiles(f) * (kColumns / 2);
   }
 }
 
-// The same into shared memory, [8 * n][16], where place_of_sum() has them.
-template <Format f, int n>
-PACELINE_DEVICE void sum_segment_of(const uint8_t* row_tile, const Activations& input, const OwnColumns& columns, int first, int end, const uint32_t* grid, float* sums) {
-  LaneInputs inputs[n];
-  begin_inputs<f, n>(input, columns.first, columns.end - columns.first, first, inputs);
-  float acc[n][4];
-  sum_segment<f, n, true>(row_tile, inputs, columns.end - columns.first, first, end, grid, acc);
+template <Format f>
+PACELINE_DEVICE void note_segment(int first, int end) {
+  if (lane_index() == 0) count_weights(static_cast<size_t>((end - first + unit_tiles(f) - 1) / unit_tiles(f)) * device_unit_bytes(f));
+}
+
+template <int n>
+PACELINE_DEVICE void clear(float (&acc)[n][4]) {
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
-    for (int j = 0; j < 4; ++j) sums[place_of_sum(column_of(i, j), row_of(j))] = acc[i][j];
+    for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
+}
+
+// The sums of `tiles` row tiles, as add_segments() has them. weights: the warp's own row tile. A unit is loaded while another is computed: `even` holds the first
+// of the warp's first segment, if it has one, and after each segment that of the next: only a row's last segment may have an odd number of units.
+template <Format f, int n, int tiles>
+PACELINE_DEVICE void sum_tiles(const Product& product, const uint8_t* weights, const OwnColumns& own, Unit<f>& even, int kept, const uint32_t* grid, float* sums,
+                               float (&total)[kOwnOutputs<kColumns * n, tiles>]) {
+  add_segments<kColumns * n, tiles, tiles>(product, kept, sums, total, [&](int segment, int next, float* to) {
+    constexpr int kUnit = unit_tiles(f);
+    const int columns = own.end - own.first, first = segment * kSegmentBlocks, end = end_block(product, segment);
+    if (next >= 0) fetch_segment<f>(weights, product.blocks, next);
+    note_segment<f>(first, end);
+    LaneInputs inputs[n];
+    begin_inputs<f, n>(product.input, own.first, columns, first, inputs);
+    float acc[n][4];
+    clear(acc);
+    const uint8_t* const next_place = next < 0 ? nullptr : segment_of<f>(weights, next);
+    const uint8_t* place = segment_of<f>(weights, segment);
+    const auto load_after = [&](Unit<f>& unit, int b) {
+      place = b + kUnit < end ? place + device_unit_bytes(f) : next_place;
+      if (place) unit.load(place);
+    };
+    if constexpr (n > 2) {  // a unit takes long, so that copying the next one costs little
+      for (int b = first; b < end; b += kUnit) {
+        Unit<f> following;
+        load_after(following, b);
+        add_unit<f, n>(even, b, end, inputs, columns, grid, acc, [] {});
+        even = following;
+      }
+    } else {
+      Unit<f> odd;
+      for (int b = first; b < end; b += 2 * kUnit) {
+        add_unit<f, n>(even, b, end, inputs, columns, grid, acc, [&] { load_after(odd, b); });
+        if (b + kUnit < end) add_unit<f, n>(odd, b + kUnit, end, inputs, columns, grid, acc, [&] { load_after(even, b + kUnit); });
+      }
+    }
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < 4; ++j) to[place_of_sum(i, j)] = acc[i][j];
+  });
 }
 
 // The table of IQ2_XXS in shared memory; nothing for others.
@@ -231,29 +245,36 @@ constexpr int resident_blocks(Format f, int n) { return n > 2 ? 1 : n == 1 && un
 // Row tiles to a block.
 constexpr int tiles_together(int n) { return n > 2 ? 2 : 1; }
 
+// Loads the first unit of a warp's first segment, and prefetches the rest.
+template <Format f>
+PACELINE_DEVICE void load_first(const uint8_t* weights, int blocks, int segment, Unit<f>& even) {
+  if (segment < 0) return;
+  even.load(segment_of<f>(weights, segment));
+  fetch_segment<f, 1>(weights, blocks, segment);
+}
+
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_product(Product product, int kept) {
   constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
-  const int place = tile_place(product) * kTiles;
+  const int place = tile_place(product) * kTiles, segment = first_segment<kTiles>(product);
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
-  begin_product(product, [&] {
-    const int warp = static_cast<int>(warp_index());
-    const OwnTile tile = own_tile(product, {}, place + warp % kTiles);
-    fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, warp / kTiles);
-  });
+  const auto weights_of = [&](const OwnColumns& columns) {
+    const OwnTile own = own_tile(product, columns, place + own_part<kTiles>());
+    return own.weights + own.tile * row_bytes;
+  };
+  Unit<f> even;
+  begin_product(product, [&] { load_first(weights_of({}), product.blocks, segment, even); });
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
   const uint32_t* const grid = take_grid<f>(memory);
-  const OwnTile lower = own_tile(product, columns, place), upper = own_tile(product, columns, place + kTiles - 1);
-  const auto weights_of = [&](int tile) { return tile ? upper.weights + upper.tile * row_bytes : lower.weights + lower.tile * row_bytes; };
+  const uint8_t* const weights = weights_of(columns);
+  if (product.lists) load_first(weights, product.blocks, segment, even);
   float total[kOwnOutputs<kMost, kTiles>];
-  add_segments<kMost, kTiles>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
-    sum_segment_of<f, n>(weights_of(tile), product.input, columns, first, end, grid, to);
-  }, [&](int tile, int segment) { fetch_segment<f>(weights_of(tile), product.blocks, segment); });
-  store_tile<kMost>(product, lower, columns, total);
-  if constexpr (kTiles == 2) store_tile<kMost>(product, upper, columns, total + kOwnOutputs<kMost, 1>);
+  sum_tiles<f, n, kTiles>(product, weights, columns, even, kept, grid, sums, total);
+  PACELINE_UNROLL
+  for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, own_tile(product, columns, place + t), columns, total + t * kOwnOutputs<kMost, 1>);
 }
 
 // For enough columns to fill the device: a block has 64 columns of eight row tiles, a warp one of the tiles with all of its segments.
@@ -275,15 +296,20 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   LaneInputs inputs[n];
   begin_inputs<f, n>(product.input, columns.first, columns.end - columns.first, 0, inputs);
   float total[n][4];
-  PACELINE_UNROLL
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < 4; ++j) total[i][j] = 0.0f;
+  clear(total);
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
     const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
     sync_block();  // keeps the warps in step: they read the same inputs, while these are in L1
     if (end < product.blocks) fetch_segment<f>(weights, product.blocks, first / kSegmentBlocks + 1);
     float acc[n][4];
-    sum_segment<f, n, false>(weights, inputs, columns.end - columns.first, first, end, grid, acc);
+    clear(acc);
+    note_segment<f>(first, end);
+    const uint8_t* from = segment_of<f>(weights, first / kSegmentBlocks);
+    for (int b = first; b < end; b += unit_tiles(f), from += device_unit_bytes(f)) {
+      Unit<f> unit;
+      unit.load(from);
+      add_unit<f, n>(unit, b, end, inputs, columns.end - columns.first, grid, acc, [] {});
+    }
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < 4; ++j) total[i][j] = total[i][j] + acc[i][j];
@@ -299,23 +325,21 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(Product product, int kept) {
   constexpr int kMost = kColumns * n, kOutputs = kTileRows * kMost;
-  const int pair = tile_place(product);
+  const int pair = tile_place(product), part = own_part<4>(), segment = first_segment<4>(product);
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
-  begin_product(product, [&] {
-    const int warp = static_cast<int>(warp_index());
-    fetch_segment<f>(product.items[warp % 4 / 2].weights + (2 * pair + warp % 2) * row_bytes, product.blocks, warp / 4);
-  });
+  const auto weights_of = [&](const uint8_t* matrix) { return matrix + (2 * pair + part % 2) * row_bytes; };
+  Unit<f> even;
+  begin_product(product, [&] { load_first(weights_of(product.items[part / 2].weights), product.blocks, segment, even); });
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * 4 * kOutputs);
   const uint32_t* const grid = take_grid<f>(memory);
   const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);
+  const uint8_t* const weights = weights_of(part < 2 ? gate.weights : up.weights);
+  if (product.lists) load_first(weights, product.blocks, segment, even);
   float total[kOwnOutputs<kMost, 4>];
-  const auto weights_of = [&](int tile) { return (tile < 2 ? gate.weights : up.weights) + (2 * pair + tile % 2) * row_bytes; };
-  add_segments<kMost, 4>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
-    sum_segment_of<f, n>(weights_of(tile), product.input, columns, first, end, grid, to);
-  }, [&](int tile, int segment) { fetch_segment<f>(weights_of(tile), product.blocks, segment); });
+  sum_tiles<f, n, 4>(product, weights, columns, even, kept, grid, sums, total);
   PACELINE_UNROLL
   for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
     const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp;

@@ -137,26 +137,42 @@ constexpr int kOwnOutputs = (tiles * kTileRows * most + kProductWarps * kWarp - 
 // Where a segment's sum is in shared memory, of [columns][16]: the lanes of a warp write an accumulator of their mma to 32 banks, and read 32 sums in a row from
 // as many.
 PACELINE_DEVICE int spread_over_banks(int sum) { return sum ^ (sum >> 2 & 24); }
-PACELINE_DEVICE int place_of_sum(int column, int row) { return spread_over_banks(column * kTileRows + row); }
+
+// Where a segment ends.
+PACELINE_DEVICE int end_block(const Product& product, int segment) {
+  const int end = (segment + 1) * kSegmentBlocks;
+  return end < product.blocks ? end : product.blocks;
+}
+
+// All segments of a warp are of one of a block's `parts` sets of row tiles.
+template <int parts>
+PACELINE_DEVICE int own_part() {
+  static_assert(kProductWarps % parts == 0);
+  return static_cast<int>(warp_index()) % parts;
+}
+// Its first segment; -1 where there are not so many.
+template <int parts>
+PACELINE_DEVICE int first_segment(const Product& product) {
+  const int segment = static_cast<int>(warp_index()) / parts;
+  return segment < segments_of(product.blocks) ? segment : -1;
+}
 
 // Sums `tiles` row tiles of up to `most` columns -> total: the thread's outputs thread, thread + 256, ... of [tiles][most][16]. sums: room for `kept` segments
-// of all of them. sum_segment(tile, first block, end block, sums [most * 16]) computes a segment's sums of `at_once` tiles from `tile` on to where
-// place_of_sum() has them, by all lanes of a warp; fetch(tile, segment) prefetches the weights that the warp needs next.
-template <int most, int tiles, int at_once = 1, class SumSegment, class Fetch>
-PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment,
-                                  Fetch fetch) {
+// of all of them. sum_segment(segment, next, sums) computes a segment's sums of the warp's own `tiles / parts` row tiles, by all of its lanes, to where
+// place_of_sum() has them; next: the warp's next one, or -1.
+template <int most, int tiles, int parts, class SumSegment>
+PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums, float (&total)[kOwnOutputs<most, tiles>], SumSegment sum_segment) {
   constexpr int kOutputs = kTileRows * most, kAll = tiles * kOutputs, kThreads = kProductWarps * kWarp, kOwn = kOwnOutputs<most, tiles>;
-  constexpr int kParts = tiles / at_once;
   const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index()), place = spread_over_banks(thread);
+  const int begun = static_cast<int>(warp_index()) / parts;
   static_assert(kThreads % 128 == 0 && kOutputs % 128 == 0);  // adding multiples of it changes no bit that is swapped
   PACELINE_UNROLL
   for (int i = 0; i < kOwn; ++i) total[i] = 0.0f;
   for (int round = 0; round < segments; round += kept) {
     const int end = round + kept < segments ? round + kept : segments;
-    for (int s = static_cast<int>(warp_index()); s < (end - round) * kParts; s += kProductWarps) {
-      const int first = (round + s / kParts) * kSegmentBlocks, last = first + kSegmentBlocks, next = s + kProductWarps;
-      if (next < (end - round) * kParts) fetch(next % kParts * at_once, round + next / kParts);
-      sum_segment(s % kParts * at_once, first, last < product.blocks ? last : product.blocks, sums + s * at_once * kOutputs);
+    for (int s = round + begun; s < end; s += kProductWarps / parts) {
+      const int next = s + kProductWarps / parts < end ? s + kProductWarps / parts : end + begun;
+      sum_segment(s, next < segments ? next : -1, sums + (s - round) * kAll + own_part<parts>() * (kAll / parts));
     }
     sync_block();
     PACELINE_UNROLL
@@ -170,12 +186,16 @@ PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums,
 // The row of the tile and the column of a lane's accumulator i, j, in the layout of an mma.
 PACELINE_DEVICE int row_of(int j) { return static_cast<int>(lane_index()) / 4 + 8 * (j / 2); }
 PACELINE_DEVICE int column_of(int i, int j) { return kColumns * i + static_cast<int>(lane_index()) % 4 * 2 + j % 2; }
+// And where the sum is.
+PACELINE_DEVICE int place_of_sum(int i, int j) {
+  return kColumns * kTileRows * i + (spread_over_banks(kTileRows * column_of(0, 0) + row_of(0)) ^ (kTileRows * (j % 2) + 8 * (j / 2)));
+}
 
-// Each warp prefetches the weights of its first segment, perhaps long before its inputs are ready; not for experts, which are not known yet.
-template <class Fetch>
-PACELINE_DEVICE void begin_product(const Product& product, Fetch fetch) {
+// Each warp loads or prefetches weights of its first segment, perhaps long before its inputs are ready; not for experts, which are not known yet.
+template <class LoadFirst>
+PACELINE_DEVICE void begin_product(const Product& product, LoadFirst load_first) {
   let_next_begin();
-  if (!product.lists) fetch();
+  if (!product.lists) load_first();
   wait_for_earlier();
 }
 
@@ -197,15 +217,21 @@ PACELINE_DEVICE void store_tile(const Product& product, const OwnTile& own, cons
   }
 }
 
-// Prefetches one segment of a row tile's weights into L2, by a warp.
+// Where a segment of a row tile begins.
 template <Format f>
+constexpr int kSegmentBytes = kSegmentBlocks / unit_tiles(f) * static_cast<int>(device_unit_bytes(f));
+template <Format f>
+PACELINE_DEVICE const uint8_t* segment_of(const uint8_t* row_tile, int segment) { return row_tile + static_cast<size_t>(segment) * kSegmentBytes<f>; }
+
+// Prefetches one segment of a row tile's weights into L2, by a warp, but for `loaded` units of it.
+template <Format f, int loaded = 0>
 PACELINE_DEVICE void fetch_segment(const uint8_t* row_tile, int blocks, int segment) {
-  constexpr int kLine = 128, kUnits = kSegmentBlocks / unit_tiles(f), kSegment = kUnits * static_cast<int>(device_unit_bytes(f));
+  constexpr int kLine = 128, kUnits = kSegmentBlocks / unit_tiles(f), kUnit = static_cast<int>(device_unit_bytes(f));
   const int left = static_cast<int>(device_units(f, blocks)) - kUnits * segment, own = static_cast<int>(lane_index()) * kLine;
-  const int bytes = left < kUnits ? left * static_cast<int>(device_unit_bytes(f)) : kSegment;
-  const uint8_t* const from = row_tile + static_cast<size_t>(segment) * kSegment + own;
+  const int bytes = left < kUnits ? left * kUnit : kSegmentBytes<f>;
+  const uint8_t* const from = segment_of<f>(row_tile, segment) + own;
   PACELINE_UNROLL
-  for (int at = 0; at < kSegment; at += kWarp * kLine)
+  for (int at = loaded * kUnit / kLine * kLine; at < kSegmentBytes<f>; at += kWarp * kLine)
     if (own + at < bytes) fetch_ahead(from + at);
 }
 

@@ -70,48 +70,59 @@ struct LaneInputs {
   }
 };
 
-// Sums a segment of `tiles` row tiles, by one warp; advances `inputs` to the next. weights: each tile's, from the segment's first block. ahead: blocks in flight.
-template <Format f, int n, int tiles, int ahead>
+// Adds a block of `tiles` row tiles to the sums of all columns; advances `inputs` past it. load_next() loads other blocks: after the first products, because before
+// them all loads so far are waited for.
+template <Format f, int n, int tiles, class LoadNext>
+PACELINE_DEVICE void add_blocks(const Words (&words)[tiles], LaneInputs& inputs, int columns, float (&acc)[tiles][n][4], LoadNext load_next) {
+  const auto each_group = [&](const Operands<f>* a) {
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i) {
+      if (n <= 2 || i == 0 || kColumns * i < columns) {  // absent groups; uniform across the warp
+        const uint32_t* const from = inputs.x + i * inputs.next_group;
+        const Word4 first = *reinterpret_cast<const Word4*>(from), rest = *reinterpret_cast<const Word4*>(from + kBrainRests);
+        PACELINE_UNROLL
+        for (int t = 0; t < tiles; ++t) add_block<f>(a[t], first, rest, acc[t][i]);
+      }
+      if (i == 0) load_next();
+    }
+  };
+  if constexpr (tiles == 1) {
+    const Operands<f> a[1] = {Operands<f>(words[0])};
+    each_group(a);
+  } else {
+    const Operands<f> a[2] = {Operands<f>(words[0]), Operands<f>(words[1])};
+    each_group(a);
+  }
+  inputs.x += kColumns * kBlock;
+}
+
+// Sums a segment of `tiles` row tiles, by one warp; advances `inputs` to the next. weights: each tile's, from the segment's first block. Blocks are loaded in two
+// batches in turn: one is on its way while the other is computed.
+template <Format f, int n, int tiles, int batch>
 PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInputs& inputs, int columns, int blocks, float (&acc)[tiles][n][4]) {
   const size_t own = lane_index() * 16;
   if (lane_index() == 0) count_weights(static_cast<size_t>(weights[tiles - 1] == weights[0] ? 1 : tiles) * blocks * kTileBytes);
-  Words words[ahead][tiles];
-  const auto load = [&](int l, int block) {
+  Words words[2][batch][tiles];
+  const auto load = [&](int turn, int first) {
     PACELINE_UNROLL
-    for (int t = 0; t < tiles; ++t) words[l][t].load(weights[t] + static_cast<size_t>(block) * kTileBytes + own);
+    for (int l = 0; l < batch; ++l)
+      if (first + l < blocks)
+        for (int t = 0; t < tiles; ++t) words[turn][l][t].load(weights[t] + static_cast<size_t>(first + l) * kTileBytes + own);
   };
   PACELINE_UNROLL
   for (int t = 0; t < tiles; ++t)
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < 4; ++j) acc[t][i][j] = 0.0f;
-  PACELINE_UNROLL
-  for (int l = 0; l < ahead; ++l)
-    if (l < blocks) load(l, l);
+  load(0, 0);
   PACELINE_UNROLL_BY(1)
-  for (int block = 0; block < blocks; block += ahead) {
+  for (int first = 0; first < blocks; first += 2 * batch) {
     PACELINE_UNROLL
-    for (int l = 0; l < ahead; ++l) {
-      if (block + l >= blocks) continue;
-      const auto each_group = [&](const Operands<f>* a) {
-        PACELINE_UNROLL
-        for (int i = 0; i < n; ++i) {
-          if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // absent groups; uniform across the warp
-          const uint32_t* const from = inputs.x + i * inputs.next_group;
-          const Word4 first = *reinterpret_cast<const Word4*>(from), rest = *reinterpret_cast<const Word4*>(from + kBrainRests);
-          PACELINE_UNROLL
-          for (int t = 0; t < tiles; ++t) add_block<f>(a[t], first, rest, acc[t][i]);
-        }
-      };
-      if constexpr (tiles == 1) {
-        const Operands<f> a[1] = {Operands<f>(words[l][0])};
-        if (block + l + ahead < blocks) load(l, block + l + ahead);
-        each_group(a);
-      } else {
-        const Operands<f> a[2] = {Operands<f>(words[l][0]), Operands<f>(words[l][1])};
-        if (block + l + ahead < blocks) load(l, block + l + ahead);
-        each_group(a);
-      }
-      inputs.x += kColumns * kBlock;
+    for (int l = 0; l < 2 * batch; ++l) {
+      if (first + l >= blocks) continue;
+      const int turn = l / batch;
+      add_blocks<f>(words[turn][l % batch], inputs, columns, acc, [&] {
+        if (l % batch == 0) load(1 - turn, first + l + batch);
+      });
     }
   }
 }
@@ -140,16 +151,16 @@ constexpr int resident_blocks(int n) { return n > 2 ? 1 : n == 2 ? 2 : 3; }
 
 template <Format f, int n, int at_once>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bits(Product product, int kept) {
-  constexpr int kMost = kColumns * n, kTiles = tiles_of_block(n), kAhead = at_once == 1 ? 4 : 2;
+  constexpr int kMost = kColumns * n, kTiles = tiles_of_block(n), kParts = kTiles / at_once, kBatch = at_once == 1 ? 2 : 1;
   const int place = tile_place(product) * kTiles;
-  const auto fetch = [&](const OwnTiles<kTiles>& tiles, int tile, int segment) {
+  const int own = own_part<kParts>() * at_once;
+  const auto fetch = [&](const OwnTiles<kTiles>& tiles, int segment) {
     PACELINE_UNROLL
-    for (int t = 0; t < at_once; ++t) fetch_segment<f>(tiles.at(tile + t), product.blocks, segment);
+    for (int t = 0; t < at_once; ++t) fetch_segment<f>(tiles.at(own + t), product.blocks, segment);
   };
   begin_product(product, [&] {
-    constexpr int kParts = kTiles / at_once;
-    const int warp = static_cast<int>(warp_index());
-    fetch(OwnTiles<kTiles>(product, {}, place), warp % kParts * at_once, warp / kParts);
+    const int segment = first_segment<kParts>(product);
+    if (segment >= 0) fetch(OwnTiles<kTiles>(product, {}, place), segment);
   });
   const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
@@ -157,18 +168,20 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bit
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
   const OwnTiles<kTiles> tiles(product, columns, place);
   float total[kOwnOutputs<kMost, kTiles>];
-  add_segments<kMost, kTiles, at_once>(product, kept, sums, total, [&](int tile, int first, int end, float* to) {
+  add_segments<kMost, kTiles, kParts>(product, kept, sums, total, [&](int segment, int next, float* to) {
+    if (next >= 0) fetch(tiles, next);
+    const int first = segment * kSegmentBlocks;
     const uint8_t* weights[at_once];
     PACELINE_UNROLL
-    for (int t = 0; t < at_once; ++t) weights[t] = tiles.at(tile + t) + static_cast<size_t>(first) * kTileBytes;
+    for (int t = 0; t < at_once; ++t) weights[t] = segment_of<f>(tiles.at(own + t), segment);
     LaneInputs inputs(product.input, columns, first);
     float acc[at_once][n][4];
-    sum_segment<f, n, at_once, kAhead>(weights, inputs, columns.end - columns.first, end - first, acc);
+    sum_segment<f, n, at_once, kBatch>(weights, inputs, columns.end - columns.first, end_block(product, segment) - first, acc);
     PACELINE_UNROLL
     for (int t = 0; t < at_once; ++t)
       for (int i = 0; i < n; ++i)
-        for (int j = 0; j < 4; ++j) to[t * kMost * kTileRows + place_of_sum(column_of(i, j), row_of(j))] = acc[t][i][j];
-  }, [&](int tile, int segment) { fetch(tiles, tile, segment); });
+        for (int j = 0; j < 4; ++j) to[t * kMost * kTileRows + place_of_sum(i, j)] = acc[t][i][j];
+  });
   PACELINE_UNROLL
   for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, tiles.own[t], columns, total + t * kOwnOutputs<kMost, 1>);
 }
