@@ -43,12 +43,12 @@ def forget_accesses(place: int, bytes: int) -> None:
 def measure(on: bool) -> None:
     """Whether requests to memory of translated kernels are measured; forgets those that were."""
 
-def measured() -> list[tuple[str, str, int, bool, bool, int, int, int, int]]:
-    """By instruction (native/emulate/traffic.h): kernel, file, line, shared, writes, requests, bytes, transfers, their
-    least number."""
+def measured() -> list[tuple[str, str, int, bool, str, int, int, int, int]]:
+    """By instruction (native/emulate/traffic.h): kernel, file, line, shared, use, requests, bytes, transfers, their least
+    number. use: load, read-only load or store."""
 
 def counted_weights() -> int:
-    """Bytes of weights that kernels have loaded since the last call."""
+    """Bytes of weights that products have loaded since the last call; of translated kernels see measured()."""
 
 def misuse(name: str) -> int:
     """Runs a kernel that breaks a rule (native/emulate/misuse.h): RuntimeError, or what it read."""

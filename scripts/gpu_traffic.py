@@ -27,7 +27,7 @@ from paceline.native import _emulator  # noqa: E402
 SHAPE = {"width": 1024, "heads": 8, "kv-heads": 2, "head-size": 128, "ffn": 2048, "vocab": 512, "layers": 1}
 HYBRID = {"interval": 2, "layers": 2}
 
-HEAD = f"{'kernel':22} {'line':24} {'of memory':13} {'requests':>9} {'bytes':>12} {'transfers':>10} {'least':>10} ratio"
+HEAD = f"{'kernel':22} {'line':24} {'of memory':21} {'requests':>9} {'bytes':>12} {'transfers':>10} {'least':>10} ratio"
 
 
 class Row(NamedTuple):
@@ -67,14 +67,14 @@ class Line(NamedTuple):
 
 def lines() -> list[Line]:
     """By how much more they transfer than the least."""
-    sums: dict[tuple[str, str, int, bool, bool], list[int]] = {}
-    for kernel, file, line, shared, writes, *figures in _emulator.measured():
-        total = sums.setdefault((kernel, file, line, shared, writes), [0, 0, 0, 0])
+    sums: dict[tuple[str, str, int, bool, str], list[int]] = {}
+    for kernel, file, line, shared, use, *figures in _emulator.measured():
+        total = sums.setdefault((kernel, file, line, shared, use), [0, 0, 0, 0])
         total[:] = [a + b for a, b in zip(total, figures, strict=True)]
     found = []
-    for (kernel, file, line, shared, writes), (requests, bytes, transfers, least) in sums.items():
-        space = f"{'shared' if shared else 'global'} {'store' if writes else 'load'}"
-        what = f"{kernel:22} {f'{file}:{line}':24} {space:13} {requests:9,} {bytes:12,} {transfers:10,} {least:10,}"
+    for (kernel, file, line, shared, use), (requests, bytes, transfers, least) in sums.items():
+        space = f"{'shared' if shared else 'global'} {use}"
+        what = f"{kernel:22} {f'{file}:{line}':24} {space:21} {requests:9,} {bytes:12,} {transfers:10,} {least:10,}"
         found.append(Line(transfers, least, f"{what} {transfers / max(1, least):5.1f}"))
     return sorted(found, key=lambda one: one.least - one.transfers)
 

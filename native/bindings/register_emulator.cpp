@@ -51,8 +51,9 @@ void register_emulator(py::module_& m) {
   m.def("measure", &emulate::measure, py::arg("on"));
   m.def("measured", [] {
     py::list all;
+    const char* const names[] = {"load", "read-only load", "store"};  // of Use
     for (const emulate::Traffic& t : emulate::measured())
-      all.append(py::make_tuple(t.kernel, t.file, t.line, t.shared, t.writes, t.requests, t.bytes, t.transfers, t.least));
+      all.append(py::make_tuple(t.kernel, t.file, t.line, t.shared, names[static_cast<int>(t.use)], t.requests, t.bytes, t.transfers, t.least));
     return all;
   });
   m.def(

@@ -91,7 +91,7 @@ PACELINE_DEVICE uint16_t load_once_2(const void* p) {
   return w;
 }
 
-// The emulated device counts the bytes of weights as they are loaded; on a GPU DeviceCore::weight_bytes computes how many they should be.
+// The emulated device counts the bytes of weights where they are loaded; on a GPU DeviceCore::weight_bytes computes how many they should be.
 PACELINE_DEVICE void count_weights(size_t) {}
 
 // Prefetches into L2. Allowed even for data that other kernels have yet to write, since their writes go through L2.

@@ -176,8 +176,9 @@ PACELINE_DEVICE void add_unit(const Unit<f>& unit, int b, int end, LaneInputs (&
 }
 
 template <Format f>
-PACELINE_DEVICE void note_segment(int first, int end) {
-  if (lane_index() == 0) count_weights(static_cast<size_t>((end - first + unit_tiles(f) - 1) / unit_tiles(f)) * device_unit_bytes(f));
+PACELINE_DEVICE void load_counted(Unit<f>& unit, const uint8_t* place) {
+  if (lane_index() == 0) count_weights(device_unit_bytes(f));
+  unit.load(place);
 }
 
 template <int n>
@@ -196,7 +197,6 @@ PACELINE_DEVICE void sum_tiles(const Product& product, const uint8_t* weights, c
     constexpr int kUnit = unit_tiles(f);
     const int columns = own.end - own.first, first = segment * kSegmentBlocks, end = end_block(product, segment);
     if (next >= 0) fetch_segment<f>(weights, product.blocks, next);
-    note_segment<f>(first, end);
     LaneInputs inputs[n];
     begin_inputs<f, n>(product.input, own.first, columns, first, inputs);
     float acc[n][4];
@@ -205,7 +205,7 @@ PACELINE_DEVICE void sum_tiles(const Product& product, const uint8_t* weights, c
     const uint8_t* place = segment_of<f>(weights, segment);
     const auto load_after = [&](Unit<f>& unit, int b) {
       place = b + kUnit < end ? place + device_unit_bytes(f) : next_place;
-      if (place) unit.load(place);
+      if (place) load_counted(unit, place);
     };
     if constexpr (n > 2) {  // a unit takes long, so that copying the next one costs little
       for (int b = first; b < end; b += kUnit) {
@@ -249,7 +249,7 @@ constexpr int tiles_together(int n) { return n > 2 ? 2 : 1; }
 template <Format f>
 PACELINE_DEVICE void load_first(const uint8_t* weights, int blocks, int segment, Unit<f>& even) {
   if (segment < 0) return;
-  even.load(segment_of<f>(weights, segment));
+  load_counted(even, segment_of<f>(weights, segment));
   fetch_segment<f, 1>(weights, blocks, segment);
 }
 
@@ -270,7 +270,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_produc
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
   const uint32_t* const grid = take_grid<f>(memory);
   const uint8_t* const weights = weights_of(columns);
-  if (product.lists) load_first(weights, product.blocks, segment, even);
+  if (!begins_early(product)) load_first(weights, product.blocks, segment, even);
   float total[kOwnOutputs<kMost, kTiles>];
   sum_tiles<f, n, kTiles>(product, weights, columns, even, kept, grid, sums, total);
   PACELINE_UNROLL
@@ -303,11 +303,10 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
     if (end < product.blocks) fetch_segment<f>(weights, product.blocks, first / kSegmentBlocks + 1);
     float acc[n][4];
     clear(acc);
-    note_segment<f>(first, end);
     const uint8_t* from = segment_of<f>(weights, first / kSegmentBlocks);
     for (int b = first; b < end; b += unit_tiles(f), from += device_unit_bytes(f)) {
       Unit<f> unit;
-      unit.load(from);
+      load_counted(unit, from);
       add_unit<f, n>(unit, b, end, inputs, columns.end - columns.first, grid, acc, [] {});
     }
     PACELINE_UNROLL
@@ -337,7 +336,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(
   const uint32_t* const grid = take_grid<f>(memory);
   const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);
   const uint8_t* const weights = weights_of(part < 2 ? gate.weights : up.weights);
-  if (product.lists) load_first(weights, product.blocks, segment, even);
+  if (!begins_early(product)) load_first(weights, product.blocks, segment, even);
   float total[kOwnOutputs<kMost, 4>];
   sum_tiles<f, n, 4>(product, weights, columns, even, kept, grid, sums, total);
   PACELINE_UNROLL

@@ -191,11 +191,15 @@ PACELINE_DEVICE int place_of_sum(int i, int j) {
   return kColumns * kTileRows * i + (spread_over_banks(kTileRows * column_of(0, 0) + row_of(0)) ^ (kTileRows * (j % 2) + 8 * (j / 2)));
 }
 
-// Each warp loads or prefetches weights of its first segment, perhaps long before its inputs are ready; not for experts, which are not known yet.
+// Whether a block takes weights before its inputs are ready: not of experts, which are not known yet, and only the first of a row tile's blocks, which alone is
+// sure to have columns.
+PACELINE_DEVICE bool begins_early(const Product& product) { return !product.lists && column_place(product) == 0; }
+
+// Its warps load or prefetch those of their first segments, perhaps long before.
 template <class LoadFirst>
 PACELINE_DEVICE void begin_product(const Product& product, LoadFirst load_first) {
   let_next_begin();
-  if (!product.lists) load_first();
+  if (begins_early(product)) load_first();
   wait_for_earlier();
 }
 

@@ -101,13 +101,14 @@ PACELINE_DEVICE void add_blocks(const Words (&words)[tiles], LaneInputs& inputs,
 template <Format f, int n, int tiles, int batch>
 PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInputs& inputs, int columns, int blocks, float (&acc)[tiles][n][4]) {
   const size_t own = lane_index() * 16;
-  if (lane_index() == 0) count_weights(static_cast<size_t>(weights[tiles - 1] == weights[0] ? 1 : tiles) * blocks * kTileBytes);
   Words words[2][batch][tiles];
   const auto load = [&](int turn, int first) {
     PACELINE_UNROLL
-    for (int l = 0; l < batch; ++l)
-      if (first + l < blocks)
-        for (int t = 0; t < tiles; ++t) words[turn][l][t].load(weights[t] + static_cast<size_t>(first + l) * kTileBytes + own);
+    for (int l = 0; l < batch; ++l) {
+      if (first + l >= blocks) continue;
+      if (lane_index() == 0) count_weights(tiles * kTileBytes);
+      for (int t = 0; t < tiles; ++t) words[turn][l][t].load(weights[t] + static_cast<size_t>(first + l) * kTileBytes + own);
+    }
   };
   PACELINE_UNROLL
   for (int t = 0; t < tiles; ++t)

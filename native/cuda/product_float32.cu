@@ -4,6 +4,8 @@
 // A lane computes some rows of some columns: each weight it loads serves all its columns, each input all its rows. Every instruction but an fma is overhead, and
 // an SM loads only a quarter as many numbers from L1 per cycle as it can multiply. So a lane takes as many outputs as its registers hold, and a segment of a row
 // tile occupies few lanes (eight in decode): a warp has several segments. Lanes exchange nothing until the segments are added.
+#include <type_traits>
+
 #include "product.h"
 
 namespace paceline::cuda {
@@ -48,7 +50,6 @@ PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const
   constexpr int kBuffers = kSteps <= S::kInputsAhead ? kSteps : S::kInputsAhead + 1, kNext = kBuffers - 1, kLines = kAhead * kLoadBytes / 128;
   static_assert(kSteps % kBuffers == 0 && kLoads % kAhead == 0);
   const int lane = static_cast<int>(thread_index()) % S::kLanes, row = lane % S::kRowLanes, column = lane / S::kRowLanes;
-  if (lane == 0) count_weights((next_tile ? S::tiles : 1) * static_cast<size_t>(end - first) * kLoads * kLoadBytes);
   const uint8_t* from[S::tiles];
   PACELINE_UNROLL
   for (int t = 0; t < S::tiles; ++t) from[t] = weights + t * next_tile + static_cast<size_t>(first) * kLoads * kLoadBytes + row * 16;
@@ -66,6 +67,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const
     for (int c = 0; c < S::columns; ++c) acc[r][c] = 0.0f;
   Word4 words[kAhead][S::rows], inputs[kBuffers][S::columns];
   const auto load_words = [&](int l) {
+    if (lane == 0) count_weights(S::tiles * kLoadBytes);
     PACELINE_UNROLL
     for (int r = 0; r < S::rows; ++r) {
       const int ahead = r * S::kRowLanes;
@@ -83,28 +85,33 @@ PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const
   for (int l = 0; l < kAhead; ++l) load_words(l);
   PACELINE_UNROLL
   for (int step = 0; step < kNext; ++step) load_inputs(step);
-  PACELINE_UNROLL_BY(1)
-  for (int left = (end - first) * kLoads; left > 0; left -= kAhead) {
-    if (lane < S::tiles * kLines && fetched < left * kLoadBytes) fetch_ahead(last - left * kLoadBytes + fetched);
-    const int on = left > kAhead ? 1 : 0;  // at the end the same data is loaded again, unused: conditional loads would all be issued late
+  // Computes what is loaded, and loads as much again but for the last time: a condition in the loop would make all of its loads late.
+  const auto add_loaded = [&](auto more) {
+    constexpr bool kMore = decltype(more)::value;
     PACELINE_UNROLL
-    for (int t = 0; t < S::tiles; ++t) from[t] += on * kAhead * kLoadBytes;
+    for (int t = 0; t < S::tiles; ++t) from[t] += kAhead * kLoadBytes;
     PACELINE_UNROLL
     for (int step = 0; step < kSteps; ++step) {
       if (step + kNext == kSteps) {
         PACELINE_UNROLL
-        for (int g = 0; g < S::kGroups; ++g) x[g] += on * kSteps * 4 * kColumns;
+        for (int g = 0; g < S::kGroups; ++g) x[g] += kSteps * 4 * kColumns;
       }
-      load_inputs((step + kNext) % kSteps);
+      if (kMore || step + kNext < kSteps) load_inputs((step + kNext) % kSteps);
       PACELINE_UNROLL
       for (int j = 0; j < 4; ++j)
         for (int r = 0; r < S::rows; ++r) {
           const float weight = bits_to_float(words[step][r].v[j]);
           for (int c = 0; c < S::columns; ++c) acc[r][c] = fma(weight, bits_to_float(inputs[step % kBuffers][c].v[j]), acc[r][c]);
         }
-      load_words(step);
+      if constexpr (kMore) load_words(step);
     }
+  };
+  PACELINE_UNROLL_BY(1)
+  for (int left = (end - first) * kLoads; left > kAhead; left -= kAhead) {
+    if (lane < S::tiles * kLines && fetched < left * kLoadBytes) fetch_ahead(last - left * kLoadBytes + fetched);
+    add_loaded(std::true_type());
   }
+  add_loaded(std::false_type());
   PACELINE_UNROLL
   for (int r = 0; r < S::rows; ++r)
     for (int c = 0; c < S::columns; ++c) to[(column + c * S::kColumnLanes) * S::kRows + row + r * S::kRowLanes] = acc[r][c];

@@ -18,7 +18,8 @@ struct Entry {
   uint32_t warp, occurrence;
   uint64_t address;
   uint8_t lane, bytes;
-  bool writes, shared;
+  Use use;
+  bool shared;
 
   bool same_request(const Entry& other) const { return site == other.site && warp == other.warp && occurrence == other.occurrence; }
 };
@@ -95,7 +96,7 @@ void note_access(const Site& site, const void* p, size_t bytes, Use use) {
   if (where == Memory::Own) return;
   const unsigned thread = place().thread;
   const uint32_t occurrence = occurrences[reinterpret_cast<uint64_t>(&site) << 10 | thread]++;
-  entries.push_back({&site, thread / kWarp, occurrence, reinterpret_cast<uint64_t>(p), static_cast<uint8_t>(thread % kWarp), static_cast<uint8_t>(bytes), use == Use::Store, where == Memory::Shared});
+  entries.push_back({&site, thread / kWarp, occurrence, reinterpret_cast<uint64_t>(p), static_cast<uint8_t>(thread % kWarp), static_cast<uint8_t>(bytes), use, where == Memory::Shared});
 }
 
 void end_accesses_of_block(const char* kernel) {
@@ -111,7 +112,7 @@ void end_accesses_of_block(const char* kernel) {
     total.file = begin->site->file;
     total.line = begin->site->line;
     total.shared = begin->shared;
-    total.writes = begin->writes;
+    total.use = begin->use;
     add_request(total, begin, end);
     begin = end;
   }

@@ -25,17 +25,19 @@ inline bool measuring = false;
 inline bool measuring() { return detail::measuring; }
 void measure(bool on);  // forgets what was measured
 
+// How an instruction uses memory. ReadOnly: a load that may come from a cache which knows nothing of the launch's own writes (ld.global.nc).
+enum class Use { Load, ReadOnly, Store };
+
 struct Traffic {
   std::string kernel, file;
   int line = 0;
-  bool shared = false, writes = false;
-  uint64_t requests = 0, bytes = 0;         // of warps; the different bytes that they were for
-  uint64_t transfers = 0, least = 0;        // sectors or passes; as few as could hold the bytes
+  bool shared = false;
+  Use use = Use::Load;
+  uint64_t requests = 0, bytes = 0;   // of warps; the different bytes that they were for
+  uint64_t transfers = 0, least = 0;  // sectors or passes; as few as could hold the bytes
 };
 std::vector<Traffic> measured();  // since measure(true)
 
-// How an instruction uses memory. ReadOnly: a load that may come from a cache which knows nothing of the launch's own writes (ld.global.nc).
-enum class Use { Load, ReadOnly, Store };
 void note_access(const Site& site, const void* p, size_t bytes, Use use);  // of the running thread
 void end_accesses_of_block(const char* kernel);
 

@@ -7,10 +7,10 @@ the emulated device with the kernels that nvcc made, and with PACELINE_WATCH=1 l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,18 +25,30 @@ WHY = "the emulated device is built with -C cmake.define.PACELINE_EMULATE=ON"
 assert _cpu  # it registers types that the emulator's module uses
 _emulator = pytest.importorskip("paceline.native._emulator", reason=WHY)
 
-COUNTS_LOADS = KIND == "emulator" and not _emulator.translated
+COUNTS_LOADS = KIND == "emulator"
 if os.environ.get("PACELINE_WATCH") == "1":
     assert KIND == "emulator" and _emulator.translated, "only the kernels of scripts/ptx_check tell their accesses"
     _emulator.watch(True)
 
 ORDERS = ("forward", "reversed", "shuffled")
 Floats = npt.NDArray[np.float32]
+Result = TypeVar("Result")
 
 
-def loaded_weights() -> int:
-    """Bytes that kernels of the emulated device have loaded since the last call."""
-    return int(_emulator.counted_weights())
+def counting_loads(work: Callable[[], Result]) -> tuple[Result, int]:
+    """What it returns, and the bytes of weights that products on the emulated device loaded for it.
+
+    The device's own kernels count them where they load; of nvcc's every request is known (native/emulate/traffic.h).
+    """
+    if not _emulator.translated:
+        _emulator.counted_weights()
+        return work(), int(_emulator.counted_weights())
+    _emulator.measure(True)
+    result = work()
+    requests = _emulator.measured()
+    _emulator.measure(False)
+    loads = (r for r in requests if "product" in r[0] and r[4] == "read-only load")
+    return result, sum(bytes for _, _, _, _, _, _, bytes, _, _ in loads)
 
 
 @cache

