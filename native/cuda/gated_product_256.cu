@@ -1,5 +1,5 @@
 // Gated products of the formats with super-blocks of 256 inputs and a header for each.
-#include "integer_product.h"
+#include "gated_product.h"
 
 namespace paceline::cuda {
 

@@ -1,5 +1,5 @@
 // Gated products of the formats without super-blocks, whose blocks have their own scales.
-#include "integer_product.h"
+#include "gated_product.h"
 
 namespace paceline::cuda {
 

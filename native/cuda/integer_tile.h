@@ -1,0 +1,184 @@
+// Integer weights by mma m16n8k32, or two m16n8k16 where a row has two scales. In a block of 32 the sum is an exact integer:
+//   acc = fma(float(isum), d_w * d_a, acc); acc = fma(m_w, d_a * sum(a), acc) for formats with minimums
+// and with two scales
+//   sum = fma(float(isum_high), d_high, float(isum_low) * d_low), then its minimums; acc = fma(sum, d_a, acc)
+// Codes are signed, or biased: then the accumulator starts at -bias * sum(a). Added to its start are the bits of the float 1.5 * 2^23, so that the result, read
+// as a float, is 12582912 + isum: one subtraction gives float(isum), where a conversion would take four times as long.
+//
+// NVFP4's weights are unpacked to halves that include their scales, and codes of activations are halves too: a sum of 16 products has at most 19 significant
+// bits, so a floating-point mma gives isum * d without rounding, in whatever order it adds.
+#pragma once
+
+#include "product.h"
+#include "unit.h"
+
+namespace paceline::cuda {
+
+// float(isum), of 2^shift * isum.
+PACELINE_DEVICE float float_of(int32_t biased, int shift) {
+  const float sum = bits_to_float(static_cast<uint32_t>(biased)), unit = 1.0f / static_cast<float>(1 << shift);
+  return shift ? fma(sum, unit, -12582912.0f * unit) : sum - 12582912.0f;
+}
+
+// Words of a lane's inputs in a block.
+constexpr int input_words(Format f) { return by_halves(f) ? 4 : 2; }
+
+// A lane's part of eight columns' activations, from a unit's first block on.
+struct LaneInputs {
+  const uint32_t* codes;    // of column g, bytes or halves
+  const ColumnPair* about;  // of columns 2t and 2t + 1
+};
+
+template <Format f>
+PACELINE_DEVICE void load_inputs(const LaneInputs& inputs, int k, uint32_t (&b)[input_words(f)]) {
+  const uint32_t* const from = inputs.codes + k * kColumns * 4 * input_words(f);
+  if constexpr (by_halves(f)) {
+    const Word4 words = *reinterpret_cast<const Word4*>(from);
+    for (int w = 0; w < 4; ++w) b[w] = words.v[w];
+  } else {
+    const Word2 words = *reinterpret_cast<const Word2*>(from);
+    for (int w = 0; w < 2; ++w) b[w] = words.v[w];
+  }
+}
+
+// What the format needs of a pair of columns, in one load or two: left to itself, the compiler makes a load of each number.
+template <Format f>
+PACELINE_DEVICE ColumnPair load_pair(const ColumnPair* from) {
+  constexpr bool kTwoScales = layout(f).scales == 2, kMinimum = layout(f).minimum;
+  ColumnPair pair;
+  if constexpr (by_halves(f) || (device_bias(f) == 0 && !(kMinimum && kTwoScales))) {
+    for (int i = 0; i < 2; ++i) pair.sum[i] = pair.low_sum[i] = 0;
+  } else if constexpr (kTwoScales) {
+    const Word4 words = *reinterpret_cast<const Word4*>(from->sum);
+    for (int i = 0; i < 2; ++i) pair.sum[i] = static_cast<int32_t>(words.v[i]), pair.low_sum[i] = static_cast<int32_t>(words.v[2 + i]);
+  } else {
+    const Word2 words = *reinterpret_cast<const Word2*>(from->sum);
+    for (int i = 0; i < 2; ++i) pair.sum[i] = static_cast<int32_t>(words.v[i]);
+  }
+  if constexpr (kMinimum && !kTwoScales) {
+    const Word4 words = *reinterpret_cast<const Word4*>(from->scale);
+    for (int i = 0; i < 2; ++i) pair.scale[i] = bits_to_float(words.v[i]), pair.scaled_sum[i] = bits_to_float(words.v[2 + i]);
+  } else {
+    const Word2 words = *reinterpret_cast<const Word2*>(from->scale);
+    for (int i = 0; i < 2; ++i) pair.scale[i] = bits_to_float(words.v[i]);
+  }
+  return pair;
+}
+
+template <Format f>
+struct Scales {
+  float scale[layout(f).scales][2], minimum[layout(f).scales][2];
+
+  PACELINE_DEVICE Scales(const Unit<f>& unit, int k) {
+    for (int half = 0; half < layout(f).scales; ++half)
+      for (int upper = 0; upper < 2; ++upper) {
+        scale[half][upper] = unit.scale(k, half, upper);
+        minimum[half][upper] = unit.minimum(k, half, upper);
+      }
+  }
+};
+
+// A row has one scale in a block.
+template <Format f>
+PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
+  const int bias = device_bias(f) << shift;
+  int32_t c[4];
+  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[1]);
+  PACELINE_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    acc[j] = fma(float_of(c[j], shift), w.scale[0][j / 2] * x.scale[j % 2], acc[j]);
+    if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / 2], x.scaled_sum[j % 2], acc[j]);
+  }
+}
+
+// A row has two.
+template <Format f>
+PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
+  const int bias = device_bias(f) << shift;
+  const int32_t high_sum[2] = {x.sum[0] - x.low_sum[0], x.sum[1] - x.low_sum[1]};
+  int32_t low[4], high[4];
+  mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - bias * x.low_sum[0], kMagic - bias * x.low_sum[1]);
+  mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - bias * high_sum[0], kMagic - bias * high_sum[1]);
+  PACELINE_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    float sum = fma(float_of(high[j], shift), w.scale[1][j / 2], float_of(low[j], shift) * w.scale[0][j / 2]);
+    if constexpr (layout(f).minimum) {
+      sum = fma(w.minimum[0][j / 2], static_cast<float>(x.low_sum[j % 2]), sum);
+      sum = fma(w.minimum[1][j / 2], static_cast<float>(high_sum[j % 2]), sum);
+    }
+    acc[j] = fma(sum, x.scale[j % 2], acc[j]);
+  }
+}
+
+template <Format f, int n>
+PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4]) {
+  const auto each_group = [&](auto add) {
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i) {
+      if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // absent groups; uniform across the warp
+      uint32_t b[input_words(f)];
+      load_inputs<f>(inputs[i], k, b);
+      add(b, load_pair<f>(inputs[i].about + k * (kColumns / 2)), acc[i]);
+    }
+  };
+  if constexpr (by_halves(f)) {
+    uint32_t a[2][4];
+    unit.halves(k, a);
+    each_group([&](const uint32_t (&b)[4], const ColumnPair& x, float (&to)[4]) {
+      float low[4], high[4];
+      mma_halves(low, a[0], b);
+      mma_halves(high, a[1], b + 2);
+      for (int j = 0; j < 4; ++j) to[j] = fma(low[j] + high[j], x.scale[j % 2], to[j]);
+    });
+  } else {
+    uint32_t a[4];
+    unit.codes(k, a, grid);
+    const Scales<f> scales(unit, k);
+    each_group([&](const uint32_t (&b)[2], const ColumnPair& x, float (&to)[4]) {
+      if constexpr (layout(f).scales == 1) add_one_scale<f>(a, code_shift(f, k), scales, b, x, to);
+      else add_two_scales<f>(a, code_shift(f, k), scales, b, x, to);
+    });
+  }
+}
+
+// Points a lane's inputs at block `first`, a unit's first. columns: how many this thread block has.
+template <Format f, int n>
+PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, int columns, int first, LaneInputs (&inputs)[n]) {
+  const int lane = static_cast<int>(lane_index()), g = lane / 4, t = lane % 4;
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i) {
+    // A column past the end reads the last one again; its sums are not stored.
+    const int group = kColumns * i < columns ? i : (columns - 1) / kColumns, last = columns - 1 - kColumns * group;
+    const size_t place = (static_cast<size_t>(first_column / kColumns + group) * input.blocks + first) * kColumns;
+    inputs[i] = {(by_halves(f) ? input.halves : input.codes) + ((place + (g < last ? g : last)) * 4 + t) * input_words(f), input.about + place / 2 + t};
+  }
+}
+
+// Adds the tiles of a unit that begins with block b; advances `inputs` past it. end: of the row's blocks, or more. load_next() loads another unit: after the first
+// product, because before it all loads so far are waited for.
+template <Format f, int n, class LoadNext>
+PACELINE_DEVICE void add_unit(const Unit<f>& unit, int b, int end, LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4], LoadNext load_next) {
+  add_tile<f, n>(unit, 0, inputs, columns, grid, acc);
+  load_next();
+  if (has_header(f) || b + unit_tiles(f) <= end) {  // formats with a header have full units only
+    PACELINE_UNROLL
+    for (int k = 1; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
+  } else {
+    PACELINE_UNROLL
+    for (int k = 1; k < unit_tiles(f); ++k)
+      if (b + k < end) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
+  }
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i) {
+    inputs[i].codes += unit_tiles(f) * kColumns * 4 * input_words(f);
+    inputs[i].about += unit_tiles(f) * (kColumns / 2);
+  }
+}
+
+template <Format f>
+PACELINE_DEVICE void load_counted(Unit<f>& unit, const uint8_t* place) {
+  if (lane_index() == 0) count_weights(device_unit_bytes(f));
+  unit.load(place);
+}
+
+}  // namespace paceline::cuda
