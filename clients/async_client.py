@@ -143,8 +143,8 @@ class AsyncClient:
     async def close(self, timeout: float = 10.0) -> int | None:
         """Ends the daemon's input: what was granted finishes, and is still read, for `timeout` seconds at most. Returns
         the exit code of a daemon that was spawned. Cancelling this call kills it."""
+        self._end_input()
         self.closed = True
-        self._commands.close()
         async with self._respawning:  # a daemon that is being started is stopped there
             pass
         code = await self.process.stop(timeout) if self.process else None
@@ -232,9 +232,16 @@ class AsyncClient:
         desk.give_up(gone)
         self._watch(gone)
 
+    def _end_input(self) -> None:
+        """Tells a daemon that we started by QUIT too: its input does not end while a process forked from this one holds
+        the pipe."""
+        if self.process and not self.closed and not self._desk.gone:
+            self._post(self._desk, "QUIT")
+        self._commands.close()
+
     async def _end_unread(self) -> None:
         """Stops a daemon whose frames are not read any more. If the client was closed, it has ended; if only the event
         loop is ending, it still waits for commands, or computes what nobody will see."""
-        self._commands.close()
+        self._end_input()
         if self.process:
             await self.process.stop(LAST_SECONDS)

@@ -3,7 +3,7 @@ scheduling here: START, CANCEL and the daemon's turns are all there is."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from starlette.routing import Route
 from ..errors import DaemonGone
 from .answering import JSON, Answering, unless_gone
 from .anthropic_requests import read_message
+from .connection import CROWDED
 from .engine import Engine, Health
 from .fields import Fields
 from .guard import check_key, check_origin, read_json
@@ -48,7 +49,6 @@ class Limits:
     key: str | None = None
     body: int = 8 << 20
     cors: tuple[str, ...] = ()
-    connections: int = 1024
     seconds: float = 3600.0
     queue_tokens: int = 1 << 20
     default_tokens: int | None = None
@@ -59,7 +59,6 @@ class Proxy:
         self.engine = engine
         self.limits = limits
         self.live = 0  # requests that are being answered
-        self.connections: Collection[object] = ()  # those that are open
 
     def app(self) -> App:
         routes = [
@@ -76,7 +75,7 @@ class Proxy:
             Route("/health", self._health),
         ]
         origins = list(self.limits.cors)
-        shown = ["x-request-id", "request-id", "x-paceline-req-id"]
+        shown = ["x-request-id", "request-id", "x-paceline-req-id", "retry-after", "x-should-retry"]
         every = ["*"]
         cors = [
             Middleware(
@@ -95,7 +94,7 @@ class Proxy:
             try:
                 check_origin(request, self.limits.cors)
                 check_key(request, self.limits.key)
-                if len(self.connections) > self.limits.connections:
+                if request.scope.get(CROWDED):
                     raise HttpRefused(503, "there are too many connections", code="too_many_connections")
                 return await handle(request)
             except HttpRefused as refused:

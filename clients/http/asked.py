@@ -35,9 +35,9 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Each prompt is answered `n` times. `most` is the limit of one answer in tokens, None for the server's default.
-    `options` are those of START. `logprobs` is how many of the likeliest to report with each token, None for no log
-    probabilities at all; `usage` is whether a stream ends with the counts."""
+    """Each prompt is answered `n` times. `most` is the limit of one answer in tokens, None for the server's default,
+    and `limit` the field for it. `options` are those of START. `logprobs` is how many of the likeliest to report with
+    each token, None for no log probabilities at all; `usage` is whether a stream ends with the counts."""
 
     prompts: tuple[Text | Ids | Chat, ...]
     most: int | None = None
@@ -48,6 +48,7 @@ class Asked:
     usage: bool = False
     logprobs: int | None = None
     echo: bool = False
+    limit: str = "max_tokens"
 
     def start_options(self, answer: int) -> dict[str, Any]:
         """For the answer of this number: with a seed, each answer to a prompt gets one of its own."""

@@ -1,8 +1,12 @@
 """A connection with limits that uvicorn does not have: on the time until a request's head has arrived, on the head's
-size, on the time for a client to take what was written, and on the number of idle connections."""
+size, on the time for a client to take what was written, and on the numbers of idle connections and of others.
+
+One that is closed while its client still sends, as after a refusal that looked at the head alone, is only half closed
+at first: the rest is read and dropped. Closed at once, it would be reset, and the client might never see the answer."""
 
 import asyncio
 import sys
+from collections.abc import Callable
 from fcntl import ioctl
 from termios import TIOCOUTQ
 from typing import Any, Final
@@ -11,9 +15,13 @@ from httptools import HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_SECONDS: Final = 10.0
-HEAD_BYTES: Final = 1 << 16  # about
+HEAD_BYTES: Final = 1 << 16
 SEND_SECONDS: Final = 60.0
+TOO_LARGE: Final = "The head is too large."
+LINGER_SECONDS: Final = 10.0
 MOST_AHEAD: Final = 16  # pipelined requests behind the current one, beyond which reading is paused
+CROWDED: Final = "paceline.crowded"
+"""In a request's scope: whether there were too many others."""
 OFFERS: Final = (b"upgrade", b"http2-settings")
 
 
@@ -46,14 +54,35 @@ class Parser:
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
 
+class Transport:
+    """A connection's transport, which uvicorn closes; what it then does is for the connection to say."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[asyncio.Transport], None]) -> None:
+        self._transport = transport
+        self._close = close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        self._close(self._transport)
+
+
 class Connection(HttpToolsProtocol):
     """`idle` holds a server's connections without a request, in the order in which they became idle. Beyond `most`
-    connections, a new one replaces the first of these that has nothing left to send: itself, if there is no other."""
+    connections, a new one replaces the first of these that has nothing left to send: itself, if there is no other. A
+    request that makes more than `busy` of them have one is marked as CROWDED."""
 
     def __init__(
-        self, *given: Any, most: int = sys.maxsize, idle: dict["Connection", None] | None = None, **named: Any
+        self,
+        *given: Any,
+        busy: int = sys.maxsize,
+        most: int = sys.maxsize,
+        idle: dict["Connection", None] | None = None,
+        **named: Any,
     ) -> None:
         super().__init__(*given, **named)
+        self._busy = busy
         self._most = most
         self._idle = {} if idle is None else idle
         self._answered: RequestResponseCycle | None = None  # what is being answered, not what came last
@@ -62,9 +91,12 @@ class Connection(HttpToolsProtocol):
         self._send_late: asyncio.TimerHandle | None = None
         self._in_head = False
         self._head_bytes = 0
+        self._piled = 0  # bytes within a head since the first piece of it
+        self._unread = False  # a part of a request
+        self._lingers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(Transport(transport, self._close))  # type: ignore[arg-type]
         self._await_head()
         self._idle[self] = None
         if len(self.connections) > self._most:
@@ -74,14 +106,25 @@ class Connection(HttpToolsProtocol):
 
     # The parser calls these, and by itself would take a head of any size.
     def on_message_begin(self) -> None:
-        self._in_head = True
+        self._in_head = self._unread = True
+        self._head_bytes = 0
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value) + 4)
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         if not self._is_offered():
-            super().on_headers_complete()
             self._idle.pop(self, None)
+            crowded = len(self.connections) - len(self._idle) > self._busy
+            self.scope[CROWDED] = crowded  # type: ignore[typeddict-unknown-key]
+            super().on_headers_complete()
             if not self.pipeline:
                 self._answered = self.cycle
             elif len(self.pipeline) <= MOST_AHEAD:
@@ -89,6 +132,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if not self._is_offered():
+            self._unread = False
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -107,15 +151,27 @@ class Connection(HttpToolsProtocol):
         return b"\r\n".join((line, *kept, b"", b""))
 
     def data_received(self, data: bytes) -> None:
+        if self._lingers:
+            return
+        begun = self._in_head
         super().data_received(data)
-        self._head_bytes = self._head_bytes + len(data) if self._in_head else 0
-        if self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response("The head is too large.")
+        self._piled = self._piled + len(data) if begun and self._in_head else 0
+        if self._piled > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response(TOO_LARGE)
+        if self._lingers:
+            return
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel(self._head_late)
             self._head_late = None
         elif self._head_late is None:
             self._await_head()
+
+    def send_400_response(self, msg: str) -> None:
+        super().send_400_response(TOO_LARGE if self._head_bytes > HEAD_BYTES else msg)
+
+    def shutdown(self) -> None:
+        self._unread = False  # nobody waits for the rest of it
+        super().shutdown()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -133,6 +189,22 @@ class Connection(HttpToolsProtocol):
             self._answered.message_event.set()
         self._cancel(self._head_late)
         self._cancel(self._send_late)
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES:
+            raise ValueError(TOO_LARGE)  # ends the parser
+
+    def _close(self, transport: asyncio.Transport) -> None:
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering or not self._unread or self._lingers:
+            transport.close()
+            return
+        self._lingers = True
+        self.flow.resume_reading()
+        transport.write_eof()
+        self._cancel(self._head_late)
+        self._head_late = self.loop.call_later(LINGER_SECONDS, transport.abort)
 
     def _await_head(self) -> None:
         self._head_late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)

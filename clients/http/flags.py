@@ -56,15 +56,22 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--cors",
         action="append",
+        type=_origin,
         default=[],
         metavar="ORIGIN",
         help="web pages from there may call (more than once, or *)",
     )
     group.add_argument("--max-body", type=_count, default=8 << 20, metavar="BYTES", help="largest body (default 8 MiB)")
-    group.add_argument("--max-connections", type=_count, default=1024, metavar="N", help="more get 503 (default 1024)")
+    group.add_argument(
+        "--max-connections",
+        type=_count,
+        default=1024,
+        metavar="N",
+        help="how many may have a request at once; more get 503 (default 1024)",
+    )
     group.add_argument(
         "--max-seconds",
-        type=_seconds,
+        type=_some_seconds,
         default=3600.0,
         metavar="S",
         help="longest time for an answer; what takes longer is cancelled (default 3600)",
@@ -116,6 +123,20 @@ def _seconds(word: str) -> float:
     if not 0 <= seconds <= LONGEST:
         raise ArgumentTypeError(f"{word!r}: expected seconds, from 0 to {LONGEST:g}")
     return seconds
+
+
+def _some_seconds(word: str) -> float:
+    if not (seconds := _seconds(word)):
+        raise ArgumentTypeError(f"{word!r}: expected more than 0 seconds")
+    return seconds
+
+
+def _origin(word: str) -> str:
+    """As a browser names it; with a path or a slash at its end it would never match."""
+    scheme, mark, host = word.partition("://")
+    if word not in ("*", "null") and not (scheme and mark and host and "/" not in host):
+        raise ArgumentTypeError(f"{word!r}: expected an origin as in https://example.org, or *")
+    return word
 
 
 def _count(word: str) -> int:

@@ -1,5 +1,6 @@
 """The bodies of /v1/chat/completions and /v1/completions, read."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from .asked import MOST_ANSWERS, MOST_STOPS, SEEDS, Asked, Chat, Ids, Text
@@ -42,8 +43,8 @@ def read_chat(body: object) -> Asked:
     if likely is not None and not told:
         raise wrong("top_logprobs", "goes with logprobs: true")
     newer, older = (fields.integer(name, 1, WHOLE) for name in ("max_completion_tokens", "max_tokens"))
-    most = newer or older
-    return _asked(fields, (chat,), most, logprobs=(likely or 0) if told else None)
+    asked = _asked(fields, (chat,), newer or older, logprobs=(likely or 0) if told else None)
+    return replace(asked, limit="max_completion_tokens") if newer else asked
 
 
 def read_completion(body: object) -> Asked:

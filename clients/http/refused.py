@@ -17,7 +17,7 @@ _FAULTS_OF_THE_SENDER: Final = {
     "prompt_empty": "invalid_value",
     "unsupported": "unsupported_value",
 }
-_FIELDS: Final = {"context_overflow": "max_tokens", "kv_budget": "max_tokens"}  # the field that is wrong then
+_TOO_LONG: Final = ("context_overflow", "kv_budget")
 
 
 class HttpRefused(Exception):
@@ -45,8 +45,9 @@ def wrong(param: str, message: str, code: str = "invalid_value") -> HttpRefused:
     return HttpRefused(400, f"{param}: {message}", param, code)
 
 
-def refused_by_engine(problem: Refused | RequestFailed | DaemonGone) -> HttpRefused:
-    """What the daemon said, as an HTTP error. A daemon's last words may name files, so they go to the log only."""
+def refused_by_engine(problem: Refused | RequestFailed | DaemonGone, limit: str = "max_tokens") -> HttpRefused:
+    """What the daemon said, as an HTTP error; `limit` is the field that limits the answer. A daemon's last words may
+    name files, so they go to the log only."""
     if isinstance(problem, DaemonGone):
         return HttpRefused(503, "the engine has stopped", code="engine_gone")
     if isinstance(problem, RequestFailed):
@@ -54,7 +55,8 @@ def refused_by_engine(problem: Refused | RequestFailed | DaemonGone) -> HttpRefu
     if problem.code == "queue_full":
         return HttpRefused(429, problem.error, code="queue_full")
     if problem.code in _FAULTS_OF_THE_SENDER:
-        return HttpRefused(400, problem.error, _FIELDS.get(problem.code), _FAULTS_OF_THE_SENDER[problem.code])
+        field = limit if problem.code in _TOO_LONG else None
+        return HttpRefused(400, problem.error, field, _FAULTS_OF_THE_SENDER[problem.code])
     return HttpRefused(500, f"the engine refused: {problem.error}", code=problem.code)
 
 

@@ -12,15 +12,14 @@ from ..errors import DaemonGone, Refused, RequestFailed
 from ..stream import AsyncStream
 from .asked import Asked
 from .cutter import Cutter, Delta, Likely
-from .echo import echo_all
 from .engine import Engine
 from .metrics import Observed
 from .openai_answers import Counts
-from .refused import HttpRefused, refused_by_engine, wrong
+from .refused import HttpRefused, refused_by_engine
+from .starting import begin, too_long
 from .thinking import Splitter
 
 MOST_UNSENT: Final = 4096  # pieces that wait for a slow reader
-MOST_SAID: Final = 200  # characters of what is wrong with a request
 _log: Final = logging.getLogger(__name__)
 
 
@@ -104,49 +103,12 @@ class Run:
         queue_tokens: int = 1 << 20,
         default_tokens: int | None = None,
     ) -> "Run":
-        """Returns once the daemon has accepted every answer; raises HttpRefused, and then none is left behind. Echoes
-        are computed before: the answers would hold the slots that this needs. `queue_tokens` is how many prompt tokens
-        may wait for a slot, `default_tokens` the limit of an answer whose request does not say: without it, and where
-        there is no room for so many, it is what there is room for."""
-        until = asyncio.get_running_loop().time() + seconds
-        engine.check()
-        texts, room = engine.texts, engine.info["most_positions"]
-        texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
-        prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
-        for given in prompts:
-            if not given.ids:
-                raise wrong(given.param, "is empty, expected at least one token")
-            if len(given.ids) >= room:
-                raise wrong(
-                    given.param, f"has {len(given.ids)} tokens, there is room for {room}", "context_length_exceeded"
-                )
-        try:
-            async with asyncio.timeout_at(until):
-                echoes = await echo_all(engine, asked, [given.ids for given in prompts])
-        except TimeoutError:
-            raise _too_long(seconds) from None
-        except (Refused, RequestFailed, DaemonGone) as problem:
-            raise refused_by_engine(problem) from None
-        streams: list[AsyncStream] = []
-        try:
-            async with asyncio.timeout_at(until):  # the daemon may be busy with a step, or stuck
-                for number in range(len(prompts) * asked.n if asked.most != 0 else 0):
-                    ids = prompts[number // asked.n].ids
-                    total = asked.most or min(default_tokens or room, room - len(ids))
-                    streams.append(await engine.client.start(ids, total, **asked.start_options(number)))
-        except BaseException as problem:
-            for stream in streams:
-                stream.abandon()
-            if isinstance(problem, TimeoutError):
-                raise _too_long(seconds) from None
-            if isinstance(problem, Refused | DaemonGone):
-                raise _refused(problem, engine, asked, [len(given.ids) for given in prompts], queue_tokens) from None
-            if isinstance(problem, ValueError):  # what no line to the daemon can express
-                raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
-            raise
-        voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in prompts for _ in range(asked.n)]
-        observed = engine.observed
-        return cls(asked, streams, voices, sum(len(given.ids) for given in prompts), echoes, observed, seconds, until)
+        """As `begin` in starting.py, and raises what it raises."""
+        begun = await begin(engine, asked, seconds, queue_tokens, default_tokens)
+        texts = engine.texts
+        voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in begun.prompts for _ in range(asked.n)]
+        prompt_tokens = sum(len(given.ids) for given in begun.prompts)
+        return cls(asked, begun.streams, voices, prompt_tokens, begun.echoes, engine.observed, seconds, begun.until)
 
     @property
     def req_ids(self) -> list[int]:
@@ -188,7 +150,7 @@ class Run:
             stream.abandon()
 
     def _take_too_long(self) -> None:
-        self._end(_too_long(self._seconds))
+        self._end(too_long(self._seconds))
         self._wake.set()
 
     async def _pump(self, index: int) -> None:
@@ -243,26 +205,3 @@ class Run:
         for delta in deltas:
             if delta.text or delta.likely:
                 self._unsent.append(News(index, delta))
-
-
-def _refused(
-    problem: Refused | DaemonGone, engine: Engine, asked: Asked, sizes: Sequence[int], queue_tokens: int
-) -> HttpRefused:
-    """Answers for which there would be no room even in an idle daemon must not be retried, so these are a 400. `sizes`
-    are those of the prompts, in tokens."""
-    if isinstance(problem, Refused) and problem.code == "queue_full":
-        field, slots = "n" if asked.n > 1 else "prompt", engine.info["slots"]
-        answers = [size for size in sizes for _ in range(asked.n)]
-        if len(answers) > (most := slots + engine.queue):
-            return wrong(field, f"{len(answers)} answers, expected at most {most}, the slots and the queue")
-        if (waiting := sum(answers[slots:])) > queue_tokens:
-            return wrong(
-                field,
-                f"{len(answers)} answers, {slots} of them at once: the others would wait with {waiting} tokens of "
-                f"prompt, expected at most {queue_tokens}",
-            )
-    return refused_by_engine(problem)
-
-
-def _too_long(seconds: float) -> HttpRefused:
-    return HttpRefused(504, f"the answer took more than {seconds:g} seconds", code="timeout")

@@ -97,7 +97,6 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         arguments.api_key,
         arguments.max_body,
         tuple(arguments.cors),
-        connections,
         arguments.max_seconds,
         arguments.queue_tokens,
         arguments.default_max_tokens,
@@ -107,7 +106,7 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         proxy.app(),
         arguments.host,
         arguments.port,
-        http=cast(Any, partial(Connection, most=connections + BEYOND, idle={})),
+        http=cast(Any, partial(Connection, busy=connections, most=connections + BEYOND, idle={})),
         backlog=AT_ONCE,
         log_level="warning",
         access_log=False,
@@ -116,7 +115,6 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         timeout_graceful_shutdown=5,
     )
     server = Server(config, proxy, arguments.grace)
-    proxy.connections = server.server_state.connections
     opening = asyncio.create_task(_open(engine, server))
     try:
         await server.serve()

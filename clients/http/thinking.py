@@ -52,7 +52,11 @@ class Splitter:
         """The rest, with the last delta: an incomplete mark is text."""
         parts = self.push(delta)
         rest, self._held = self._held, ""
-        last = [Delta(text, (), self.thinking)] if (text := rest.rstrip() if self.thinking else rest) else []
+        if self.thinking:
+            rest = rest.rstrip()
+        elif self._bare and not self._undecided:  # blanks between a thought and an answer that did not come
+            rest = rest.lstrip()
+        last = [Delta(rest, (), self.thinking)] if rest else []
         if self._told and not last:
             last = [Delta("", (), self.thinking)]
         return parts + self._with_told(last)

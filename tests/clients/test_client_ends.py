@@ -1,5 +1,6 @@
 """How a client, its daemon and its threads end, with a real process on the null engine."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -85,6 +86,22 @@ def test_close_does_not_wait_for_ever() -> None:
     assert time.monotonic() - begin < 5
     assert len(list(stream)) < 1000
     assert stream.end is not None and stream.end["reason"] == "cancelled"
+
+
+def test_close_does_not_wait_for_whoever_holds_the_pipe_too() -> None:
+    """As a process does that was forked from this one."""
+    client = Client.spawn(NULL)
+    writer = client._client._commands
+    assert isinstance(writer, asyncio.StreamWriter)
+    held = os.dup(writer.transport.get_extra_info("pipe").fileno())
+    try:
+        granted = client.start([1], total=300)
+        begin = time.monotonic()
+        assert client.close() == 0
+        assert time.monotonic() - begin < 5
+        assert len(list(granted)) == 300
+    finally:
+        os.close(held)
 
 
 def test_close_does_not_wait_for_a_thread_that_is_stuck_in_a_write() -> None:

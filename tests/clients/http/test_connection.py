@@ -61,6 +61,67 @@ def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.Monke
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("size", [65000, 66000])
+def test_a_head_in_one_piece_has_a_limit_too(size: int) -> None:
+    async def run() -> None:
+        async with serving(hello) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"x: " + b"y" * size + b"\r\n\r\n")
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+            if size > connection.HEAD_BYTES:
+                assert head.startswith(b"HTTP/1.1 400") and await reader.read() == b"The head is too large."
+            else:
+                assert head.startswith(b"HTTP/1.1 200")
+            writer.close()
+
+    asyncio.run(run())
+
+
+async def refusing(scope: Any, receive: Any, send: Any) -> None:
+    """As for what announces too large a body."""
+    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"7")]})
+    await send({"type": "http.response.body", "body": b"refused"})
+
+
+@pytest.mark.parametrize("begin", [HEAD + b"connection: close\r\n", b"POST / HTTP/1.0\r\n", HEAD])
+def test_who_sends_its_body_first_gets_the_answer_that_came_before(begin: bytes) -> None:
+    """A large body to a server that does not read it, on a connection that is closed behind the answer."""
+    size = 8 << 20
+
+    async def run() -> None:
+        async with serving(refusing) as port:
+            for _ in range(5):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(begin.replace(b"GET", b"POST") + b"content-length: %d\r\n\r\n" % size)
+                for _ in range(size >> 16):
+                    writer.write(bytes(1 << 16))
+                    await asyncio.wait_for(writer.drain(), 5)
+                told = await asyncio.wait_for(reader.readuntil(b"refused"), 5)
+                assert told.startswith(b"HTTP/1.1 413")
+                if begin != HEAD:
+                    assert await asyncio.wait_for(reader.read(), 5) == b""
+                writer.close()
+                await writer.wait_closed()
+
+    asyncio.run(run())
+
+
+def test_what_is_sent_after_the_last_answer_is_not_taken_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "LINGER_SECONDS", 0.2)
+
+    async def run() -> None:
+        async with serving(refusing) as port:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"connection: close\r\ncontent-length: 9999999\r\n\r\n")
+            with pytest.raises(ConnectionError):
+                for _ in range(500):
+                    writer.write(b"x")
+                    await writer.drain()
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("line", [b"x-%d: " + b"y" * 1000 + b"\r\n", b"%d" + b"y" * 1000])
 def test_a_head_without_end_is_refused_before_it_is_all_there(line: bytes) -> None:
     async def run() -> None:

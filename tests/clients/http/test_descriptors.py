@@ -28,8 +28,8 @@ def test_more_connections_than_descriptors() -> None:
             flood(served, others)
             for _ in range(3):
                 assert httpx.get(f"{served.url}/health", timeout=SECONDS).json() == {"status": "ok"}
-                refused = httpx.post(f"{served.url}/tokenize", json={"content": "Hi"}, timeout=SECONDS)
-                assert (refused.status_code, refused.json()["error"]["code"]) == (503, "too_many_connections")
+                told = httpx.post(f"{served.url}/tokenize", json={"content": "Hi"}, timeout=SECONDS)
+                assert told.json()["count"] == 2, told.text
             assert list(filter(None, events))[-1] == "data: [DONE]"
         assert len("\n".join(served.said)) < 3000, served.said
 

@@ -35,9 +35,16 @@ def served() -> Iterator[Served]:
 
 
 def test_more_connections_than_it_bears() -> None:
-    with Served("--engine", "null", "--max-connections", "3") as served, ExitStack() as others:
-        for _ in range(3):
+    """Those that idle do not count."""
+    words = ("--engine", "null", "--fault", "slow:20", "--max-connections", "3")
+    with Served(*words) as served, ExitStack() as others:
+        for _ in range(10):
             others.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+        asked = {"prompt": "Hi", "max_tokens": 3000, "stream": True}
+        for _ in range(3):
+            assert served.post("/v1/completions", prompt="Hi").status_code == 200
+            client = others.enter_context(httpx.Client(timeout=SECONDS))
+            others.enter_context(client.stream("POST", f"{served.url}/v1/completions", json=asked))
         refused = served.post("/v1/completions", prompt="Hi")
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "too_many_connections")
         assert refused.headers["retry-after"] == "1"
@@ -58,6 +65,10 @@ def test_a_prompt_that_is_too_long_is_refused_by_the_name_of_its_field(served: S
         error = served.post(path, **body).json()["error"]
         assert (error["param"], error["code"]) == (param, "context_length_exceeded")
     assert served.post("/v1/messages", messages=hello, max_tokens=5).status_code == 400
+    for field in ("max_tokens", "max_completion_tokens"):
+        short = [{"role": "user", "content": "x"}]
+        error = served.post("/v1/chat/completions", messages=short, **{field: 5000}).json()["error"]
+        assert (error["param"], error["code"]) == (field, "context_length_exceeded")
     empty = served.post("/v1/completions", prompt="").json()["error"]
     assert (empty["param"], empty["code"]) == ("prompt", "invalid_value")
     assert served.post("/v1/completions", prompt=[1] * 4095, max_tokens=1).status_code == 200
@@ -199,6 +210,9 @@ def test_a_port_that_is_taken(served: Served) -> None:
         "--max-body=0",
         "--max-connections=x",
         "--max-seconds=-1",
+        "--max-seconds=0",
+        "--cors=example.org",
+        "--cors=https://example.org/",
         "--model-name=",
         "--default-max-tokens=0",
     ],

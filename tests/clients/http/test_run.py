@@ -51,6 +51,19 @@ def test_all_answers_come() -> None:
     with_engine(test)
 
 
+def test_answers_are_started_together() -> None:
+    """Not each after another step, for whose end its reply would wait."""
+
+    async def test(engine: Engine) -> None:
+        run = await Run.start(engine, replace(ASKED, n=12, options={"seed": 3}), 60)
+        assert [one["state"] for one in await live(engine)].count("queued") == 0
+        assert (await engine.ask("STATS"))[0]["steps"] <= 6
+        assert len(run.req_ids) == 12 and run.req_ids == sorted(run.req_ids)
+        run.close()
+
+    with_engine(test, "--slots", "12", "--fault", "slow:50")
+
+
 def test_a_fault_of_ours_ends_the_request_and_is_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -110,7 +123,8 @@ def test_pieces_that_come_all_at_once_are_no_fault_of_their_reader(monkeypatch: 
 def test_more_answers_than_ever_have_room_are_not_to_be_tried_again() -> None:
     async def test(engine: Engine) -> None:
         engine.queue = 1  # as the flag says
-        for asked, param in ((ASKED, "n"), (Asked((Ids((1,)), Ids((2,)), Ids((3,))), 40), "prompt")):
+        prompts = (Ids((1,)), Ids((2,)), Ids((3,)))
+        for asked, param in ((ASKED, "n"), (replace(ASKED, most=1), "n"), (Asked(prompts, 40), "prompt")):
             with pytest.raises(HttpRefused, match="3 answers, expected at most 2") as refused:
                 await Run.start(engine, asked, 60)
             assert (refused.value.status, refused.value.param) == (400, param)

@@ -27,6 +27,8 @@ def split(pieces: list[str], begun: bool = False) -> tuple[list[Delta], str, str
         (False, "<think>\n\n</think>\n\nYes. ", "", "Yes. "),
         (False, "  No marks here </think>, or <think> late", "", "  No marks here </think>, or <think> late"),
         (False, "<think>cut of", "cut of", ""),
+        (False, "<think>Hm</think>\n\n", "Hm", ""),
+        (True, "Hm</think> \n", "Hm", ""),
         (True, "cut off </thi", "cut off </thi", ""),
         (False, " <thi", "", " <thi"),
         (False, "<thinking>no</thinking>", "", "<thinking>no</thinking>"),

@@ -1,0 +1,100 @@
+"""What precedes an answer: its prompt is read, checked against the room that there is, and started together with the
+others of its request."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ..errors import DaemonGone, Refused, RequestFailed
+from ..stream import AsyncStream
+from .asked import Asked
+from .cutter import Delta
+from .echo import echo_all
+from .engine import Engine
+from .refused import HttpRefused, refused_by_engine, wrong
+from .texts import Given
+
+MOST_SAID: Final = 200  # characters of what is wrong with a request
+
+
+class Begun(NamedTuple):
+    """`echoes` are what the answers to each prompt begin with, `until` is the deadline by the loop's clock."""
+
+    prompts: Sequence[Given]
+    echoes: Sequence[Delta]
+    streams: Sequence[AsyncStream]
+    until: float
+
+
+async def begin(
+    engine: Engine, asked: Asked, seconds: float, queue_tokens: int = 1 << 20, default_tokens: int | None = None
+) -> Begun:
+    """Returns once the daemon has accepted every answer; raises HttpRefused, and then none is left behind. Echoes are
+    computed before: the answers would hold the slots that this needs. `queue_tokens` is how many prompt tokens may wait
+    for a slot, `default_tokens` the limit of an answer whose request does not say: without it, and where there is no
+    room for so many, it is what there is room for."""
+    until = asyncio.get_running_loop().time() + seconds
+    engine.check()
+    texts = engine.texts
+    texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
+    prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
+    answers = [given for given in prompts for _ in range(asked.n)] if asked.most != 0 else []
+    _check_room(engine, asked, prompts, [len(given.ids) for given in answers], queue_tokens)
+    try:
+        async with asyncio.timeout_at(until):  # the daemon may be busy with a step, or stuck
+            echoes = await echo_all(engine, asked, [given.ids for given in prompts])
+            streams = await _start(engine, asked, answers, default_tokens)
+    except TimeoutError:
+        raise too_long(seconds) from None
+    except (Refused, RequestFailed, DaemonGone) as problem:
+        raise refused_by_engine(problem, asked.limit) from None
+    except ValueError as problem:  # what no line to the daemon can express
+        raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
+    return Begun(prompts, echoes, streams, until)
+
+
+def _check_room(
+    engine: Engine, asked: Asked, prompts: Sequence[Given], answers: Sequence[int], queue_tokens: int
+) -> None:
+    """Refuses what an idle daemon would have no room for, and what must not be retried then. `answers` are the sizes of
+    their prompts, in tokens."""
+    room, slots = engine.info["most_positions"], engine.info["slots"]
+    for given in prompts:
+        if not given.ids:
+            raise wrong(given.param, "is empty, expected at least one token")
+        if len(given.ids) >= room:
+            raise wrong(
+                given.param, f"has {len(given.ids)} tokens, there is room for {room}", "context_length_exceeded"
+            )
+    field = "n" if asked.n > 1 else "prompt"
+    if len(answers) > (most := slots + engine.queue):
+        raise wrong(field, f"{len(answers)} answers, expected at most {most}, the slots and the queue")
+    if (waiting := sum(answers[slots:])) > queue_tokens:
+        raise wrong(
+            field,
+            f"{len(answers)} answers, {slots} of them at once: the others would wait with {waiting} tokens of prompt, "
+            f"expected at most {queue_tokens}",
+        )
+
+
+async def _start(
+    engine: Engine, asked: Asked, answers: Sequence[Given], default_tokens: int | None
+) -> list[AsyncStream]:
+    """All of them or none; a start that is cancelled takes its request back by itself."""
+    room = engine.info["most_positions"]
+    starts = []
+    for number, given in enumerate(answers):
+        total = asked.most or min(default_tokens or room, room - len(given.ids))
+        starts.append(asyncio.create_task(engine.client.start(given.ids, total, **asked.start_options(number))))
+    try:
+        await asyncio.gather(*starts, return_exceptions=True)
+        return [start.result() for start in starts]
+    except BaseException:
+        for start in starts:
+            if not start.cancelled() and not start.exception():
+                start.result().abandon()
+        raise
+
+
+def too_long(seconds: float) -> HttpRefused:
+    return HttpRefused(504, f"the answer took more than {seconds:g} seconds", code="timeout")
