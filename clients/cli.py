@@ -56,7 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] != ["daemon"]:  # which handles its descriptors itself
+        closed = sys.stdout is None
         _open_missing()
+        if closed and words[:1] != ["serve"]:  # which writes nothing there
+            print("paceline: standard output is closed", file=sys.stderr)
+            return UNWRITABLE
     try:
         arguments = make_parser(words[0] if words else None).parse_args(words, Namespace(words=words))
         run: Run = arguments.run

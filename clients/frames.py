@@ -25,6 +25,24 @@ PIECE: Final = 1 << 16
 IDLE_SECONDS: Final = 0.1
 
 
+class Lenient:
+    """A decoder of a model that may not be the stream's: an id that it does not have is shown as it is."""
+
+    def __init__(self, decoder: Decoder, tell: Callable[[ValueError], object]) -> None:
+        self._decoder = decoder
+        self._tell = tell
+
+    def push(self, token: int) -> str:
+        try:
+            return self._decoder.push(token)
+        except ValueError as problem:
+            self._tell(problem)
+            return f"{self._decoder.flush()}[{token}]"
+
+    def flush(self) -> str:
+        return self._decoder.flush()
+
+
 class IdDecoder:
     """For streams without a tokenizer (--engine null): the ids themselves."""
 
@@ -66,18 +84,26 @@ def run(arguments: Namespace) -> int:
 
 
 def open_model(path: str | None) -> Callable[[], Decoder]:
-    """A function that makes a decoder for a request. A model that cannot be read is reported once, and ids are
-    shown."""
+    """A function that makes a decoder for a request. A model that cannot be read, or lacks an id, is reported once, and
+    ids are shown."""
     if not path:
         return IdDecoder
     from ..native.weights import ModelUnreadable
     from .model_text import open_tokenizer
 
     try:
-        return open_tokenizer(path).detokenizer
+        tokenizer = open_tokenizer(path)
     except ModelUnreadable as problem:
         print(f"paceline frames: {problem}; token ids follow instead", file=sys.stderr)
         return IdDecoder
+    told: list[ValueError] = []
+
+    def tell(problem: ValueError) -> None:
+        if not told:
+            print(f"paceline frames: {problem}, in {path}: is it another model's stream?", file=sys.stderr)
+            told.append(problem)
+
+    return lambda: Lenient(tokenizer.detokenizer(), tell)
 
 
 def _pieces(waiting: Callable[[], bool]) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ throws alone has failed. The native side is imported only when a model is needed
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -144,7 +145,8 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             progress=True,
         )
     except ModelUnreadable as error:
-        raise CannotOpen(66, str(error)) from error
+        short = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOMEM  # to map it
+        raise CannotOpen(70 if short else 66, str(error)) from error
     except ModelUnavailable as error:
         raise CannotOpen(69, str(error)) from error
     except ValueError as error:  # a flag that this machine cannot satisfy

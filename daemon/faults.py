@@ -1,6 +1,6 @@
 """Injected faults: what `--fault SPEC` can say. For tests, and for people who write clients.
 
-Steps are counted from 1. Each call of the engine's step counts, so the retry of a row does too.
+Steps are counted from 1. Each call of the engine's step counts, so a probe and the retry of a row do too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ once@N      throws in step N, not when it is tried again
 always      throws in every step
 lost@N      the device is lost in step N
 slow:MS     every step takes MS milliseconds more
-crash@N     an unexpected exception in the daemon itself, before step N"""
+crash@N     an unexpected exception in the daemon itself, before step N
+            (N counts what the engine computes: steps, probes, rows tried again)"""
 
 _FORM = re.compile(
     r"(?:row:(?P<row>\d+)@|(?P<at>once|lost|crash)@)(?P<step>\d+)|(?P<always>always)|slow:(?P<slow>\d+(?:\.\d+)?)"

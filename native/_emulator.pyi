@@ -44,8 +44,8 @@ def measure(on: bool) -> None:
     """Whether requests to memory of translated kernels are measured; forgets those that were."""
 
 def measured() -> list[tuple[str, str, int, bool, str, int, int, int, int]]:
-    """By instruction (native/emulate/traffic.h): kernel, file, line, shared, use, requests, bytes, transfers, their least
-    number. use: load, read-only load or store."""
+    """By instruction (native/emulate/traffic.h): kernel, file, line, shared, use (load, read-only load or store),
+    requests, bytes, transfers, their least number."""
 
 def counted_weights() -> int:
     """Bytes of weights that products have loaded since the last call; of translated kernels see measured()."""

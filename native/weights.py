@@ -114,7 +114,7 @@ def _open(path: Path) -> GGUFFile:
             )
         return GGUFFile(path)
     except OSError as problem:
-        raise unreadable(path, problem.strerror or str(problem)) from None
+        raise unreadable(path, problem.strerror or str(problem)) from problem
     except DAMAGE as problem:
         raise unreadable(path, _reason(problem)) from None
 

@@ -183,7 +183,7 @@ def _body(data: bytes, size: int) -> dict[str, Any] | str:
     try:
         body = msgpack.unpackb(data[:size])
     except ValueError as error:
-        return f"a message is no MessagePack: {error}"
+        return f"a message is no MessagePack: {str(error) or type(error).__name__}"
     if isinstance(body, dict) and all(isinstance(key, str) for key in body):
         return body
     return "a message is no map whose keys are strings"

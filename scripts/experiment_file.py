@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NamedTuple
 
 from paceline.protocol import Command, Frame, Item, Quit, Refusal, Restore, Start, parse
@@ -13,6 +14,7 @@ ROOM = 24_000
 page unused, so this much always fits, and no write blocks or is split."""
 MOST_LINES = 400  # that may be on their way; the daemon applies up to 1024 between two steps
 LONGEST = 60_000  # bytes of one line, which then has the pipe to itself
+LATEST = 10**6  # seconds
 
 
 class Timed(NamedTuple):
@@ -37,7 +39,7 @@ class BadScript(Exception):
 
 def read_script(lines: Iterable[str]) -> list[Timed]:
     script: list[Timed] = []
-    due = 0.0
+    due = Decimal(0)  # not a float, which would make @7ms @+1ms @+1ms later than @9ms
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -49,16 +51,19 @@ def read_script(lines: Iterable[str]) -> list[Timed]:
             match = TIME.fullmatch(word)
             if match is None:
                 raise BadScript(f"line {number}: {word!r} is no time; expected @120ms, @1.5s or @+10ms")
-            seconds = float(match[2]) / (1e3 if match[3] == "ms" else 1)
+            seconds = Decimal(match[2]) / (1000 if match[3] == "ms" else 1)
             if not match[1] and seconds < due:
-                raise BadScript(f"line {number}: {word} is before the line above it, which is due at {due * 1e3:g} ms")
+                above = f"{float(due * 1000):g} ms"
+                raise BadScript(f"line {number}: {word} is before the line above it, which is due at {above}")
             due = due + seconds if match[1] else seconds
+            if due > LATEST:
+                raise BadScript(f"line {number}: {word} is later than {LATEST} s after the start")
             text = rest[0] if rest else ""
         if not text or text.startswith("#"):
             raise BadScript(f"line {number}: a time without a command")
         if len(text.encode()) > LONGEST:
             raise BadScript(f"line {number} is longer than {LONGEST} bytes; expected its prompt in a file")
-        script.append(Timed(due, text))
+        script.append(Timed(float(due), text))
     return script
 
 

@@ -14,7 +14,7 @@ pipe that has room for them; the daemon reads that as one piece, and lines that 
 same two steps. The recording is a plain command file with `WAIT step=<n>` in those places, and with the seeds that were
 drawn: playing it makes the same steps. Only times differ.
 
-Exit code: the daemon's; 2 for a FILE that cannot be played.
+Exit code: the daemon's; 2 for a FILE that cannot be played, or an OUT that cannot be written.
 """
 
 import argparse
@@ -143,6 +143,11 @@ def main() -> int:
     except (OSError, UnicodeDecodeError, BadScript) as error:
         print(f"sched_experiment: {arguments.file}: {error}", file=sys.stderr)
         return 2
+    try:
+        record = arguments.record and arguments.record.open("w", encoding="utf-8")
+    except OSError as error:
+        print(f"sched_experiment: --record {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     flags = [*([arguments.model] if arguments.model else []), *flags]
     recording = Recording(f"paceline daemon {shlex.join(flags)}")
     player = Player(flags, recording)
@@ -160,8 +165,9 @@ def main() -> int:
     except KeyboardInterrupt:
         player.stop()
         code = player.finish()
-    if arguments.record:
-        arguments.record.write_text(recording.text(), encoding="utf-8")
+    if record:
+        with record:
+            record.write(recording.text())
     return code
 
 

@@ -81,7 +81,8 @@ def test_what_a_shell_closes_or_cannot_hold(demo_model: Path) -> None:
     assert closing("<&-", *encode, "-").returncode == 0
     without = closing("2>&-", *encode, "Once upon a time")
     assert (without.returncode, without.stdout) == (0, b"6403,1980,253,655\n")
-    assert closing(">&-", *encode, "Hi").returncode == 0
+    lost = closing(">&-", *encode, "Hi")
+    assert (lost.returncode, lost.stderr) == (74, b"paceline: standard output is closed\n")
     full = closing(">/dev/full", *encode, "Hi")
     assert (full.returncode, full.stderr) == (74, b"paceline: [Errno 28] No space left on device\n")
     assert closing(">&-", "daemon", "--engine", "null").returncode == 74

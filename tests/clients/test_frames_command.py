@@ -90,6 +90,13 @@ def test_a_model_that_cannot_be_read_is_said_and_ids_follow(bare_model: Path) ->
         assert "bare.gguf" in err and "token ids follow instead" in err and err.count("\n") == 1
 
 
+def test_an_id_that_the_model_lacks_is_said_and_shown(demo_model: Path) -> None:
+    items = [*(Frame(3, token) for token in (6403, 1980, 200000, 253, 300000)), Frame(3, DONE)]
+    code, out, err = frames(encode_tagged(items), "--text", "--model", str(demo_model))
+    assert (code, out) == (0, "req 3 │ Once upon[200000] a[300000]\n")
+    assert "200000 is no token id, expected 0 to 49151" in err and str(demo_model) in err and err.count("\n") == 1
+
+
 def test_the_model_of_the_stream_decodes_it(demo_model: Path) -> None:
     ready = Message(0, {"event": "ready", "path": str(demo_model)})
     ids = [6403, 1980, 253, 655]

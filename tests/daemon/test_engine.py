@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from array import array
 from collections.abc import Sequence
@@ -160,6 +161,8 @@ class FakeNative:
 
         def open_core(path: Path, **asked: object) -> object:
             self.asked = {"path": path, **asked}
+            if error in ("no room", "no disk"):
+                raise unreadable("because") from OSError(errno.ENOMEM if error == "no room" else errno.EIO, error)
             if error is not None:
                 raise errors[error]("because")
             facts = {"model": "m", "architecture": "llama", "device": "cpu", "vocab": 9, "context": 77, "eos": [2]}
@@ -223,7 +226,10 @@ def test_a_device_is_the_cpu_engines(monkeypatch: pytest.MonkeyPatch) -> None:
             open_engine(Config(engine=engine, device="cuda:1"))
 
 
-@pytest.mark.parametrize(("error", "code"), [("unreadable", 66), ("unavailable", 69), ("value", 2), ("memory", 70)])
+CODES = {"unreadable": 66, "no disk": 66, "no room": 70, "unavailable": 69, "value": 2, "memory": 70}
+
+
+@pytest.mark.parametrize(("error", "code"), CODES.items())
 def test_why_a_model_does_not_open(monkeypatch: pytest.MonkeyPatch, error: str, code: int) -> None:
     FakeNative(monkeypatch, error)
     with pytest.raises(CannotOpen, match="because") as caught:

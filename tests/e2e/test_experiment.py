@@ -125,6 +125,8 @@ REQ 9 QUIT
         ("@5ms", "line 1: a time without a command"),
         ("@5ms # later", "line 1: a time without a command"),
         ("@50ms PING\n\n@0.01s PING", "line 3: @0.01s is before the line above it, which is due at 50 ms"),
+        ("@9ms PING\n@8.9995ms PING", "line 2: @8.9995ms is before the line above it, which is due at 9 ms"),
+        ("@99999999999999ms PING", "line 1: @99999999999999ms is later than 1000000 s after the start"),
         ("quit\nPING", "line 2: nothing is read after QUIT"),
         (f"REQ 1 START ids:{'1,' * 40000}1 2", "line 1 is longer than 60000 bytes; expected its prompt in a file"),
     ],
@@ -144,9 +146,18 @@ def test_times() -> None:
     assert isinstance(found[0], Timed)
 
 
+@pytest.mark.parametrize("start", range(1, 40))
+def test_times_are_exact(start: int) -> None:
+    """7 ms and twice 1 ms are 9 ms, which they are not as floats of seconds."""
+    script = read_script([f"@{start}ms A", "@+1ms B", "@+1ms C", f"@{start + 2}ms D"])
+    assert script[2].due == script[3].due
+
+
 def test_a_file_that_cannot_be_played_and_a_daemon_that_cannot_start(tmp_path: Path) -> None:
     script = tmp_path / "script"
     assert play(script).returncode == 2
     script.write_text("PING\n")
+    unwritable = play(script, "--engine", "null", "--record", str(tmp_path / "no" / "where"))
+    assert unwritable.returncode == 2 and unwritable.stderr.endswith("no/where: No such file or directory\n")
     done = play(script, "--engine", "null", "--slots", "0")
     assert done.returncode == 2 and "expected a whole number from 1" in done.stderr

@@ -73,6 +73,7 @@ BROKEN: list[tuple[bytes, int, str]] = [
     (triple(-3, 0, 1) + EMPTY + b"\0\0\0" + triple(-3, 4, 1) + b"\xc1\0\0\0", 16, "no MessagePack"),
     (triple(-3, 4, 2) + EMPTY * 2 + b"\0\0", 0, "no MessagePack"),
     (triple(-3, 4, 3) + b"\x81\xa1\xff\0", 0, "no MessagePack"),
+    (triple(-3, 4, 1) + b"\xc1\0\0\0", 0, "no MessagePack: FormatError"),
     (triple(-3, 4, 1) + b"\x07\0\0\0", 0, "no map whose keys are strings"),
     (triple(-3, 4, 3) + b"\x81\x01\x02\0", 0, "no MessagePack"),
     (triple(-3, 4, 4) + b"\x81\xc4\x00\x02", 0, "no map whose keys are strings"),
