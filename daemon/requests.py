@@ -84,7 +84,9 @@ class Request:
     @property
     def urgency(self) -> int:
         """The highest priority of all that wait for it."""
-        return max([self.priority, *(follower.priority for follower in self.followers.values())])
+        if not self.followers:  # as nearly always, and each admission asks all that wait
+            return self.priority
+        return max(self.priority, *(follower.priority for follower in self.followers.values()))
 
     @property
     def emitted(self) -> int:
