@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] != ["daemon"]:  # which handles its descriptors itself
         closed = sys.stdout is None
         _open_missing()
-        if closed and words[:1] != ["serve"]:  # which writes nothing there
+        if closed and words[:1] != ["serve"]:  # which writes only its help there
             print("paceline: standard output is closed", file=sys.stderr)
             return UNWRITABLE
     try:

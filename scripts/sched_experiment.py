@@ -144,7 +144,7 @@ def main() -> int:
         print(f"sched_experiment: {arguments.file}: {error}", file=sys.stderr)
         return 2
     try:
-        record = arguments.record and arguments.record.open("w", encoding="utf-8")
+        record = arguments.record and arguments.record.open("a", encoding="utf-8")
     except OSError as error:
         print(f"sched_experiment: --record {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
@@ -167,6 +167,7 @@ def main() -> int:
         code = player.finish()
     if record:
         with record:
+            record.truncate(0)
             record.write(recording.text())
     return code
 

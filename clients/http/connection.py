@@ -6,7 +6,6 @@ at first: the rest is read and dropped. Closed at once, it would be reset, and t
 
 import asyncio
 import sys
-from collections.abc import Callable
 from fcntl import ioctl
 from termios import TIOCOUTQ
 from typing import Any, Final
@@ -55,34 +54,37 @@ class Parser:
 
 
 class Transport:
-    """A connection's transport, which uvicorn closes; what it then does is for the connection to say."""
+    """A connection's transport as uvicorn sees it: what close() does is for the connection to say."""
 
-    def __init__(self, transport: asyncio.Transport, close: Callable[[asyncio.Transport], None]) -> None:
+    def __init__(self, transport: asyncio.Transport, connection: "Connection") -> None:
         self._transport = transport
-        self._close = close
+        self._connection = connection
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def close(self) -> None:
-        self._close(self._transport)
+        self._connection.close(self._transport)
+
+    def is_closing(self) -> bool:
+        return self._connection.lingers or self._transport.is_closing()
 
 
 class Connection(HttpToolsProtocol):
     """`idle` holds a server's connections without a request, in the order in which they became idle. Beyond `most`
     connections, a new one replaces the first of these that has nothing left to send: itself, if there is no other. A
-    request that makes more than `busy` of them have one is marked as CROWDED."""
+    request that makes more than `most_busy` of them have one is marked as CROWDED."""
 
     def __init__(
         self,
         *given: Any,
-        busy: int = sys.maxsize,
+        most_busy: int = sys.maxsize,
         most: int = sys.maxsize,
         idle: dict["Connection", None] | None = None,
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
-        self._busy = busy
+        self._most_busy = most_busy
         self._most = most
         self._idle = {} if idle is None else idle
         self._answered: RequestResponseCycle | None = None  # what is being answered, not what came last
@@ -91,23 +93,24 @@ class Connection(HttpToolsProtocol):
         self._send_late: asyncio.TimerHandle | None = None
         self._in_head = False
         self._head_bytes = 0
-        self._piled = 0  # bytes within a head since the first piece of it
-        self._unread = False  # a part of a request
-        self._lingers = False
+        self._piled = 0  # bytes that came since the piece in which the last head began
+        self._in_request = False  # it has begun, and not all of it has come
+        self.lingers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Transport(transport, self._close))  # type: ignore[arg-type]
+        super().connection_made(Transport(transport, self))  # type: ignore[arg-type]
         self._await_head()
         self._idle[self] = None
         if len(self.connections) > self._most:
             first = next(one for one in self._idle if not one.transport.get_write_buffer_size())
             del self._idle[first]
+            self.connections.discard(first)  # it is lost in the loop's next turn only
             first.transport.abort()
 
     # The parser calls these, and by itself would take a head of any size.
     def on_message_begin(self) -> None:
-        self._in_head = self._unread = True
-        self._head_bytes = 0
+        self._in_head = self._in_request = True
+        self._head_bytes = self._piled = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -122,7 +125,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         if not self._is_offered():
             self._idle.pop(self, None)
-            crowded = len(self.connections) - len(self._idle) > self._busy
+            crowded = len(self.connections) - len(self._idle) > self._most_busy
             self.scope[CROWDED] = crowded  # type: ignore[typeddict-unknown-key]
             super().on_headers_complete()
             if not self.pipeline:
@@ -132,7 +135,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if not self._is_offered():
-            self._unread = False
+            self._in_request = False
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -151,15 +154,12 @@ class Connection(HttpToolsProtocol):
         return b"\r\n".join((line, *kept, b"", b""))
 
     def data_received(self, data: bytes) -> None:
-        if self._lingers:
+        if self.lingers:
             return
-        begun = self._in_head
+        self._piled += len(data)
         super().data_received(data)
-        self._piled = self._piled + len(data) if begun and self._in_head else 0
-        if self._piled > HEAD_BYTES and not self.transport.is_closing():
+        if self._in_head and self._piled > HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response(TOO_LARGE)
-        if self._lingers:
-            return
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel(self._head_late)
             self._head_late = None
@@ -170,7 +170,7 @@ class Connection(HttpToolsProtocol):
         super().send_400_response(TOO_LARGE if self._head_bytes > HEAD_BYTES else msg)
 
     def shutdown(self) -> None:
-        self._unread = False  # nobody waits for the rest of it
+        self._in_request = False  # nobody waits for the rest of one
         super().shutdown()
 
     def pause_writing(self) -> None:
@@ -195,14 +195,19 @@ class Connection(HttpToolsProtocol):
         if self._head_bytes > HEAD_BYTES:
             raise ValueError(TOO_LARGE)  # ends the parser
 
-    def _close(self, transport: asyncio.Transport) -> None:
+    def close(self, transport: asyncio.Transport) -> None:
         answering = self.cycle is not None and not self.cycle.response_complete
-        if answering or not self._unread or self._lingers:
+        if answering or not self._in_request or self.lingers:
             transport.close()
             return
-        self._lingers = True
+        self.lingers = True
+        self._idle[self] = None
         self.flow.resume_reading()
-        transport.write_eof()
+        try:
+            transport.write_eof()
+        except OSError:  # the client is gone
+            transport.abort()
+            return
         self._cancel(self._head_late)
         self._head_late = self.loop.call_later(LINGER_SECONDS, transport.abort)
 

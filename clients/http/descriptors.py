@@ -7,7 +7,7 @@ from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Final
 
 OWN: Final = 32  # the standard streams, the listeners, the pipes of a daemon, and of its successor
-BEYOND: Final = 32  # connections that get the answer that there are too many
+BEYOND: Final = 32  # connections more than may have a request: those that idle, or are told that there are too many
 AT_ONCE: Final = 16  # connections that are accepted in one turn of the event loop
 # A connection that is replaced is closed two turns of the event loop after its replacement was accepted, so 3 batches;
 # at each of 2 listeners, as localhost may be two addresses.

@@ -27,9 +27,9 @@ class Health(Enum):
 class Engine:
     """`info` is the daemon's ready event; it and `name`, `texts` and `client` exist once the engine is open. With
     `restart`, a daemon that dies after it was ready is started again until one is ready; meanwhile whoever asks is told
-    that the model is being loaded. `queue` is how many requests may wait for a slot, as `args` say; `name` is the
-    model's name, by default that of its file. The daemon's log and its progress bars go straight to our stderr; `log`
-    takes our own messages about it."""
+    that the model is being loaded. `queue` is how many requests may wait for a slot and `coalesces` whether equal ones
+    share a row, both as `args` say; `name` is the model's name, by default that of its file. The daemon's log and its
+    progress bars go straight to our stderr; `log` takes our own messages about it."""
 
     client: AsyncClient
     texts: Texts
@@ -51,6 +51,7 @@ class Engine:
         self._restart = restart
         self._name = name
         self.queue = queue
+        self.coalesces = "--coalesce" in args
         self._state = Health.LOADING
         self._gone: DaemonGone | None = None
         self._revival: asyncio.Task[None] | None = None

@@ -132,10 +132,13 @@ def _some_seconds(word: str) -> float:
 
 
 def _origin(word: str) -> str:
-    """As a browser names it; with a path or a slash at its end it would never match."""
+    """As a browser names it: in lower case, without a path, not even a slash, and without the port that its scheme
+    implies. Any other would never match."""
     scheme, mark, host = word.partition("://")
-    if word not in ("*", "null") and not (scheme and mark and host and "/" not in host):
-        raise ArgumentTypeError(f"{word!r}: expected an origin as in https://example.org, or *")
+    implied = {"http": ":80", "https": ":443"}.get(scheme, "/")
+    named = bool(scheme and mark and host) and word == word.lower() and "/" not in host and not host.endswith(implied)
+    if word not in ("*", "null") and not named:
+        raise ArgumentTypeError(f"{word!r}: expected an origin as browsers name it, https://example.org, or *")
     return word
 
 

@@ -106,7 +106,7 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         proxy.app(),
         arguments.host,
         arguments.port,
-        http=cast(Any, partial(Connection, busy=connections, most=connections + BEYOND, idle={})),
+        http=cast(Any, partial(Connection, most_busy=connections, most=connections + BEYOND, idle={})),
         backlog=AT_ONCE,
         log_level="warning",
         access_log=False,

@@ -39,7 +39,10 @@ async def begin(
     texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
     prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
     answers = [given for given in prompts for _ in range(asked.n)] if asked.most != 0 else []
-    _check_room(engine, asked, prompts, [len(given.ids) for given in answers], queue_tokens)
+    _check_prompts(prompts, engine.info["most_positions"])
+    too_many = _too_many(engine, asked, [len(given.ids) for given in answers], queue_tokens)
+    if too_many and not engine.coalesces:
+        raise too_many
     try:
         async with asyncio.timeout_at(until):  # the daemon may be busy with a step, or stuck
             echoes = await echo_all(engine, asked, [given.ids for given in prompts])
@@ -47,18 +50,13 @@ async def begin(
     except TimeoutError:
         raise too_long(seconds) from None
     except (Refused, RequestFailed, DaemonGone) as problem:
+        if too_many and isinstance(problem, Refused) and problem.code == "queue_full":
+            raise too_many from None
         raise refused_by_engine(problem, asked.limit) from None
-    except ValueError as problem:  # what no line to the daemon can express
-        raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
     return Begun(prompts, echoes, streams, until)
 
 
-def _check_room(
-    engine: Engine, asked: Asked, prompts: Sequence[Given], answers: Sequence[int], queue_tokens: int
-) -> None:
-    """Refuses what an idle daemon would have no room for, and what must not be retried then. `answers` are the sizes of
-    their prompts, in tokens."""
-    room, slots = engine.info["most_positions"], engine.info["slots"]
+def _check_prompts(prompts: Sequence[Given], room: int) -> None:
     for given in prompts:
         if not given.ids:
             raise wrong(given.param, "is empty, expected at least one token")
@@ -66,15 +64,21 @@ def _check_room(
             raise wrong(
                 given.param, f"has {len(given.ids)} tokens, there is room for {room}", "context_length_exceeded"
             )
-    field = "n" if asked.n > 1 else "prompt"
+
+
+def _too_many(engine: Engine, asked: Asked, answers: Sequence[int], queue_tokens: int) -> HttpRefused | None:
+    """For what even an idle daemon has no room, and what must not be retried then; equal ones may share a row where it
+    coalesces. `answers` are the sizes of their prompts, in tokens."""
+    field, slots = "n" if asked.n > 1 else "prompt", engine.info["slots"]
     if len(answers) > (most := slots + engine.queue):
-        raise wrong(field, f"{len(answers)} answers, expected at most {most}, the slots and the queue")
+        return wrong(field, f"{len(answers)} answers, expected at most {most}, the slots and the queue")
     if (waiting := sum(answers[slots:])) > queue_tokens:
-        raise wrong(
+        return wrong(
             field,
             f"{len(answers)} answers, {slots} of them at once: the others would wait with {waiting} tokens of prompt, "
             f"expected at most {queue_tokens}",
         )
+    return None
 
 
 async def _start(
@@ -89,10 +93,12 @@ async def _start(
     try:
         await asyncio.gather(*starts, return_exceptions=True)
         return [start.result() for start in starts]
-    except BaseException:
+    except BaseException as problem:
         for start in starts:
             if not start.cancelled() and not start.exception():
                 start.result().abandon()
+        if isinstance(problem, ValueError):  # what no line to the daemon can express
+            raise HttpRefused(400, f"the engine cannot take this request: {problem}"[:MOST_SAID]) from None
         raise
 
 

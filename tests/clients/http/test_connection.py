@@ -1,26 +1,37 @@
 """Connections that take their time, on a server in this process."""
 
 import asyncio
+import logging
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
 import pytest
 import uvicorn
 from paceline.clients.http import connection
-from paceline.clients.http.connection import Connection
+from paceline.clients.http.connection import CROWDED, Connection
 
 HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n"
 
 
+@pytest.fixture(autouse=True)
+def no_errors(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Nothing that a client does is an error of ours."""
+    yield
+    assert [one.getMessage() for one in caplog.get_records("call") if one.levelno >= logging.ERROR] == []
+
+
 @asynccontextmanager
-async def serving(app: Any, most: int = 99) -> AsyncIterator[int]:
-    http: Any = partial(Connection, most=most, idle={})
+async def serving(
+    app: Any, most: int = 99, most_busy: int = 99, idle: dict[Connection, None] | None = None
+) -> AsyncIterator[int]:
+    http: Any = partial(Connection, most=most, most_busy=most_busy, idle={} if idle is None else idle)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, http=http, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, http=http, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         serving = asyncio.create_task(server.serve([listener]))
@@ -104,6 +115,183 @@ def test_who_sends_its_body_first_gets_the_answer_that_came_before(begin: bytes)
                 await writer.wait_closed()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("begin", [b"x: ", b""])
+def test_a_head_that_is_refused_twice_is_answered_once(begin: bytes) -> None:
+    """In a header or in the path: its first piece was good, and the second is too long in two ways."""
+
+    async def run() -> None:
+        async with serving(hello) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GE")
+            await asyncio.sleep(0.1)
+            writer.write((b"T / HTTP/1.1\r\nhost: x\r\n" if begin else b"T /") + begin + b"y" * 70000 + b"\r\n\r\n")
+            told = await asyncio.wait_for(reader.read(), 5)
+            assert told.count(b"HTTP/1.1 400") == 1 and told.endswith(b"The head is too large.")
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_heads_are_measured_one_by_one() -> None:
+    """Of a client that sends many requests in pieces that end anywhere."""
+    count, request = 9000, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+    async def quick(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def run() -> None:
+        async with serving(quick) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            data = request * count
+
+            async def write() -> None:
+                for begin in range(0, len(data), 30001):
+                    writer.write(data[begin : begin + 30001])
+                    await writer.drain()
+                    await asyncio.sleep(0.01)
+
+            writing = asyncio.create_task(write())
+            for _ in range(count):
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+                assert head.startswith(b"HTTP/1.1 204")
+            await writing
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_is_gone_is_no_error() -> None:
+    """It leaves before the answer to a request of which a part is still to come."""
+
+    async def run() -> None:
+        async with serving(refusing) as port:
+            for _ in range(50):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(HEAD.replace(b"GET", b"HEAD") + b"connection: close\r\ncontent-length: 5\r\n\r\n")
+                writer.close()
+            await asyncio.sleep(0.2)
+
+    asyncio.run(run())
+
+
+def test_reading_goes_on_behind_an_answer_that_came_late() -> None:
+    async def late(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.3)  # by now enough of the body has come for reading to be paused
+        await refusing(scope, receive, send)
+
+    async def run() -> None:
+        async with serving(late) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % (16 << 20))
+            writer.write(bytes(16 << 20))
+            await asyncio.wait_for(writer.drain(), 5)
+            assert (await asyncio.wait_for(reader.read(), 5)).endswith(b"refused")
+            writer.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("behind", [b"", b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", HEAD + b"\r\n"])
+def test_what_was_all_read_is_closed_at_once(behind: bytes) -> None:
+    """Or is answered no more: only a part of the last request was, and another one is being answered."""
+    idle: dict[Connection, None] = {}
+
+    async def run() -> None:
+        async with serving(refusing, idle=idle) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"connection: close\r\n\r\n" + behind)
+            with suppress(ConnectionError):
+                assert (await asyncio.wait_for(reader.read(), 5)).count(b"HTTP/1.1 413") == 1
+            deadline = time.monotonic() + 2
+            while idle:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.01)
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_nothing_is_answered_behind_the_last_answer() -> None:
+    async def run() -> None:
+        async with serving(refusing) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"connection: close\r\ncontent-length: 5\r\n\r\n")
+            assert (await asyncio.wait_for(reader.read(), 5)).endswith(b"refused")
+            writer.write(b"12345" + HEAD + b"\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.2)
+            assert await reader.read() == b""
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_what_is_broken_is_refused_once() -> None:
+    """Not again for what follows; and not behind an answer that is still to come, which nobody gets then."""
+
+    async def run() -> None:
+        async with serving(hello) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET\0")
+            assert (await asyncio.wait_for(reader.read(), 5)).count(b"HTTP/1.1 400") == 1
+            for _ in range(3):
+                writer.write(b"\0\0")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+            writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"\r\n")
+            await asyncio.sleep(0.1)
+            writer.write(b"GET\0")
+            assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400")
+            await asyncio.sleep(0.6)  # the answer would have come by now
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_server_that_ends_waits_for_no_rest() -> None:
+    """If it did, uvicorn would say so, as an error."""
+
+    async def run() -> None:
+        async with serving(refusing) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"content-length: 5\r\n\r\n")
+            await asyncio.wait_for(reader.readuntil(b"refused"), 5)
+        writer.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("broken", [b"GET http://example.com HTTP/1.1\r\n\r\n", b"CONNECT foo:bar HTTP/1.1\r\n\r\n"])
+def test_only_those_with_a_request_make_a_crowd(broken: bytes) -> None:
+    told: list[bool] = []
+
+    async def tell(scope: Any, receive: Any, send: Any) -> None:
+        told.append(scope[CROWDED])
+        await refusing(scope, receive, send)
+
+    async def run() -> None:
+        async with serving(tell, most=20, most_busy=2) as port:
+            writers = []
+            for _ in range(4):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writers.append(writer)
+                writer.write(broken)
+                assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400")
+            for _ in range(40):  # beyond 20 each takes the place of another
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writers.append(writer)
+                writer.write(HEAD + b"\r\n")
+                await asyncio.wait_for(reader.readuntil(b"refused"), 5)
+            for writer in writers:
+                writer.close()
+
+    asyncio.run(run())
+    assert told == [False] * 40
 
 
 def test_what_is_sent_after_the_last_answer_is_not_taken_forever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,3 +571,35 @@ def test_a_request_behind_it_hides_no_reader_that_goes_away(before: int) -> None
 
     begun: asyncio.Event
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_those_that_were_replaced_are_no_crowd(turns: int) -> None:
+    """Although they are lost only a turn of the loop later, in which a request may come."""
+    told: list[bool] = []
+
+    async def tell(scope: Any, receive: Any, send: Any) -> None:
+        told.append(scope[CROWDED])
+        await refusing(scope, receive, send)
+
+    async def run() -> None:
+        async with serving(tell, most=20, most_busy=2) as port:
+            with ExitStack() as open_ones:
+
+                def connect() -> socket.socket:
+                    return open_ones.enter_context(socket.create_connection(("127.0.0.1", port)))
+
+                for _ in range(19):
+                    connect()
+                await asyncio.sleep(0.1)
+                last = connect()
+                await asyncio.sleep(0.1)
+                for _ in range(16):  # the loop stands still meanwhile
+                    connect()
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                last.sendall(HEAD + b"\r\n")
+                await asyncio.sleep(0.2)
+
+    asyncio.run(run())
+    assert told == [False]

@@ -213,6 +213,8 @@ def test_a_port_that_is_taken(served: Served) -> None:
         "--max-seconds=0",
         "--cors=example.org",
         "--cors=https://example.org/",
+        "--cors=https://Example.org",
+        "--cors=https://example.org:443",
         "--model-name=",
         "--default-max-tokens=0",
     ],

@@ -56,7 +56,6 @@ def test_answers_are_started_together() -> None:
 
     async def test(engine: Engine) -> None:
         run = await Run.start(engine, replace(ASKED, n=12, options={"seed": 3}), 60)
-        assert [one["state"] for one in await live(engine)].count("queued") == 0
         assert (await engine.ask("STATS"))[0]["steps"] <= 6
         assert len(run.req_ids) == 12 and run.req_ids == sorted(run.req_ids)
         run.close()
@@ -134,6 +133,18 @@ def test_more_answers_than_ever_have_room_are_not_to_be_tried_again() -> None:
         assert await live(engine) == []
 
     with_engine(test, "--slots", "1", "--queue", "1", "--fault", "slow:20")
+
+
+def test_equal_answers_need_no_room_of_their_own() -> None:
+    async def test(engine: Engine) -> None:
+        engine.queue = 1  # as the flag says
+        run = await Run.start(engine, ASKED, 60)
+        assert len(run.req_ids) == 3
+        run.close()
+        with pytest.raises(HttpRefused, match="3 answers, expected at most 2"):
+            await Run.start(engine, Asked((Ids((1,)), Ids((2,)), Ids((3,))), 40), 60)
+
+    with_engine(test, "--slots", "1", "--queue", "1", "--coalesce", "--fault", "slow:20")
 
 
 def test_more_tokens_than_may_ever_wait_are_not_to_be_tried_again() -> None:
