@@ -106,7 +106,7 @@ def test_weights_are_read_once(cores: tuple[Core, Core], tokens: int) -> None:
     told, loaded = counting_loads(lambda: device.step(rows)[1])
     if device.architecture == "qwen3moe":  # told is what could be chosen at most
         assert 0 < loaded <= told
-    elif tokens <= 16:
+    elif tokens <= 16 or device.architecture == "llama":  # whose matrices have row tiles in pairs
         assert loaded == told
-    else:  # a block with two row tiles, or a warp, that finds no second one loads the first again
-        assert told <= loaded < 1.2 * told
+    else:  # a warp that finds no second row tile loads the first again
+        assert told <= loaded < 1.07 * told

@@ -1,5 +1,6 @@
-"""The demo model behind a real proxy, for the packages that people have."""
+"""The demo model behind a real proxy, for the packages that people have; and what no test may log."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,3 +28,10 @@ def direct(demo_model: Path) -> str:
     ids = tokens.encode(open_chat_template(demo_model).render(HELLO))
     with Client.spawn([str(demo_model), "--max-ctx", "512"]) as client:
         return tokens.decode(client.start(ids, total=40))
+
+
+@pytest.fixture
+def no_errors(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Nothing that a client does is an error of ours."""
+    yield
+    assert [one.getMessage() for one in caplog.get_records("call") if one.levelno >= logging.ERROR] == []

@@ -1,53 +1,16 @@
 """Connections that take their time, on a server in this process."""
 
 import asyncio
-import logging
 import socket
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, suppress
-from functools import partial
+from contextlib import suppress
 from typing import Any
 
 import pytest
-import uvicorn
 from paceline.clients.http import connection
-from paceline.clients.http.connection import CROWDED, Connection
 
-HEAD = b"GET / HTTP/1.1\r\nhost: x\r\n"
+from .serving import HEAD, hello, serving
 
-
-@pytest.fixture(autouse=True)
-def no_errors(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Nothing that a client does is an error of ours."""
-    yield
-    assert [one.getMessage() for one in caplog.get_records("call") if one.levelno >= logging.ERROR] == []
-
-
-@asynccontextmanager
-async def serving(
-    app: Any, most: int = 99, most_busy: int = 99, idle: dict[Connection, None] | None = None
-) -> AsyncIterator[int]:
-    http: Any = partial(Connection, most=most, most_busy=most_busy, idle={} if idle is None else idle)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, http=http, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        serving = asyncio.create_task(server.serve([listener]))
-        while not server.started:
-            await asyncio.sleep(0.01)
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
-            await serving
-
-
-async def hello(scope: Any, receive: Any, send: Any) -> None:
-    await asyncio.sleep(0.5)
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"Hi"})
+pytestmark = pytest.mark.usefixtures("no_errors")
 
 
 @pytest.mark.parametrize("sent", [b"", HEAD])
@@ -84,35 +47,6 @@ def test_a_head_in_one_piece_has_a_limit_too(size: int) -> None:
             else:
                 assert head.startswith(b"HTTP/1.1 200")
             writer.close()
-
-    asyncio.run(run())
-
-
-async def refusing(scope: Any, receive: Any, send: Any) -> None:
-    """As for what announces too large a body."""
-    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"7")]})
-    await send({"type": "http.response.body", "body": b"refused"})
-
-
-@pytest.mark.parametrize("begin", [HEAD + b"connection: close\r\n", b"POST / HTTP/1.0\r\n", HEAD])
-def test_who_sends_its_body_first_gets_the_answer_that_came_before(begin: bytes) -> None:
-    """A large body to a server that does not read it, on a connection that is closed behind the answer."""
-    size = 8 << 20
-
-    async def run() -> None:
-        async with serving(refusing) as port:
-            for _ in range(5):
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(begin.replace(b"GET", b"POST") + b"content-length: %d\r\n\r\n" % size)
-                for _ in range(size >> 16):
-                    writer.write(bytes(1 << 16))
-                    await asyncio.wait_for(writer.drain(), 5)
-                told = await asyncio.wait_for(reader.readuntil(b"refused"), 5)
-                assert told.startswith(b"HTTP/1.1 413")
-                if begin != HEAD:
-                    assert await asyncio.wait_for(reader.read(), 5) == b""
-                writer.close()
-                await writer.wait_closed()
 
     asyncio.run(run())
 
@@ -159,153 +93,6 @@ def test_heads_are_measured_one_by_one() -> None:
                 assert head.startswith(b"HTTP/1.1 204")
             await writing
             writer.close()
-
-    asyncio.run(run())
-
-
-def test_a_client_that_is_gone_is_no_error() -> None:
-    """It leaves before the answer to a request of which a part is still to come."""
-
-    async def run() -> None:
-        async with serving(refusing) as port:
-            for _ in range(50):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(HEAD.replace(b"GET", b"HEAD") + b"connection: close\r\ncontent-length: 5\r\n\r\n")
-                writer.close()
-            await asyncio.sleep(0.2)
-
-    asyncio.run(run())
-
-
-def test_reading_goes_on_behind_an_answer_that_came_late() -> None:
-    async def late(scope: Any, receive: Any, send: Any) -> None:
-        await asyncio.sleep(0.3)  # by now enough of the body has come for reading to be paused
-        await refusing(scope, receive, send)
-
-    async def run() -> None:
-        async with serving(late) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % (16 << 20))
-            writer.write(bytes(16 << 20))
-            await asyncio.wait_for(writer.drain(), 5)
-            assert (await asyncio.wait_for(reader.read(), 5)).endswith(b"refused")
-            writer.close()
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("behind", [b"", b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", HEAD + b"\r\n"])
-def test_what_was_all_read_is_closed_at_once(behind: bytes) -> None:
-    """Or is answered no more: only a part of the last request was, and another one is being answered."""
-    idle: dict[Connection, None] = {}
-
-    async def run() -> None:
-        async with serving(refusing, idle=idle) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(HEAD + b"connection: close\r\n\r\n" + behind)
-            with suppress(ConnectionError):
-                assert (await asyncio.wait_for(reader.read(), 5)).count(b"HTTP/1.1 413") == 1
-            deadline = time.monotonic() + 2
-            while idle:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.01)
-            writer.close()
-
-    asyncio.run(run())
-
-
-def test_nothing_is_answered_behind_the_last_answer() -> None:
-    async def run() -> None:
-        async with serving(refusing) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(HEAD + b"connection: close\r\ncontent-length: 5\r\n\r\n")
-            assert (await asyncio.wait_for(reader.read(), 5)).endswith(b"refused")
-            writer.write(b"12345" + HEAD + b"\r\n")
-            await writer.drain()
-            await asyncio.sleep(0.2)
-            assert await reader.read() == b""
-            writer.close()
-
-    asyncio.run(run())
-
-
-def test_what_is_broken_is_refused_once() -> None:
-    """Not again for what follows; and not behind an answer that is still to come, which nobody gets then."""
-
-    async def run() -> None:
-        async with serving(hello) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET\0")
-            assert (await asyncio.wait_for(reader.read(), 5)).count(b"HTTP/1.1 400") == 1
-            for _ in range(3):
-                writer.write(b"\0\0")
-                await writer.drain()
-                await asyncio.sleep(0.05)
-            writer.close()
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(HEAD + b"\r\n")
-            await asyncio.sleep(0.1)
-            writer.write(b"GET\0")
-            assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400")
-            await asyncio.sleep(0.6)  # the answer would have come by now
-            writer.close()
-
-    asyncio.run(run())
-
-
-def test_a_server_that_ends_waits_for_no_rest() -> None:
-    """If it did, uvicorn would say so, as an error."""
-
-    async def run() -> None:
-        async with serving(refusing) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(HEAD + b"content-length: 5\r\n\r\n")
-            await asyncio.wait_for(reader.readuntil(b"refused"), 5)
-        writer.close()
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("broken", [b"GET http://example.com HTTP/1.1\r\n\r\n", b"CONNECT foo:bar HTTP/1.1\r\n\r\n"])
-def test_only_those_with_a_request_make_a_crowd(broken: bytes) -> None:
-    told: list[bool] = []
-
-    async def tell(scope: Any, receive: Any, send: Any) -> None:
-        told.append(scope[CROWDED])
-        await refusing(scope, receive, send)
-
-    async def run() -> None:
-        async with serving(tell, most=20, most_busy=2) as port:
-            writers = []
-            for _ in range(4):
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writers.append(writer)
-                writer.write(broken)
-                assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400")
-            for _ in range(40):  # beyond 20 each takes the place of another
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writers.append(writer)
-                writer.write(HEAD + b"\r\n")
-                await asyncio.wait_for(reader.readuntil(b"refused"), 5)
-            for writer in writers:
-                writer.close()
-
-    asyncio.run(run())
-    assert told == [False] * 40
-
-
-def test_what_is_sent_after_the_last_answer_is_not_taken_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "LINGER_SECONDS", 0.2)
-
-    async def run() -> None:
-        async with serving(refusing) as port:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(HEAD + b"connection: close\r\ncontent-length: 9999999\r\n\r\n")
-            with pytest.raises(ConnectionError):
-                for _ in range(500):
-                    writer.write(b"x")
-                    await writer.drain()
-                    await asyncio.sleep(0.01)
 
     asyncio.run(run())
 
@@ -468,78 +255,6 @@ def test_a_reader_that_is_slow_gets_it_all(monkeypatch: pytest.MonkeyPatch) -> N
     assert asyncio.run(run()) > size
 
 
-async def ended(reader: asyncio.StreamReader) -> bool:
-    try:
-        return await asyncio.wait_for(reader.read(1), 5) == b""
-    except ConnectionError:
-        return True
-
-
-def test_one_more_takes_the_place_of_the_one_that_idles_the_longest() -> None:
-    """What is answered is answered to its end."""
-
-    answering: list[object] = []
-
-    async def told(scope: Any, receive: Any, send: Any) -> None:
-        answering.append(scope)
-        await hello(scope, receive, send)
-        answering.clear()
-
-    async def run() -> None:
-        async with serving(told, most=2) as port:
-            readers, writers = [], []
-
-            async def connect() -> None:
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                readers.append(reader)
-                writers.append(writer)
-
-            async def ask(number: int) -> None:
-                writers[number].write(HEAD + b"\r\n")
-                await asyncio.wait_for(readers[number].readuntil(b"Hi"), 5)
-
-            await connect()
-            await connect()
-            await ask(0)
-            await connect()
-            assert await ended(readers[1])
-            asking = asyncio.create_task(ask(0))
-            while not answering:
-                await asyncio.sleep(0.01)
-            await connect()
-            assert await ended(readers[2])
-            await asking
-            await ask(3)
-            await connect()
-            assert await ended(readers[0])
-            await ask(3)
-            for writer in writers:
-                writer.close()
-
-    asyncio.run(run())
-
-
-def test_where_none_idles_one_more_is_closed() -> None:
-    size = 16 << 20
-
-    async def large(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
-        await send({"type": "http.response.body", "body": b"x" * size})
-
-    async def run() -> None:
-        async with serving(large, most=1) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(HEAD + b"\r\n")
-            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)  # it is all written, and not all taken
-            other, unused = await asyncio.open_connection("127.0.0.1", port)
-            assert await ended(other)
-            assert await asyncio.wait_for(reader.readexactly(size), 5) == b"x" * size
-            writer.close()
-            unused.close()
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize("before", [0, 2])
 def test_a_request_behind_it_hides_no_reader_that_goes_away(before: int) -> None:
     """One that pipelines: `before` requests are answered, one is being answered, and there are others behind it."""
@@ -571,35 +286,3 @@ def test_a_request_behind_it_hides_no_reader_that_goes_away(before: int) -> None
 
     begun: asyncio.Event
     asyncio.run(run())
-
-
-@pytest.mark.parametrize("turns", range(8))
-def test_those_that_were_replaced_are_no_crowd(turns: int) -> None:
-    """Although they are lost only a turn of the loop later, in which a request may come."""
-    told: list[bool] = []
-
-    async def tell(scope: Any, receive: Any, send: Any) -> None:
-        told.append(scope[CROWDED])
-        await refusing(scope, receive, send)
-
-    async def run() -> None:
-        async with serving(tell, most=20, most_busy=2) as port:
-            with ExitStack() as open_ones:
-
-                def connect() -> socket.socket:
-                    return open_ones.enter_context(socket.create_connection(("127.0.0.1", port)))
-
-                for _ in range(19):
-                    connect()
-                await asyncio.sleep(0.1)
-                last = connect()
-                await asyncio.sleep(0.1)
-                for _ in range(16):  # the loop stands still meanwhile
-                    connect()
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                last.sendall(HEAD + b"\r\n")
-                await asyncio.sleep(0.2)
-
-    asyncio.run(run())
-    assert told == [False]
