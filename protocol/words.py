@@ -46,7 +46,9 @@ def integer(label: str, word: str, low: int, high: int = LARGEST) -> int:
 
 
 def real(label: str, word: str, low: float = float("-inf"), high: float = float("inf")) -> float:
-    if len(word) <= _LONGEST_REAL and _REAL.fullmatch(word):
+    if len(word) > _LONGEST_REAL:
+        wrong(f"{label} {quoted(word)} has {len(word)} characters; a number has at most {_LONGEST_REAL}")
+    if _REAL.fullmatch(word):
         number = float(word)
         if isfinite(number) and low <= number <= high:
             return number

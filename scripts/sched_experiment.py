@@ -14,7 +14,8 @@ pipe that has room for them; the daemon reads that as one piece, and lines that 
 same two steps. The recording is a plain command file with `WAIT step=<n>` in those places, and with the seeds that were
 drawn: playing it makes the same steps. Only times differ.
 
-Exit code: the daemon's; 2 for a FILE that cannot be played, or an OUT that cannot be written.
+Exit code: the daemon's; 2 for a FILE that cannot be played, or an OUT that cannot be written; 1 if the stream cannot be
+shown, and 0 if whoever read it has seen enough (`| head`): both end the daemon.
 """
 
 import argparse
@@ -152,24 +153,37 @@ def main() -> int:
     recording = Recording(f"paceline daemon {shlex.join(flags)}")
     player = Player(flags, recording)
     try:
+        code = run(player, script, arguments.trace)
+    except OSError as error:  # our own output's
+        player.stop()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer
+        if isinstance(error, BrokenPipeError):
+            return 0
+        print(f"sched_experiment: standard output: {error.strerror}", file=sys.stderr)
+        return 1
+    if record:
+        with record:
+            record.truncate(0)
+            record.write(recording.text())
+    return code
+
+
+def run(player: Player, script: list[Timed], trace: str | None) -> int:
+    """From `ready` to the daemon's exit code."""
+    try:
         player.wait_until_ready()
-        if arguments.trace:
-            player.send(f"TRACE on {arguments.trace}", kept=False)
+        if trace:
+            player.send(f"TRACE on {trace}", kept=False)
         player.play(script)
     except KeyboardInterrupt:
         script = []
     if not script or not isinstance(parsed(script[-1].text), Quit):
         player.send("QUIT")
     try:
-        code = player.finish()
+        return player.finish()
     except KeyboardInterrupt:
         player.stop()
-        code = player.finish()
-    if record:
-        with record:
-            record.truncate(0)
-            record.write(recording.text())
-    return code
+        return player.finish()
 
 
 if __name__ == "__main__":

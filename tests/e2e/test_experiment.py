@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,17 @@ def shown(output: str) -> list[str]:
     """The frames that the script has shown, as id:value."""
     words = [word for line in output.splitlines() if " ms  > " not in line for word in line.split()[2:]]
     return [word for word in words if word.partition(":")[0].isdigit() and ":" in word and '"' not in word]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("into", "code", "said"), [("| head -1", 0, ""), ("> /dev/full", 1, "No space left")])
+def test_output_that_nobody_takes_ends_it(into: str, code: int, said: str) -> None:
+    script = shlex.join([str(SCRIPTS / "sched_experiment.py"), str(ROOT / "docs" / "experiment.txt"), *FLAGS])
+    command = f"set -o pipefail; {shlex.quote(sys.executable)} {script} {into}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=50)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
 
 
 NAMES = {-4: "yield", -1: "done", -5: "cancelled", -6: "failed"}

@@ -113,7 +113,12 @@ REFUSED: list[tuple[str, str, int, list[str]]] = [
     ("REQ 4 START ids:1 5 temp=nan", "bad_argument", 4, ["temp 'nan' is no number from 0 up"]),
     ("REQ 4 START ids:1 5 temp=1e999", "bad_argument", 4, ["temp '1e999'"]),
     ("REQ 4 START ids:1 5 temp=-0.1", "bad_argument", 4, ["temp '-0.1'"]),
-    ("REQ 4 START ids:1 5 temp=" + "1" * 41, "bad_argument", 4, ["temp '111"]),
+    (
+        "REQ 4 START ids:1 5 temp=" + "1" * 41,
+        "bad_argument",
+        4,
+        ["temp '111", "has 41 characters; a number has at most 40"],
+    ),
     ("REQ 4 START ids:1 5 top_p=0", "bad_argument", 4, ["top_p '0' is not above 0"]),
     ("REQ 4 START ids:1 5 top_p=1.1", "bad_argument", 4, ["top_p '1.1' is no number from 0 to 1"]),
     ("REQ 4 START ids:1 5 min_p=2", "bad_argument", 4, ["min_p '2' is no number from 0 to 1"]),
