@@ -39,6 +39,10 @@ struct SplitPart {
 };
 constexpr size_t split_state(int value_stride) { return static_cast<size_t>(value_stride) + 16; }  // the sums of values, their peak, their weight
 
+// A weight, at most 1, as a whole number: sums of them are exact, and so the same in any order.
+constexpr float kWholeWeight = 0x1p40f;
+constexpr uint64_t whole(float weight) { return static_cast<uint64_t>(static_cast<int64_t>(weight * kWholeWeight)); }
+
 struct Kernels {
   const char* name;
 
@@ -76,8 +80,14 @@ struct Kernels {
   // Index of the largest of x [size]; the lower index on ties.
   int (*largest)(const float* x, int size);
 
+  // The indexes of all x [size] of at least `least`, ascending -> ids [size]; returns how many. NaN is none of them.
+  int (*find_larger)(const float* x, float least, int size, int32_t* ids);
+
   // e^((x[i] - peak) * factor) -> y [size]; x may be y.
   void (*weigh)(const float* x, float peak, float factor, int size, float* y);
+
+  // The sum of all weights [size] of at least `least`, as whole numbers.
+  uint64_t (*add_weights)(const float* weights, float least, int size);
 
   // sum[i] = fma(weight, y[i], sum[i]) for size rounded up to 16
   void (*add_scaled)(const float* y, float weight, int size, float* sum);

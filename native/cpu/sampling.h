@@ -59,11 +59,16 @@ class Sampler {
  private:
   void penalize(const Sampling& sampling, float* logits, const int32_t* history, int length, int prompt);
 
-  template <class Iterator, class Before>
-  Iterator nucleus(Iterator begin, Iterator end, float share, const Before& before) const;
+  void group(const float* logits, float peak, float factor, int count);
+  template <class Measure, class Enough>
+  int shortest(const float* logits, int count, Measure measure, Enough enough);
+  int draw_of_all(const Kernels& kernels, float least, uint32_t drawn, int size);
 
   std::vector<float> weights_;
-  std::vector<int32_t> order_;
+  std::vector<int32_t> found_;   // ids near the largest logit, ascending
+  std::vector<int32_t> order_;   // the same, in groups of similar logits
+  std::vector<int> ends_;        // of the groups in order_
+  std::vector<uint64_t> sums_;   // of weights, by stretch of ids
   std::vector<int32_t> counts_;  // [size], all zero between calls: appearances in the output
   std::vector<uint8_t> seen_;    // [size], all zero between calls
 };
@@ -75,7 +80,6 @@ inline double uniform(uint64_t seed, uint64_t position) { return draw(seed, posi
 constexpr int kNoToken = -1;               // of logits that are nothing but NaN: the model has broken down, and no token is its answer
 constexpr int kMostLogprobs = 1024;        // likeliest that can be asked for
 constexpr float kColdest = 1e-30f;         // 1 / temperature must stay finite; a temperature below this is greedy
-constexpr float kWholeWeight = 0x1p40f;    // what a weight of 1 is as a whole number
 // drawn / 2^32 of total, rounded down
 constexpr uint64_t share_of(uint32_t drawn, uint64_t total) { return drawn * (total >> 32) + (drawn * (total & 0xffffffffu) >> 32); }
 

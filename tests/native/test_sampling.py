@@ -1,5 +1,7 @@
 """Sampling against its definition in NumPy, and its promises: ties, seeds, positions, instruction sets."""
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -52,6 +54,21 @@ def test_only_candidates_are_drawn(
     allowed = candidates(row.astype(np.float64), temp, top_k, top_p * (1 + 1e-5), min_p * (1 - 1e-5))
     drawn = _cpu.sample(row, [0] * 3, 0, temp=temp, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     assert drawn in allowed
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("temp", [0.5, 2.0, 100.0])
+def test_a_draw_is_where_the_running_sum_passes_its_share(spread: float, temp: float) -> None:
+    """Over rows in which few or all are likely: by logit where top-p decides, else by id."""
+    rng = np.random.default_rng(int(spread * 100 + temp))
+    for seed, (top_k, top_p, min_p) in enumerate(itertools.product((0, 7, 900), (1.0, 0.999, 0.5), (0.0, 0.05))):
+        row = rng.normal(0, spread, 3000).astype(np.float32)
+        kept = candidates(row.astype(np.float64), temp, top_k, top_p, min_p)
+        ids = list(kept) if top_p < 1.0 else sorted(kept)
+        ends = np.cumsum([kept[i] for i in ids]) / sum(kept.values())
+        drawn = _cpu.sample(row, [0] * 5, 0, temp=temp, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+        place, share = ids.index(drawn), _cpu.uniform(seed, 5)
+        assert (ends[place - 1] if place else 0.0) - 2e-4 <= share <= ends[place] + 2e-4
 
 
 def test_draws_follow_the_weights() -> None:
