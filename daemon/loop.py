@@ -21,6 +21,7 @@ from ..protocol import (
     Start,
     Trace,
     parse,
+    request_tag,
 )
 from .crash import CommandLog
 from .engine import Engine, execute
@@ -65,6 +66,7 @@ class Loop:
         self._clock = clock
         self._commands = commands
         self._next_check = 0.0
+        self._unchecked = True  # something has happened since the last check
         self._give_back = give_back
         self._observers = observers or Observers()
         self._parse = parse
@@ -85,11 +87,14 @@ class Loop:
         )
         idle = False
         while not session.done and inbox.gone is None:
+            until_check = None
             if idle:
-                self._check()
+                until_check = self._check()
                 if observers.on:
                     observers.flush()
-            inbox.poll(wait=idle)
+            if not inbox.poll(wait=idle, timeout=until_check):
+                continue
+            self._unchecked = True
             if inbox.stop is not None:
                 now = clock()
                 self.put(session.shutdown(now), now)
@@ -163,12 +168,18 @@ class Loop:
         except Exception as error:
             self._broken = error
 
-    def _check(self) -> None:
-        """Checks the invariants and returns freed memory, when there is nothing else to do, and not all the time."""
-        if self._clock() >= self._next_check and not self._inbox.waiting:
-            self._session.check()
-            self._give_back()
-            self._next_check = self._clock() + CHECK_SECONDS
+    def _check(self) -> float | None:
+        """Checks the invariants and returns freed memory, when there is nothing else to do, and not all the time. In
+        how many seconds to come back for that, or None."""
+        if not self._unchecked or self._inbox.waiting:
+            return None
+        if (left := self._next_check - self._clock()) > 0.0:
+            return left
+        self._session.check()
+        self._give_back()
+        self._unchecked = False
+        self._next_check = self._clock() + CHECK_SECONDS
+        return None
 
     def _apply_lines(self) -> bool:
         """Applies the lines that may be applied now. True if there are more of them."""
@@ -213,6 +224,10 @@ class Loop:
             read = self._read(command)
         except Refusal as refusal:
             return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error), self._clock()
+        except MemoryError:  # a prompt takes many times its line
+            return session.refuse(
+                line.number, request_tag(line.text), "kv_budget", "too little memory for it"
+            ), self._clock()
         now = self._clock()
         items = session.apply(read, line.number, now)
         if isinstance(read, Loaded):
@@ -226,6 +241,8 @@ class Loop:
             return self._parse(line).req_id
         except Refusal as refusal:
             return refusal.req_id
+        except MemoryError:
+            return request_tag(line.text)
 
     def _read(self, command: Command) -> Command | Loaded:
         """The files that a command names are read and written here, so that the session need not."""

@@ -191,6 +191,8 @@ def _read(inbox: Inbox, max_line: int, descriptor: int) -> None:
             inbox.put_lines(reader.feed(data))
     except OSError as error:
         log(f"paceline: standard input cannot be read ({error.strerror}): taken as its end")
+    except MemoryError:
+        log("paceline: no memory for what comes on standard input: taken as its end")
     inbox.put_lines(reader.close())
     inbox.put(News.END_OF_INPUT)
 

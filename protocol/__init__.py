@@ -52,7 +52,7 @@ from .grammar import help_text
 from .options import Options, Sampling
 from .parser import parse
 from .prompts import Ids, Prompt, PromptFile
-from .readers import BadLine, BrokenStream, FrameReader, Line, LineReader
+from .readers import BadLine, BrokenStream, FrameReader, Line, LineReader, request_tag
 from .words import LARGEST_REQUEST
 
 __all__ = [
@@ -114,4 +114,5 @@ __all__ = [
     "format_command",
     "help_text",
     "parse",
+    "request_tag",
 ]

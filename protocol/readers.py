@@ -5,6 +5,7 @@ Both take time linear in the bytes they are fed, also when fed one byte at a tim
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
@@ -14,6 +15,8 @@ from .prefixes import read_prefixes
 from .words import split
 
 BLANKS: Final = b" \t\r"
+_BLANK: Final = re.compile(rb"[ \t\r]*")
+_HEAD: Final = 1024  # bytes that hold a line's tags; more than that only with hundreds of blanks
 SIGNALS: Final = frozenset({DONE, YIELD, CANCELLED, FAILED})
 
 
@@ -67,7 +70,7 @@ class LineReader:
 
     def _finish(self, lines: list[Line | BadLine], *, whole: bool) -> None:
         line, number = self._kept, self._number
-        blank = not (line.strip(BLANKS) or self._words_beyond)
+        blank = not (_first_word(line) < len(line) or self._words_beyond)
         self._kept = bytearray()
         self._words_beyond = False
         self._number += 1
@@ -92,11 +95,25 @@ def _decode(number: int, line: bytearray) -> Line | BadLine:
         return BadLine(number, "bad_utf8", said, _tag(line, whole=True))
 
 
-def _tag(line: bytearray, *, whole: bool) -> int:
-    """The request id of the line's REQ tag, 0 without one. The last word of an incomplete line is left out, as it may
-    be cut off."""
-    end = len(line) if whole else max(line.rfind(b" "), line.rfind(b"\t")) + 1
-    return read_prefixes(split(line[:end].decode(errors="replace"))).req_id or 0
+def request_tag(text: str) -> int:
+    """The request id of a line's REQ tag, 0 without one; for a line that is not parsed."""
+    return _tag(text[: 2 * _HEAD].encode(errors="replace"), whole=len(text) <= 2 * _HEAD)
+
+
+def _tag(line: bytes | bytearray, *, whole: bool) -> int:
+    """The last word of an incomplete line is left out, as it may be cut off. Copies no more than a head of the line,
+    which may be what memory is too short for."""
+    first = _first_word(line)
+    head = line[first : first + _HEAD]
+    if len(head) < len(line) - first or not whole:
+        head = head[: max(head.rfind(b" "), head.rfind(b"\t")) + 1]
+    return read_prefixes(split(head.decode(errors="replace"))).req_id or 0
+
+
+def _first_word(line: bytes | bytearray) -> int:
+    blanks = _BLANK.match(line)
+    assert blanks is not None
+    return blanks.end()
 
 
 class BrokenStream(ValueError):

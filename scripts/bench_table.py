@@ -90,8 +90,9 @@ def table(found: dict[str, dict[str, Any]], plot: str) -> str:
 
 
 HEAD = (
-    "Tokens per second, greedy, on files of up to 0.4 billion weights; the engines take turns, and medians of the rounds are "
-    "shown. In brackets: the ratio to llama.cpp on the same file; for 1 sequence also the share of the memory "
+    "Tokens per second, greedy, on files of up to 0.4 billion weights; the engines take turns, and medians of the "
+    "rounds are shown. "
+    "In brackets: the ratio to llama.cpp on the same file; for 1 sequence also the share of the memory "
     "bandwidth measured in the same run (above 100 % where part of a small file stays in the last-level cache); for 16 "
     "sequences and the prefill the share of the measured peak rate of 8-bit multiply-accumulates (those with weights "
     "are counted, those of attention are not; F16 is multiplied by slower instructions). llama.cpp's attention is "

@@ -66,7 +66,7 @@ class ScriptedInbox(Inbox):
         self._pieces = pieces
         self._polls = 0
 
-    def poll(self, wait: bool, timeout: float | None = None) -> None:
+    def poll(self, wait: bool, timeout: float | None = None) -> bool:
         self._polls += 1
         if self._pieces and (wait or self._polls >= self._pieces[0][0]):
             self.put_lines(self._reader.feed(self._pieces.pop(0)[1]))
@@ -74,7 +74,7 @@ class ScriptedInbox(Inbox):
         elif not self._pieces and not self.ended:
             self.put_lines(self._reader.close())
             self.put(News.END_OF_INPUT)
-        super().poll(False)
+        return super().poll(False)
 
 
 @cache

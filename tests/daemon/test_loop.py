@@ -103,3 +103,39 @@ def test_steps_by_hand_keep_nobody_from_the_others() -> None:
         most = max(most, in_a_row)
     assert replies(items) == many + 3
     assert LINES_PER_STEP - 3 <= most <= LINES_PER_STEP
+
+
+def test_a_burst_right_after_a_check_is_checked_too() -> None:
+    """What it leaves is given back once that is due, though nothing comes any more."""
+    inbox, events = Inbox(room=1 << 40), list[str]()
+    engine = NullEngine(1, 100)
+    session = Session(engine.info, limits(slots=1, context=100), lambda: 1)
+    seconds = iter(range(10**6))
+
+    def give_back() -> None:
+        events.append("given back")
+        if len(events) == 1:  # between this and the next: a line
+            inbox.put_lines([Line(1, "PING")])
+        else:
+            inbox.put(News.END_OF_INPUT)
+
+    def note(put: Iterable[Item]) -> bytes:
+        events.extend("reply" for item in put if isinstance(item, Message) and "re" in item.body)
+        return b""
+
+    outbox = Outbox(note, lambda: None)
+    Loop(session, engine, inbox, outbox, lambda: next(seconds) / 16, CommandLog(), give_back=give_back).run()
+    assert events == ["given back", "reply", "given back"]
+
+
+def test_a_line_that_memory_is_too_short_for_is_refused_alone() -> None:
+    def before(number: int, *_: object) -> None:
+        if number == 2:
+            raise MemoryError
+
+    lines = ["REQ 1 START ids:1,2,3 5", "REQ 2 START ids:1,2,3 5", "PING"]
+    items = played(lines, limits(slots=2, context=100), before)
+    answers = {item.body["re"]: item.body for item in items if isinstance(item, Message) and "re" in item.body}
+    assert [answers[line]["ok"] for line in (1, 2, 3)] == [True, False, True]
+    assert answers[2]["code"] == "kv_budget"
+    assert terminal_of(items, 1) == DONE
