@@ -102,7 +102,7 @@ async def _decode(client: "AsyncClient", prompts: list[list[int]], arguments: Na
         bar.update()
     for _ in range(arguments.rounds):
         begun = time.perf_counter()
-        await gather(*(stream.proceed(arguments.tokens) for stream in streams))
+        await client.commands(*(f"REQ {stream.req_id} CONTINUE {arguments.tokens}" for stream in streams))
         turns = await gather(*(stream.turn() for stream in streams))
         speeds.append(sum(map(len, turns)) / (time.perf_counter() - begun))
         bar.update()

@@ -53,8 +53,11 @@ class Generation(Extension):
 
 
 class ChatTemplate:
-    def __init__(self, source: str, bos: str = "", eos: str = "", now: Callable[[], datetime] = datetime.now) -> None:
-        """Raises ValueError if `source` is no template. `now` is for templates that name today's date."""
+    def __init__(
+        self, source: str, tokens: Mapping[str, str] | None = None, now: Callable[[], datetime] = datetime.now
+    ) -> None:
+        """`tokens` are what the template may know by names such as bos_token. `now` is for templates that name today's
+        date. Raises ValueError if `source` is no template."""
         self.source = source
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
@@ -62,7 +65,7 @@ class ChatTemplate:
         environment.filters["tojson"] = _tojson
         environment.globals["raise_exception"] = _raise_exception
         environment.globals["strftime_now"] = lambda form: now().strftime(form)
-        environment.globals |= {"bos_token": bos, "eos_token": eos}
+        environment.globals |= {"bos_token": "", "eos_token": "", **(tokens or {})}
         try:
             self._template = environment.from_string(source)
         except Exception as problem:  # too deep a nesting makes Python itself fail
@@ -79,7 +82,7 @@ class ChatTemplate:
         numbers = [values.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")]
         try:
             bos, eos = ("" if number is None else tokens[number] for number in numbers)
-            return cls(source, bos, eos)
+            return cls(source, {"bos_token": bos, "eos_token": eos})
         except (ValueError, IndexError, TypeError) as problem:
             raise BrokenTemplate(Path(path), str(problem)) from None
 

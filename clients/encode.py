@@ -49,7 +49,9 @@ def run(arguments: Namespace) -> int:
             text = open_chat_template(model).render([*messages, {"role": "user", "content": text}])
         except ChatRefused as problem:
             return _refuse(str(problem))
-    ids = open_tokenizer(model).encode(text, special=not arguments.plain)
+        ids = open_tokenizer(model).encode_rendered(text)
+    else:
+        ids = open_tokenizer(model).encode(text, special=not arguments.plain)
     print(",".join(map(str, ids)))
     return 0
 

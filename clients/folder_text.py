@@ -17,6 +17,7 @@ TOKENIZER: Final = "tokenizer.json"
 SETTINGS: Final = "tokenizer_config.json"
 SPECIAL_TOKENS: Final = "special_tokens_map.json"
 TEMPLATE: Final = "chat_template.jinja"
+TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token")  # that a template may ask for
 
 
 class FolderTokenizer(Vocabulary):
@@ -41,6 +42,10 @@ class FolderTokenizer(Vocabulary):
         self._with_control, self._plain = partial(encoded, with_control), partial(encoded, plain)
         self._begin = _begin(with_control)
 
+    def encode_rendered(self, text: str) -> list[int]:
+        """As transformers does, a begin token only where the template has one."""
+        return self._with_control(text)
+
 
 def folder_chat_template(path: Path) -> ChatTemplate:
     """The template in a file of its own, or the one among the tokenizer's settings. Raises NoTemplate,
@@ -48,7 +53,7 @@ def folder_chat_template(path: Path) -> ChatTemplate:
     try:
         settings = _read_settings(path)
         source = _template(path, settings)
-        return ChatTemplate(source, _spelling(settings, "bos_token"), _spelling(settings, "eos_token"))
+        return ChatTemplate(source, {name: token for name in TOKENS if (token := _spelling(settings, name))})
     except OSError as problem:
         reason = f"the file {TEMPLATE} cannot be read ({problem.strerror or problem})"
         raise BrokenTemplate(path, reason) from None
@@ -61,7 +66,7 @@ def _read_settings(path: Path) -> dict[str, Any]:
     special, settings = (
         read_object(path / name) if (path / name).exists() else {} for name in (SPECIAL_TOKENS, SETTINGS)
     )
-    return special | settings
+    return special | {key: value for key, value in settings.items() if value is not None}
 
 
 def _template(path: Path, settings: dict[str, Any]) -> str:

@@ -46,14 +46,13 @@ class ModelText:
         ValueError if there are none, and for a text that is not valid Unicode."""
         if isinstance(prompt, bytes | bytearray | Mapping):
             raise TypeError(f"prompt: a {type(prompt).__name__}, expected a text, a list of messages or token ids")
-        text = prompt if isinstance(prompt, str) else None
-        if len(prompt) and isinstance(prompt[0], Mapping):  # an array has no truth value
+        if isinstance(prompt, str):
+            ids = self.tokenizer.encode(_checked(prompt))
+        elif len(prompt) and isinstance(prompt[0], Mapping):  # an array has no truth value
             text = self.chat_template.render(cast(Sequence[Message], prompt))
-        try:
-            (text or "").encode()
-        except UnicodeEncodeError:
-            raise ValueError("prompt: it holds half of a surrogate pair, which is no character") from None
-        ids = list(cast(Sequence[int], prompt)) if text is None else self.tokenizer.encode(text)
+            ids = self.tokenizer.encode_rendered(_checked(text))
+        else:
+            ids = list(cast(Sequence[int], prompt))
         if not ids:
             raise ValueError("prompt: it is empty, expected at least one token")
         return ids
@@ -85,6 +84,14 @@ class ModelText:
         if self._path is None:
             raise ModelUnreadable("the daemon has no model file to read text with: expected ids and no stop string")
         return self._path
+
+
+def _checked(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("prompt: it holds half of a surrogate pair, which is no character") from None
+    return text
 
 
 def open_tokenizer(path: str | Path) -> Vocabulary:

@@ -46,6 +46,10 @@ class Vocabulary:
         ids = self._with_control(text)
         return ids if ids[: len(self._begin)] == self._begin else [*self._begin, *ids]
 
+    def encode_rendered(self, text: str) -> list[int]:
+        """The ids of what a chat template has made."""
+        return self.encode(text)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, control tokens spelled out; bytes that are no UTF-8 show as U+FFFD."""
         return decode(self._pieces, ids)

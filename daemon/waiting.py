@@ -46,7 +46,10 @@ class Waiting:
         first = self.first(will_fit)
         if first is not None:
             return first if fits(first) else None
-        by_priority = sorted(self._requests, key=lambda request: -request.urgency)
+        highest = max(self._requests, key=_urgency, default=None)  # the first come of them
+        if highest is None or fits(highest):
+            return highest
+        by_priority = sorted(self._requests, key=_urgency, reverse=True)  # stable: the first come are first
         return next((request for request in by_priority if fits(request)), None)
 
     def pass_over(self, request: Request) -> None:
@@ -54,3 +57,7 @@ class Waiting:
         for other in self._requests[: self._requests.index(request)]:
             other.passed += 1
         self.remove(request)
+
+
+def _urgency(request: Request) -> int:
+    return request.urgency

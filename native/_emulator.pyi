@@ -28,9 +28,6 @@ def use_device(number: int) -> None:
 def set_order(order: str, seed: int = 0) -> None:
     """In which order lanes and warps run between two meetings: forward, reversed or shuffled."""
 
-def set_host_threads(threads: int) -> None:
-    """How many host threads blocks are spread over; 0: as many as there are processors."""
-
 def set_multiprocessors(count: int) -> None:
     """How many steps are planned for."""
 

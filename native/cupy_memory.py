@@ -8,6 +8,7 @@ checker the arena would be one allocation, in which every access is valid.
 from __future__ import annotations
 
 import os
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -126,6 +127,8 @@ class CupyMemory:
                     graph = self._capture(enqueue)
                     graph.upload(self._stream)  # or its first launch could run out of memory
                 except Exception as error:
+                    if self.without_graph is None:
+                        print(f"paceline: no CUDA graph, so steps of that size are slower: {error}", file=sys.stderr)
                     self.without_graph = str(error)
                     graph = LAUNCHED
                 self._remember(key, graph)

@@ -26,6 +26,7 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
     """`found` is by Hugging Face name, a 1-d tensor having one row; raises ValueError naming what is wrong."""
     parts = _parts(sizes.architecture)
     norm = _centred if sizes.architecture in CENTRED else _float32
+    embeds = any(_short(name) == "embed_tokens.weight" for name in found)
     experts: dict[tuple[int, str], dict[int, Tensor]] = {}
     for name, tensor in found.items():
         short = _short(name)
@@ -35,7 +36,9 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
         elif short == "norm.weight":
             yield renamed(norm(tensor, sizes), "output_norm.weight")
         elif short == "lm_head.weight":
-            if not (tied and _is_embedding(tensor, found)):
+            if tied and not embeds:  # one matrix, stored by its other name
+                yield renamed(tensor, "token_embd.weight")
+            elif not (tied and _is_embedding(tensor, found)):
                 yield renamed(tensor, "output.weight")
         elif layer is not None and layer < sizes.layers and part in parts:
             for target, change in parts[part]:

@@ -36,6 +36,8 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "embedding_scale": 1.0,
     "expert_count": 0,
     "expert_gating_func": 1,
+    "expert_group_count": 0,
+    "expert_group_used_count": 0,
     "expert_weights_scale": 1.0,
     "final_logit_softcapping": 0.0,
     "logit_scale": 1.0,

@@ -79,8 +79,9 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _shards(path: Path) -> dict[str, set[str]]:
-    """The names of the files, and the tensors that each must hold."""
-    if not (path / INDEX).exists():
+    """The names of the files, and the tensors that each must hold. As in transformers, an index beside a single file is
+    not read: whoever saves into a folder again may leave one behind."""
+    if (path / SINGLE).exists() or not (path / INDEX).exists():
         return {SINGLE: set()}
     places = read_object(path / INDEX).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):

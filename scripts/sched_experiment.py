@@ -133,7 +133,8 @@ def describe(req_id: int, body: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
     parser.add_argument("file", type=Path)
     parser.add_argument("--model")
     parser.add_argument("--record", type=Path)

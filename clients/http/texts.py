@@ -1,6 +1,6 @@
 """The text side of a model: prompts to ids, ids to text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ class Tokens(Protocol):
     longest: int  # bytes of a text that one token can stand for
 
     def encode(self, text: str, special: bool = True) -> list[int]: ...
+    def encode_rendered(self, text: str) -> list[int]: ...
     def detokenizer(self) -> Detokenizer: ...
 
 
@@ -34,6 +35,9 @@ class NumberTokens:
 
     def encode(self, text: str, special: bool = True) -> list[int]:
         return list(text.encode())
+
+    def encode_rendered(self, text: str) -> list[int]:
+        return self.encode(text)
 
     def detokenizer(self) -> Detokenizer:
         return Detokenizer(self._pieces)
@@ -92,7 +96,7 @@ class Texts:
             case Ids(tokens):
                 return Given(self.checked(tokens, prompt.param), prompt.param)
             case Text(text):
-                return Given(self._prompt(text, prompt.param), prompt.param)
+                return Given(self._prompt(text, prompt.param, self._tokens.encode), prompt.param)
             case Chat(messages, names):
                 if self._template is None:
                     raise self._no_chat()
@@ -100,18 +104,15 @@ class Texts:
                     rendered = self._template.render(messages, **names)
                 except ChatRefused as problem:
                     raise wrong(prompt.param, str(problem)) from None
-                return Given(self._prompt(rendered, prompt.param), prompt.param, rendered, self._marks)
+                ids = self._prompt(rendered, prompt.param, self._tokens.encode_rendered)
+                return Given(ids, prompt.param, rendered, self._marks)
 
     def cutter(self, stops: Sequence[str]) -> Cutter:
         return Cutter(self.detokenizer(), stops)
 
     def encode(self, text: str, field: str, special: bool = True) -> list[int]:
-        """Raises HttpRefused: JSON can spell text that is not valid Unicode."""
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise wrong(field, "holds half of a surrogate pair, which is no character") from None
-        return self._tokens.encode(text, special)
+        """Raises HttpRefused."""
+        return self._tokens.encode(_checked(text, field), special)
 
     def _no_chat(self) -> HttpRefused:
         """A retry would not help, so it is 400 in both cases."""
@@ -119,11 +120,11 @@ class Texts:
             return HttpRefused(400, "this model has no chat template, use /v1/completions", code="no_template")
         return HttpRefused(400, f"this model has no chat, use /v1/completions: {self.broken}", code="broken_template")
 
-    def _prompt(self, text: str, field: str) -> list[int]:
+    def _prompt(self, text: str, field: str, encode: Callable[[str], list[int]]) -> list[int]:
         """A text that can't fit is not even tokenized: that would take seconds for some megabytes."""
         if len(text) > self._context * self._tokens.longest:
             raise wrong(field, f"is longer than {self._context} tokens, the context, can be", "context_length_exceeded")
-        return self.encode(text, field)
+        return encode(_checked(text, field))
 
     def decode(self, tokens: Sequence[int]) -> str:
         return b"".join(map(self.spell, tokens)).decode("utf-8", "replace")
@@ -133,3 +134,12 @@ class Texts:
             place, token = next((n, one) for n, one in enumerate(tokens) if not 0 <= one < self._vocab)
             raise wrong(field, f"token {place} is {token}, expected 0 to {self._vocab - 1}")
         return tokens
+
+
+def _checked(text: str, field: str) -> str:
+    """JSON can spell text that is not valid Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise wrong(field, "holds half of a surrogate pair, which is no character") from None
+    return text

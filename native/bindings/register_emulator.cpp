@@ -58,7 +58,6 @@ void register_emulator(py::module_& m) {
   });
   m.def(
       "forget_accesses", [](uintptr_t place, size_t bytes) { emulate::forget_accesses(reinterpret_cast<const void*>(place), bytes); }, py::arg("place"), py::arg("bytes"));
-  m.def("set_host_threads", &emulate::set_host_threads, py::arg("threads"));
   m.def("counted_weights", &emulate::counted_weights);
   m.def("set_multiprocessors", &emulate::set_multiprocessors, py::arg("count"));
 }

@@ -27,7 +27,6 @@ constexpr unsigned char kPoison = 0xff;
 
 Order lane_order = Order::Forward;
 uint64_t order_seed = 0;
-int wanted_threads = 0;
 int planned_multiprocessors = 1;
 std::atomic<uint64_t> loaded_weights{0};
 std::atomic<uint32_t> launches{0};
@@ -211,8 +210,6 @@ void set_order(Order order, uint64_t seed) {
   order_seed = seed;
 }
 
-void set_host_threads(int threads) { wanted_threads = threads; }
-
 void set_multiprocessors(int count) { planned_multiprocessors = count; }
 int multiprocessors() { return planned_multiprocessors; }
 
@@ -321,7 +318,7 @@ void run_grid(const char* kernel, Size grid, unsigned threads, size_t shared_byt
     worker = nullptr;
     give_back(std::move(room));
   };
-  const int processors = watching() ? 1 : wanted_threads ? wanted_threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int processors = watching() ? 1 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int helpers = static_cast<int>(std::min<uint64_t>(processors, blocks / 4 + 1)) - 1;
   std::vector<std::thread> others;
   for (int i = 0; i < helpers; ++i) others.emplace_back(work);

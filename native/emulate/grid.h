@@ -35,9 +35,8 @@ struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// For all later launches. threads: 0 for as many as there are processors.
+// For all later launches.
 void set_order(Order order, uint64_t seed);
-void set_host_threads(int threads);
 
 // The number that launches are planned for; 1 by default.
 void set_multiprocessors(int count);

@@ -28,13 +28,16 @@ def test_blocks_are_trimmed() -> None:
     assert ChatTemplate(source).render(HELLO) == "Hello!\nend"
 
 
+TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
+
+
 def test_the_names_that_templates_use() -> None:
     def now() -> datetime:
         return datetime(2024, 11, 21)
 
     source = "{{ bos_token }}{{ strftime_now('%d %b %Y') }}{{ {'a': '<é>'} | tojson }}"
     source += "{{ tools is none }}{{ mood }}{{ eos_token }}"
-    assert ChatTemplate(source, "<s>", "</s>", now).render(HELLO, mood="!") == '<s>21 Nov 2024{"a": "<é>"}True!</s>'
+    assert ChatTemplate(source, TOKENS, now).render(HELLO, mood="!") == '<s>21 Nov 2024{"a": "<é>"}True!</s>'
     loop = "{% for n in range(9) %}{% if n == 2 %}{% break %}{% endif %}{{ n }}{% endfor %}"
     assert ChatTemplate(loop).render(HELLO) == "01"
 

@@ -8,7 +8,9 @@ import pytest
 from paceline.clients.chat import BrokenTemplate, NoTemplate
 from paceline.clients.cli import main
 from paceline.clients.folder_text import FolderTokenizer
-from paceline.clients.model_text import open_chat_template, open_tokenizer
+from paceline.clients.http.asked import Chat
+from paceline.clients.http.texts import Texts
+from paceline.clients.model_text import ModelText, open_chat_template, open_tokenizer
 from paceline.clients.tokenizer import Tokenizer
 from paceline.native.weights import ModelUnreadable
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
@@ -74,6 +76,16 @@ def test_a_begin_token_is_added_once_and_to_control_text_only(tmp_path: Path) ->
     assert ours.encode("Hi") == peer.encode("Hi").ids and ours.encode("Hi")[0] == start
     assert ours.encode("<s>Hi") == ours.encode("Hi") and ours.encode("") == [start]
     assert start not in ours.encode("Hi", special=False)
+    for text in ("Hi", "<s>Hi"):  # a template has its begin token, or wants none
+        assert ours.encode_rendered(text) == peer.encode(text, add_special_tokens=False).ids
+
+
+def test_chats_begin_as_the_template_has_it(tmp_path: Path) -> None:
+    settings = {"chat_template": "{{ messages[0].content }}", "bos_token": "<s>"}
+    path = folder(tmp_path / "m", byte_level(begin=True), settings)
+    expected = byte_level().encode("Hello").ids
+    assert ModelText(str(path), 300).ids([{"role": "user", "content": "Hello"}]) == expected
+    assert Texts.open(path, 300, 300).read(Chat(({"role": "user", "content": "Hello"},))).ids == expected
 
 
 def test_the_template_in_its_file_or_among_the_settings(tmp_path: Path) -> None:
@@ -88,6 +100,9 @@ def test_the_template_in_its_file_or_among_the_settings(tmp_path: Path) -> None:
     path = folder(tmp_path / "old", byte_level(), {"chat_template": TEMPLATE})
     (path / "special_tokens_map.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": {"content": "</s>"}}))
     assert (open_tokenizer(path).bos, open_tokenizer(path).eos) == ("<s>", "</s>")
+    settings = {"chat_template": "{{ bos_token }}{{ pad_token }}{{ unk_token }}", "bos_token": None, "pad_token": "<p>"}
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert open_chat_template(path).render([{"role": "user", "content": "x"}]) == "<s><p>"
 
 
 def test_the_command_line_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ def changed(opened_model: Opened, **changes: Any) -> Opened:
         ("qwen3moe", {"expert_count": None}, "'qwen3moe.expert_count' is missing"),
         ("qwen3moe", {"expert_count": 7}, "'blk.0.ffn_gate_inp.weight' is [8, 64], expected [7, 64]"),
         ("qwen3moe", {"expert_gating_func": 2}, "'qwen3moe.expert_gating_func' is 2, supported: 1"),
+        ("qwen3moe", {"expert_group_count": 4}, "'qwen3moe.expert_group_count' is 4, supported: 0"),
         ("qwen3moe", {"expert_weights_norm": 1}, "'qwen3moe.expert_weights_norm' is 1, expected true or false"),
         ("qwen3moe", {"attention__sliding_window": 9}, "'qwen3moe.attention.sliding_window' is 9, supported: 0"),
         ("gemma3", {"attention__sliding_window": None}, "'gemma3.attention.sliding_window' is missing"),

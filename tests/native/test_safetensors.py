@@ -90,6 +90,15 @@ def test_shards_are_one_model(tmp_path: Path, folder: Path) -> None:
     assert (run(open_reference(shards), ids) == run(open_reference(folder), ids)).all()
 
 
+def test_an_index_that_an_earlier_save_left_is_not_read(tmp_path: Path, folder: Path) -> None:
+    shards = write_folder(tmp_path / "twice", {**llama_tensors(), "model.norm.weight": np.zeros(64)}, LLAMA, shards=3)
+    write_folder(shards, llama_tensors(), LLAMA)
+    ids = list(range(40))
+    for number in range(3):
+        assert (run(open_reference(shards), ids) == run(open_reference(folder), ids)).all()
+        (shards / f"model-{number}.safetensors").unlink()
+
+
 def test_half_floats_stay_half_but_for_vectors(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "half", llama_tensors(np.float16), LLAMA)
     for tensor in open_model(folder)[1]:
@@ -107,6 +116,17 @@ def test_a_head_of_its_own(tmp_path: Path) -> None:
         assert len(found) == count
     folder = write_folder(tmp_path / "lost", llama_tensors(), {**LLAMA, "tie_word_embeddings": False})
     assert refusal(folder) == "the tensor 'lm_head.weight' is missing, and tie_word_embeddings is false"
+
+
+def test_a_tied_matrix_by_the_name_of_the_head(tmp_path: Path, folder: Path) -> None:
+    tensors = llama_tensors()
+    tensors["lm_head.weight"] = tensors.pop("model.embed_tokens.weight")
+    ids = list(range(40))
+    other = write_folder(tmp_path / "head", tensors, LLAMA)
+    assert (run(open_reference(other), ids) == run(open_reference(folder), ids)).all()
+    write_folder(other, tensors, {**LLAMA, "tie_word_embeddings": False})
+    with pytest.raises(ModelUnreadable, match=r"the tensor 'token_embd\.weight' \[131, 64\] is missing"):
+        open_reference(other)
 
 
 def test_files_that_are_missing_or_broken(folder: Path, tmp_path: Path) -> None:

@@ -83,6 +83,9 @@ def test_a_prompt_that_cannot_fit_is_not_cut_into_tokens() -> None:
             assert len(text) <= 80
             return [1]
 
+        def encode_rendered(self, text: str) -> list[int]:
+            return self.encode(text)
+
         def detokenizer(self) -> Detokenizer:
             return Detokenizer([b"", b"x"])
 

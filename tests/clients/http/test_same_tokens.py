@@ -170,8 +170,9 @@ def test_an_echo_is_the_prompt_as_it_was_sent(model: Path, monkeypatch: pytest.M
     async def run() -> None:
         engine = Engine([str(model), "--threads", "1", "--auto"], lambda line: None)
         await engine.open()
-        encode = engine.texts.encode
-        monkeypatch.setattr(engine.texts, "encode", lambda text, field: [1, *encode(" " + text, field)])
+        tokens = engine.texts._tokens
+        encode = tokens.encode
+        monkeypatch.setattr(tokens, "encode", lambda text, special=True: [1, *encode(" " + text, special)])
         transport = httpx.ASGITransport(Proxy(engine, Limits()).app())
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
             for logprobs in (None, 0):
