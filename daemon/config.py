@@ -1,4 +1,4 @@
-"""A daemon's configuration, and the only place where its defaults are written."""
+"""A daemon's configuration, with the defaults of its flags."""
 
 from __future__ import annotations
 

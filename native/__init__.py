@@ -1,19 +1,19 @@
-"""Everything that computes.
+"""Everything that computes, and everything that reads model files.
 
-weights.py       find, fetch and open model files (plain Python; the clients' tokenizer uses it too)
-gguf_file.py     the gguf package's reader, bounded and quick
-shape.py         ModelShape: the sizes and constants of one model
-model.py         what a supported model is, and the check that a file holds one
-rope.py          the rotation tables, made once at load
-machine.py       what a result was measured on
-reference.py     the NumPy reference of the ragged step: the definition of the model maths
-core.py          the Python face of the C++ core: load, repack, step
+core.py          opens a model on a device; behind it stepper.py, the interface of every core
+reference*.py    the NumPy reference of the ragged step: the definition of the model maths
 cpu/             the C++ core; builds without Python
-cuda/            the CUDA core; builds when asked
+cuda/            the CUDA core; builds when asked. Its Python side: cuda_core.py, open_device.py, device_memory.py,
+                 cupy_memory.py (a GPU's memory, through CuPy) and arena.py
 emulate/         the device that the CUDA core runs on in tests, made of fibers
-cuda_core.py     the Python face of the CUDA core
-device_memory.py memory of a device: what the CUDA core asks for
-cupy_memory.py   that of a GPU, through CuPy: an arena, a stream, graphs
-open_device.py   a GPU for the CUDA core, and how much of its memory
 bindings/        the only place that knows pybind11
+
+weights.py       finds, fetches and opens model files (plain Python; the clients' tokenizer uses it too); model_file.py
+                 is what each kind of file gives: gguf_*.py, safetensors_*.py with folder_*.py, demo_model.py
+arrange.py       tensors in the one form that the cores read; rearrange.py, quantize.py and nvfp4.py make some of others
+model.py         what a supported model is, and the check that a file holds one: families.py, metadata_keys.py,
+                 sizes.py, tensors.py, drafting.py, rope_scaling.py give shape.py, its sizes and constants
+rope.py          the rotation tables, made once at load
+text_ends.py     the tokens that end a text
+machine.py       what a result was measured on; fingerprint.py: which model a page belongs to; lost.py, terminal.py
 """

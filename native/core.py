@@ -44,7 +44,7 @@ OTHERWISE_NAMED = {"architecture", "rope_layout", "activation"}
 class Core:
     """A model on a device: the shape of its cache and the ragged step.
 
-    `pages` pages of 64 positions are shared by `slots` slots. All computing is in `step`, which releases the GIL.
+    `pages` pages of 64 positions are shared by `slots` slots. The cores' `step` releases the GIL.
     """
 
     def __init__(

@@ -39,6 +39,9 @@ def find_model(name_or_path: str | None) -> Path:
             raise unreadable(path, f"it is a folder without a {CONFIG}, expected a GGUF file or a folder with one")
         if not path.exists():
             raise unreadable(path, "there is no such file")
+        str(path).encode()
+    except UnicodeEncodeError:  # clients are told the path
+        raise unreadable(path, "its path is not UTF-8") from None
     except OSError as problem:
         raise unreadable(path, problem.strerror or str(problem)) from None
     return path
