@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
-from ..protocol import FrameReader
+from ..protocol import FrameReader, Item
 from .answer import AsyncGeneration, Prompt, Stops
 from .decoded import decoded
 from .desk import Body, Deliver, Desk, Watch, one_command, started_by
@@ -183,7 +183,7 @@ class AsyncClient:
         events.put_nowait(event)  # whoever asks next is told too
         if self.closed:
             return None
-        raise event
+        raise event.with_traceback(None)
 
     async def _revive(self) -> None:
         """Raises DaemonGone once the client is closed."""
@@ -219,7 +219,7 @@ class AsyncClient:
         try:
             while data := await frames.read(PIECE):
                 for item in decoded(reader, data):
-                    self._watch(item)
+                    self._show(item)
                     desk.take(item)
             reader.close()
         except asyncio.CancelledError:
@@ -230,7 +230,15 @@ class AsyncClient:
         words = await self.process.last_words() if self.process else "the daemon has gone"
         gone = DaemonGone(f"{problem}; {words}")
         desk.give_up(gone)
-        self._watch(gone)
+        self._show(gone)
+
+    def _show(self, item: Item | DaemonGone) -> None:
+        """What a watcher raises goes to the event loop's exception handler, and ends nothing."""
+        try:
+            self._watch(item)
+        except Exception as problem:
+            context = {"message": "the watcher of a daemon's stream raised", "exception": problem}
+            asyncio.get_running_loop().call_exception_handler(context)
 
     def _end_input(self) -> None:
         """Tells a daemon that we started by QUIT too: its input does not end while a process forked from this one holds

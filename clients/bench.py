@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="a GGUF file or a Hugging Face folder (default: the demo model, fetched once)",
     )
     parser.add_argument("--context", type=_count, default=512, metavar="N", help="tokens of a prompt (default 512)")
-    parser.add_argument("--rows", type=_counts, default=[1, 4, 16], metavar="N,…", help="default: 1,4,16")
+    parser.add_argument("--rows", type=_counts, default=[1, 4, 16], metavar="N[,N]", help="default: 1,4,16")
     parser.add_argument("--tokens", type=_count, default=32, metavar="N", help="per row and round (default 32)")
     parser.add_argument("--rounds", type=_count, default=3, metavar="N", help="of each (default 3)")
     parser.add_argument("--threads", type=_count, metavar="N", help="of the engine (default: the cores it may use)")

@@ -55,7 +55,7 @@ class Desk:
         """To be called for each line, in the order of writing; raises DaemonGone when none can be written any more. If
         the line starts a request that is accepted, `deliver` gets what comes for it, or why nothing more will."""
         if self.gone:
-            raise self.gone
+            raise self.gone.with_traceback(None)  # one object for all: else each raise would lengthen it
         self._waiting.append(Sent(reply, starts, deliver))
         if starts is not None:
             self._starting[starts] = reply

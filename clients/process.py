@@ -11,6 +11,7 @@ from typing import Self
 KEPT_LINES = 20
 PIECE = 1 << 16
 PATIENCE = 5.0
+LONGEST_LINE = str(64 << 20)  # bytes: a prompt is one line, and its ids are longer than its text
 OUR_STREAM = ("--stream", "tagged", "--stream-fd", "1")
 Log = Callable[[str], object] | None
 
@@ -20,9 +21,9 @@ def daemon_command(args: Sequence[str]) -> list[str]:
 
 
 def _with_stream(args: Sequence[str]) -> list[str]:
-    """Puts ours before a "--", which ends the flags."""
+    """Puts ours before a "--", which ends the flags. The length of lines is not ours to insist on."""
     end = args.index("--") if "--" in args else len(args)
-    return [*args[:end], *OUR_STREAM, *args[end:]]
+    return ["--max-line", LONGEST_LINE, *args[:end], *OUR_STREAM, *args[end:]]
 
 
 class DaemonProcess:

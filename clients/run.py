@@ -28,7 +28,7 @@ examples:
 
 exit codes:
   0 done   2 usage, or the daemon refused it   66 model unreadable   69 demo model cannot be fetched
-  70 the daemon failed   130 Ctrl-C"""
+  70 the daemon failed   74 the output cannot be written   130 Ctrl-C"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

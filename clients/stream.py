@@ -43,11 +43,13 @@ class AsyncStream:
         self._arrival = Event()
         self._logprobs: Body | None = None  # of the next token
         self._problem: Exception | None = None
+        self._ends_come = self._ends_read = 0  # of turns; the one is the desk's, the other the reader's
 
     def deliver(self, item: Item | DaemonGone) -> None:
         """For the desk: called when an item comes, perhaps long before it is read."""
         if isinstance(item, DaemonGone) or (isinstance(item, Frame) and item.value in TERMINALS):
             self.live = False
+        self._ends_come += _ends_turn(item)
         self._arrived.append(item)
         self._arrival.set()
 
@@ -88,8 +90,11 @@ class AsyncStream:
         return tokens
 
     async def turn(self) -> list[int]:
-        """The tokens up to the next YIELD or the end (then `end` is set); empty after the end."""
+        """The tokens up to the next YIELD or the end (then `end` is set); empty after the end. If it is cancelled while
+        it waits, they are still there to be read."""
         tokens: list[int] = []
+        while not self.over and self._ends_come == self._ends_read:
+            await self.more()
         while not self.over and (frame := await self.next()).value != YIELD:
             tokens += [frame.value] if frame.value >= 0 else []
         return tokens
@@ -126,17 +131,23 @@ class AsyncStream:
     async def next(self) -> Frame:
         """Waits for the next frame; if there is none, raises what ended the stream."""
         while (frame := self.read()) is None:
-            if self._problem:
-                self.over = isinstance(self._problem, RequestFailed)  # which is told once
-                raise self._problem
-            await self._arrival.wait()
-            self._arrival.clear()
+            await self.more()
         return frame
+
+    async def more(self) -> None:
+        """Waits until something has come since the last call; if nothing will, raises what ended the stream."""
+        if self._problem:
+            self.over = isinstance(self._problem, RequestFailed)  # which is told once
+            raise self._problem.with_traceback(None)
+        await self._arrival.wait()
+        self._arrival.clear()
 
     def read(self) -> Frame | None:
         """The next frame that is to be seen, if one is there."""
         while self._arrived:
-            match self._arrived.popleft():
+            item = self._arrived.popleft()
+            self._ends_read += _ends_turn(item)
+            match item:
                 case Frame(value=value) as frame:
                     if value != FAILED:
                         self.over = value in TERMINALS
@@ -157,6 +168,12 @@ class AsyncStream:
         """The token of a frame that was just read."""
         logprobs, self._logprobs = self._logprobs, None
         return Token(frame.value, logprobs)
+
+
+def _ends_turn(item: Item | DaemonGone) -> bool:
+    return isinstance(item, DaemonGone) or (
+        isinstance(item, Frame) and (item.value == YIELD or item.value in TERMINALS)
+    )
 
 
 class Stream:
@@ -191,7 +208,9 @@ class Stream:
     def frames(self) -> Iterator[Frame]:
         """Every frame that is left: tokens, YIELD marks, and the terminal as the last one."""
         while not self._stream.over:
-            yield self._stream.read() or self._thread.call(self._stream.next())
+            while (frame := self._stream.read()) is None:  # read here: an interrupted wait takes no frame along
+                self._thread.call(self._stream.more())
+            yield frame
 
     def turn(self) -> list[int]:
         """The tokens up to the next YIELD or the end (then `end` is set); empty after the end."""

@@ -89,7 +89,7 @@ class NativeEngine:
         self.meanwhile: Callable[[Callable[[], None]], bool] = core.meanwhile
         self.info = EngineInfo(
             model=core.model,
-            path=str(path),
+            path=str(path.absolute()),
             architecture=core.architecture,
             device=core.device,
             vocab=core.vocab,

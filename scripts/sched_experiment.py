@@ -76,6 +76,10 @@ class Player:
     def stop(self) -> None:
         self._daemon.terminate()
 
+    @property
+    def started(self) -> bool:
+        return self._ready is not None
+
     def wait_until_ready(self) -> None:
         while self._alive and self._ready is None:
             self._read(None)
@@ -85,7 +89,8 @@ class Player:
 
     def _write(self, data: bytes) -> None:
         with suppress(BrokenPipeError):  # the end of its frames will tell
-            assert self._commands.write(data) == len(data)
+            written = self._commands.write(data)
+            assert written == len(data)
 
     def _read(self, seconds: float | None) -> None:
         """Reads what the daemon says; waits for it `seconds` at most."""
@@ -164,6 +169,8 @@ def main() -> int:
         return 1
     if record:
         with record:
+            if not player.started:  # nothing was applied, and an earlier recording stays
+                return code
             record.truncate(0)
             record.write(recording.text())
     return code

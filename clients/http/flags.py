@@ -23,7 +23,6 @@ examples:
 exit codes:
   0 done   2 usage   3 the port is taken   69 the extra http is not installed   70 the model could not be loaded"""
 LONGEST: Final = 1e6  # seconds
-LONGEST_LINE: Final = str(64 << 20)  # bytes: a prompt is one line, and its ids are longer than its text
 
 
 def daemon_words(words: Sequence[str]) -> list[str]:
@@ -31,7 +30,7 @@ def daemon_words(words: Sequence[str]) -> list[str]:
     here. The log has a line for each request that has ended, even without a terminal."""
     own = ArgumentParser(add_help=False, allow_abbrev=False)
     add_serve_arguments(own)
-    return ["--auto", "--log", "text", "--max-line", LONGEST_LINE, *own.parse_known_args(words)[1]]
+    return ["--auto", "--log", "text", *own.parse_known_args(words)[1]]
 
 
 def add_serve_arguments(parser: ArgumentParser) -> None:

@@ -173,3 +173,11 @@ def test_a_file_that_cannot_be_played_and_a_daemon_that_cannot_start(tmp_path: P
     assert unwritable.returncode == 2 and unwritable.stderr.endswith("no/where: No such file or directory\n")
     done = play(script, "--engine", "null", "--slots", "0")
     assert done.returncode == 2 and "expected a whole number from 1" in done.stderr
+
+
+@pytest.mark.timeout(60)
+def test_a_recording_survives_a_run_that_did_not_begin(tmp_path: Path) -> None:
+    recording = tmp_path / "recording"
+    recording.write_text("# kept\n")
+    assert play(ROOT / "docs" / "experiment.txt", *FLAGS, "--bogus", "--record", str(recording)).returncode == 2
+    assert recording.read_text() == "# kept\n"
