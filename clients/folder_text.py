@@ -62,10 +62,13 @@ def folder_chat_template(path: Path) -> ChatTemplate:
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
-    """Older folders have the special tokens in a file of their own. Raises ValueError."""
+    """Older folders have the special tokens in a file of their own; as in transformers, it is not read where the
+    settings list the added tokens. Raises ValueError."""
     special, settings = (
         read_object(path / name) if (path / name).exists() else {} for name in (SPECIAL_TOKENS, SETTINGS)
     )
+    if "added_tokens_decoder" in settings:
+        return settings
     return special | {key: value for key, value in settings.items() if value is not None}
 
 

@@ -27,7 +27,10 @@ class CommandLog:
         if isinstance(line, BadLine):
             self._lines.append(f"{line.number}: ({line.code})")
             return
-        text = _IDS.sub(_count, line.text)
+        try:
+            text = _IDS.sub(_count, line.text)
+        except MemoryError:
+            text = f"({len(line.text)} characters)"
         if len(text) > SHOWN:
             text = f"{shorten(text)} ({len(text)} characters)"
         self._lines.append(f"{line.number}: {text.encode('unicode_escape').decode()}")

@@ -219,30 +219,30 @@ class Loop:
             return session.refuse(line.number, line.req_id, line.code, line.error), self._clock()
         req_id = 0
         try:
-            command = self._parse(line)
+            command = self._parsed(line)
             req_id = command.req_id
             read = self._read(command)
         except Refusal as refusal:
             return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error), self._clock()
-        except MemoryError:  # a prompt takes many times its line
-            return session.refuse(
-                line.number, request_tag(line.text), "kv_budget", "too little memory for it"
-            ), self._clock()
         now = self._clock()
         items = session.apply(read, line.number, now)
         if isinstance(read, Loaded):
             self._move()  # at once: many files read between two steps would fill the memory
         return items, now
 
+    def _parsed(self, line: Line) -> Command:
+        try:
+            return self._parse(line)
+        except MemoryError:  # a prompt takes many times its line
+            raise Refusal("kv_budget", "too little memory for this line", request_tag(line.text)) from None
+
     def _tag(self, line: AnyLine) -> int:
         if isinstance(line, BadLine):
             return line.req_id
         try:
-            return self._parse(line).req_id
+            return self._parsed(line).req_id
         except Refusal as refusal:
             return refusal.req_id
-        except MemoryError:
-            return request_tag(line.text)
 
     def _read(self, command: Command) -> Command | Loaded:
         """The files that a command names are read and written here, so that the session need not."""

@@ -32,17 +32,25 @@ END_KEYS = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
 def find_model(name_or_path: str | None) -> Path:
     """The path of a model: the GGUF file or Hugging Face folder named, or the demo model, fetched the first time."""
     if name_or_path is None:
-        return fetch(DEMO)
-    path = _expanded(Path(name_or_path))
+        return _told(fetch(DEMO))
+    path = _told(_expanded(Path(name_or_path)))
     try:
         if path.is_dir() and not (path / CONFIG).is_file():
             raise unreadable(path, f"it is a folder without a {CONFIG}, expected a GGUF file or a folder with one")
         if not path.exists():
             raise unreadable(path, "there is no such file")
-        str(path).encode()
-    except UnicodeEncodeError:  # clients are told the path
-        raise unreadable(path, "its path is not UTF-8") from None
     except OSError as problem:
+        raise unreadable(path, problem.strerror or str(problem)) from None
+    return path
+
+
+def _told(path: Path) -> Path:
+    """Clients are told the whole path, as text, and open it themselves."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise unreadable(path, "its path is not UTF-8") from None
+    except OSError as problem:  # there is no current folder
         raise unreadable(path, problem.strerror or str(problem)) from None
     return path
 

@@ -15,8 +15,9 @@ from .prefixes import read_prefixes
 from .words import split
 
 BLANKS: Final = b" \t\r"
-_BLANK: Final = re.compile(rb"[ \t\r]*")
-_HEAD: Final = 1024  # bytes that hold a line's tags; more than that only with hundreds of blanks
+_WORD: Final = re.compile(rb"[^ \t\r]")
+_BLANK: Final = re.compile(rb"[ \t]*")
+_HEAD: Final = 1024  # bytes that hold a line's tags, unless there are hundreds of blanks or digits
 SIGNALS: Final = frozenset({DONE, YIELD, CANCELLED, FAILED})
 
 
@@ -45,6 +46,7 @@ class LineReader:
         self._number = 1
         self._kept = bytearray()
         self._words_beyond = False  # something other than blanks came after what is kept
+        self._no_room = False  # memory was too short for the line
 
     def feed(self, data: bytes) -> list[Line | BadLine]:
         lines: list[Line | BadLine] = []
@@ -63,36 +65,49 @@ class LineReader:
         return lines
 
     def _keep(self, piece: bytes) -> None:
-        room = self._max_line + 1 - len(self._kept)
-        self._kept += piece[:room]
+        room = 0 if self._no_room else self._max_line + 1 - len(self._kept)
+        try:
+            self._kept += piece[:room]
+        except MemoryError:
+            self._kept = self._kept[: 2 * _HEAD]
+            self._no_room, room = True, 0
         if len(piece) > room and piece[room:].strip(BLANKS):
             self._words_beyond = True
 
     def _finish(self, lines: list[Line | BadLine], *, whole: bool) -> None:
         line, number = self._kept, self._number
-        blank = not (_first_word(line) < len(line) or self._words_beyond)
+        blank = not (_WORD.search(line) or self._words_beyond)
+        no_room = self._no_room
         self._kept = bytearray()
-        self._words_beyond = False
+        self._words_beyond = self._no_room = False
         self._number += 1
         if blank or line.startswith(b"#"):
             return
-        if len(line) > self._max_line:
+        if no_room:
+            lines.append(_too_little(number, line))
+        elif len(line) > self._max_line:
             error = f"line {number} is longer than {self._max_line} bytes"
             lines.append(BadLine(number, "line_too_long", error, _tag(line, whole=False)))
         elif not whole:
             error = f"line {number} ends without a newline"
             lines.append(BadLine(number, "unfinished_line", error, _tag(line, whole=False)))
         else:
-            lines.append(_decode(number, line.removesuffix(b"\r")))
+            lines.append(_decode(number, line))
 
 
 def _decode(number: int, line: bytearray) -> Line | BadLine:
     try:
-        return Line(number, line.decode())
+        return Line(number, line.removesuffix(b"\r").decode())
+    except MemoryError:
+        return _too_little(number, line)
     except UnicodeDecodeError as error:
         wrong, column = line[error.start], error.start + 1
         said = f"line {number}: byte {column} is 0x{wrong:02x}; expected UTF-8 text"
-        return BadLine(number, "bad_utf8", said, _tag(line, whole=True))
+        return BadLine(number, "bad_utf8", said, _tag(line.removesuffix(b"\r"), whole=True))
+
+
+def _too_little(number: int, line: bytearray) -> BadLine:
+    return BadLine(number, "kv_budget", "too little memory for this line", _tag(line, whole=False))
 
 
 def request_tag(text: str) -> int:
@@ -103,17 +118,13 @@ def request_tag(text: str) -> int:
 def _tag(line: bytes | bytearray, *, whole: bool) -> int:
     """The last word of an incomplete line is left out, as it may be cut off. Copies no more than a head of the line,
     which may be what memory is too short for."""
-    first = _first_word(line)
+    blank = _BLANK.match(line)
+    assert blank is not None
+    first = blank.end()
     head = line[first : first + _HEAD]
     if len(head) < len(line) - first or not whole:
         head = head[: max(head.rfind(b" "), head.rfind(b"\t")) + 1]
     return read_prefixes(split(head.decode(errors="replace"))).req_id or 0
-
-
-def _first_word(line: bytes | bytearray) -> int:
-    blanks = _BLANK.match(line)
-    assert blanks is not None
-    return blanks.end()
 
 
 class BrokenStream(ValueError):

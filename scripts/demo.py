@@ -24,6 +24,7 @@ from paceline.clients import Client, DaemonGone, Refused, RequestFailed
 from paceline.clients.frames import IdDecoder
 from paceline.clients.frames_view import PICTURES, Decoder
 from paceline.clients.model_text import open_chat_template, open_tokenizer
+from paceline.clients.tokenizer import Vocabulary
 from paceline.native.weights import ModelUnavailable, ModelUnreadable, find_model
 from paceline.protocol import TERMINALS, Frame, Item, Message
 
@@ -62,26 +63,27 @@ def make_requests(model: str | None) -> list[Request]:
     if model is None:
         made = [[7], [2] * 40, list(range(1, 200)), [5, 4, 3]]
         return [Request(f"request {n + 1}", ids, 24 + 16 * n, {}, IdDecoder()) for n, ids in enumerate(made)]
-    tokenizer, chat = open_tokenizer(model), chat_of(model)
+    tokenizer = open_tokenizer(model)
+    chat = chat_of(model, tokenizer)
 
-    def request(name: str, text: str, total: int, **options: Any) -> Request:
-        return Request(name, tokenizer.encode(text), total, options, tokenizer.detokenizer())
+    def request(name: str, ids: list[int], total: int, **options: Any) -> Request:
+        return Request(name, ids, total, options, tokenizer.detokenizer())
 
     return [
-        request("a beginning", "Once upon a time", 112),
+        request("a beginning", tokenizer.encode("Once upon a time"), 112),
         request("a question", chat("Why is the sky blue? Answer in two sentences."), 96),
         request("a story", chat(f"{STORY}\n\nSum this story up in one sentence."), 80),
         request("a poem, sampled", chat("Write a short poem about rivers."), 128, temp=0.8, top_p=0.95, seed=2024),
     ]
 
 
-def chat_of(model: str) -> Callable[[str], str]:
+def chat_of(model: str, tokenizer: Vocabulary) -> Callable[[str], list[int]]:
     """Puts a text into the model's chat template; a model without one continues the text itself."""
     try:
         template = open_chat_template(model)
     except ModelUnreadable:
-        return str
-    return lambda text: template.render([{"role": "user", "content": text}])
+        return tokenizer.encode
+    return lambda text: tokenizer.encode_rendered(template.render([{"role": "user", "content": text}]))
 
 
 def run_together(

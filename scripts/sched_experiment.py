@@ -121,8 +121,7 @@ def show(items: list[Item], now: float) -> None:
             lines.append(describe(item.req_id, item.body))
     lines += [" ".join(frames)] if frames else []
     for line in lines:
-        print(f"{now * 1e3:10.1f} ms  {line}")
-    sys.stdout.flush()
+        print(f"{now * 1e3:10.1f} ms  {line}", flush=line is lines[-1])
 
 
 def describe(req_id: int, body: dict[str, Any]) -> str:
@@ -162,11 +161,12 @@ def main() -> int:
         code = run(player, script, arguments.trace)
     except OSError as error:  # our own output's
         player.stop()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer
-        if isinstance(error, BrokenPipeError):
-            return 0
-        print(f"sched_experiment: standard output: {error.strerror}", file=sys.stderr)
-        return 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer, and comes yet
+        player.finish()
+        code = 0
+        if not isinstance(error, BrokenPipeError):
+            print(f"sched_experiment: standard output: {error.strerror}", file=sys.stderr)
+            code = 1
     if record:
         with record:
             if not player.started:  # nothing was applied, and an earlier recording stays

@@ -153,7 +153,7 @@ void Sampler::describe(const Kernels& kernels, const float* logits, int size, in
   likeliest.sum = kernels.add_weights(weights_.data(), 0.0f, size);
   count = std::min(count, size);
   int found = kernels.find_larger(logits, likeliest.peak - kNear, size, found_.data());
-  if (found < count) {
+  if (found < count || likeliest.peak == -std::numeric_limits<float>::infinity()) {  // NaN is as likely then
     std::iota(found_.begin(), found_.end(), 0);
     found = size;
   }

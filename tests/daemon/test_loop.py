@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
+import pytest
 from driver import limits, terminal_of
 from paceline.daemon.crash import CommandLog
 from paceline.daemon.engine import DeviceLost
@@ -126,6 +128,21 @@ def test_a_burst_right_after_a_check_is_checked_too() -> None:
     outbox = Outbox(note, lambda: None)
     Loop(session, engine, inbox, outbox, lambda: next(seconds) / 16, CommandLog(), give_back=give_back).run()
     assert events == ["given back", "reply", "given back"]
+
+
+class NoRoom(NullEngine):
+    """A core that has no memory for a move."""
+
+    def copy_page(self, source: int, target: int) -> None:
+        raise MemoryError
+
+
+def test_a_move_that_fails_is_no_refusal_of_the_line_that_wanted_it(tmp_path: Path) -> None:
+    prompt = "ids:" + ",".join(map(str, range(80)))
+    lines = [f"REQ 1 START {prompt} 20 8", "WAIT", "SLOT 0 SNAPSHOT a", f"REQ 2 START {prompt} 6 6"]
+    with pytest.raises(MemoryError):
+        played([*lines, f"SAVE a {tmp_path / 'a'}"], limits(slots=2, context=200), kind=NoRoom)
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_line_that_memory_is_too_short_for_is_refused_alone() -> None:

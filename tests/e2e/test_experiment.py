@@ -47,13 +47,15 @@ def shown(output: str) -> list[str]:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(("into", "code", "said"), [("| head -1", 0, ""), ("> /dev/full", 1, "No space left")])
-def test_output_that_nobody_takes_ends_it(into: str, code: int, said: str) -> None:
-    script = shlex.join([str(SCRIPTS / "sched_experiment.py"), str(ROOT / "docs" / "experiment.txt"), *FLAGS])
+def test_output_that_nobody_takes_ends_it(tmp_path: Path, into: str, code: int, said: str) -> None:
+    words = [SCRIPTS / "sched_experiment.py", ROOT / "docs" / "experiment.txt", *FLAGS, "--record", tmp_path / "run"]
+    script = shlex.join(map(str, words))
     command = f"set -o pipefail; {shlex.quote(sys.executable)} {script} {into}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=50)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert said in done.stderr
+    assert (tmp_path / "run").read_text().startswith("# paceline daemon")  # what was applied until then
 
 
 NAMES = {-4: "yield", -1: "done", -5: "cancelled", -6: "failed"}

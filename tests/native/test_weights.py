@@ -54,12 +54,19 @@ def test_the_demo_model_is_not_read_into_memory(demo_model: Path) -> None:
     assert isinstance(base, np.memmap) and not base.flags.writeable
 
 
-def test_find_model_takes_a_path_and_names_what_is_missing(tiny: Path, tmp_path: Path) -> None:
+def test_find_model_takes_a_path_and_names_what_is_missing(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert find_model(str(tiny)) == tiny
     other = tmp_path / os.fsdecode(b"m\xff.gguf")
     other.write_bytes(b"")
     with pytest.raises(ModelUnreadable, match="its path is not UTF-8"):
         find_model(str(other))
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with pytest.raises(ModelUnreadable, match="its path is not UTF-8"):
+        find_model("m.gguf")
     with pytest.raises(ModelUnreadable, match="there is no such file"):
         find_model(str(tmp_path / "none.gguf"))
     with pytest.raises(ModelUnreadable, match="it is a folder"):

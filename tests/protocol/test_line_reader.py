@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any, Self
 
 import pytest
 from hypothesis import given
@@ -162,3 +163,35 @@ def test_any_line_that_begins_with_a_tag_has_it(rest: bytes, req_id: int) -> Non
     reader = LineReader(64)
     (line,) = reader.feed(b"REQ %d \xff" % req_id + rest + b"\n")
     assert isinstance(line, BadLine) and line.req_id == req_id
+
+
+class Full(bytearray):
+    """What memory has no room for more of, or for a copy."""
+
+    def __iadd__(self, more: Any) -> Self:
+        raise MemoryError
+
+    def removesuffix(self, suffix: Any) -> bytearray:
+        raise MemoryError
+
+
+@pytest.mark.parametrize("piece", [b"", b",2,3"])
+def test_a_line_that_memory_is_too_short_for_is_refused_alone(piece: bytes) -> None:
+    reader = LineReader()
+    assert reader.feed(b"PING 1\nREQ 7 START ids:1") == [Line(1, "PING 1")]
+    reader._kept = Full(reader._kept)
+    lines = reader.feed(piece) + reader.feed(b",4\nPING 2\n")
+    assert lines == [BadLine(2, "kv_budget", "too little memory for this line", 7), Line(3, "PING 2")]
+
+
+def test_a_whole_line_that_cannot_be_copied_is_refused() -> None:
+    lines: list[Line | BadLine] = []
+    reader = LineReader()
+    reader._kept = Full(b"REQ 7 PING")
+    reader._finish(lines, whole=True)
+    assert lines == [BadLine(1, "kv_budget", "too little memory for this line", 7)]
+
+
+def test_what_counts_as_a_tag_of_a_bad_line() -> None:
+    for line, tag in ((b" \t REQ 5 \xff", 5), (b"\rREQ 5 \xff", 0), (b"REQ 5 " + b"x" * 5000 + b"\xff", 5)):
+        assert LineReader().feed(line + b"\n")[0].req_id == tag
