@@ -20,7 +20,7 @@ from .answer import AsyncGeneration, Prompt, Stops
 from .decoded import decoded
 from .desk import Body, Deliver, Desk, Watch, one_command, started_by
 from .errors import DaemonGone
-from .process import PIECE, DaemonProcess, Log
+from .process import PIECE, DaemonProcess, Log, told
 from .start_line import GenerateOptions, StartOptions, restore_line, start_line
 from .stream import AsyncStream
 
@@ -233,12 +233,7 @@ class AsyncClient:
         self._show(gone)
 
     def _show(self, item: Item | DaemonGone) -> None:
-        """What a watcher raises goes to the event loop's exception handler, and ends nothing."""
-        try:
-            self._watch(item)
-        except Exception as problem:
-            context = {"message": "the watcher of a daemon's stream raised", "exception": problem}
-            asyncio.get_running_loop().call_exception_handler(context)
+        told(self._watch, item, "the watcher of a daemon's stream raised")
 
     def _end_input(self) -> None:
         """Tells a daemon that we started by QUIT too: its input does not end while a process forked from this one holds

@@ -6,13 +6,14 @@ from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Self
+from typing import Self, TypeVar
 
 KEPT_LINES = 20
 PIECE = 1 << 16
 PATIENCE = 5.0
 LONGEST_LINE = str(64 << 20)  # bytes: a prompt is one line, and its ids are longer than its text
 OUR_STREAM = ("--stream", "tagged", "--stream-fd", "1")
+T = TypeVar("T")
 Log = Callable[[str], object] | None
 
 
@@ -76,8 +77,7 @@ class DaemonProcess:
 
 
 async def listen(stderr: asyncio.StreamReader | None, *takers: Callable[[str], object]) -> None:
-    """Gives each line to each taker, whatever pieces it arrives in. What a taker raises goes to the event loop's
-    exception handler, and ends nothing."""
+    """Gives each line to each taker, whatever pieces it arrives in."""
     rest = b""
     while stderr and (data := await stderr.read(PIECE)):
         *lines, rest = (rest + data).split(b"\n")
@@ -89,8 +89,12 @@ def _tell(lines: Sequence[bytes], takers: Sequence[Callable[[str], object]]) -> 
     for line in lines:
         text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]  # the last state of a progress bar
         for take in takers:
-            try:
-                take(text)
-            except Exception as problem:
-                context = {"message": "a taker of the daemon's log raised", "exception": problem}
-                asyncio.get_running_loop().call_exception_handler(context)
+            told(take, text, "a taker of the daemon's log raised")
+
+
+def told(take: Callable[[T], object], value: T, message: str) -> None:
+    """Calls what is not ours: what it raises goes to the event loop's exception handler, and ends nothing."""
+    try:
+        take(value)
+    except Exception as problem:
+        asyncio.get_running_loop().call_exception_handler({"message": message, "exception": problem})

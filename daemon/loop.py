@@ -25,6 +25,7 @@ from ..protocol import (
 )
 from .crash import CommandLog
 from .engine import Engine, execute
+from .idle_check import IdleCheck
 from .inbox import AnyLine, Inbox
 from .observers import Observers
 from .outbox import Outbox
@@ -39,8 +40,6 @@ LINES_PER_STEP = 1024
 
 MOST_MOVES = 64
 """Moves that may wait for the next step: each may hold the ids of a whole context."""
-
-CHECK_SECONDS = 1.0
 
 LAST_SECONDS, QUIET_SECONDS = 1.0, 0.1
 """After a fatal error: how long later lines are still answered, and after how much silence no more are expected."""
@@ -65,8 +64,7 @@ class Loop:
         self._outbox = outbox
         self._clock = clock
         self._commands = commands
-        self._next_check = 0.0
-        self._unchecked = True  # something has happened since the last check
+        self._idle_check = IdleCheck()
         self._give_back = give_back
         self._observers = observers or Observers()
         self._parse = parse
@@ -94,7 +92,7 @@ class Loop:
                     observers.flush()
             if not inbox.poll(wait=idle, timeout=until_check):
                 continue
-            self._unchecked = True
+            self._idle_check.want()
             if inbox.stop is not None:
                 now = clock()
                 self.put(session.shutdown(now), now)
@@ -169,17 +167,15 @@ class Loop:
             self._broken = error
 
     def _check(self) -> float | None:
-        """Checks the invariants and returns freed memory, when there is nothing else to do, and not all the time. In
-        how many seconds to come back for that, or None."""
-        if not self._unchecked or self._inbox.waiting:
+        """Checks the invariants and returns freed memory, if that is due and there is nothing else to do. In how many
+        seconds it will be due, if it is not yet."""
+        wait = self._idle_check.wait(self._clock())
+        if wait == 0.0 and not self._inbox.waiting:
+            self._session.check()
+            self._give_back()
+            self._idle_check.made(self._clock())
             return None
-        if (left := self._next_check - self._clock()) > 0.0:
-            return left
-        self._session.check()
-        self._give_back()
-        self._unchecked = False
-        self._next_check = self._clock() + CHECK_SECONDS
-        return None
+        return wait
 
     def _apply_lines(self) -> bool:
         """Applies the lines that may be applied now. True if there are more of them."""

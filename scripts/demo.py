@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -25,6 +25,7 @@ from paceline.clients.frames import IdDecoder
 from paceline.clients.frames_view import PICTURES, Decoder
 from paceline.clients.model_text import open_chat_template, open_tokenizer
 from paceline.clients.tokenizer import Vocabulary
+from paceline.daemon.flag_words import at_least
 from paceline.native.weights import ModelUnavailable, ModelUnreadable, find_model
 from paceline.protocol import TERMINALS, Frame, Item, Message
 
@@ -204,17 +205,11 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _count(word: str) -> int:
-    if not (word.isdecimal() and int(word) > 0):
-        raise ArgumentTypeError(f"{word!r} is no whole number from 1 up")
-    return int(word)
-
-
 def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--model", metavar="M", help="a GGUF file or a Hugging Face folder (default: the demo model)")
     parser.add_argument("--engine", default="cpu", help="cpu, reference or null, as the daemon's (default cpu)")
-    parser.add_argument("--quantum", type=_count, default=8, metavar="N", help="tokens in a turn (default 8)")
+    parser.add_argument("--quantum", type=at_least(1), default=8, metavar="N", help="tokens in a turn (default 8)")
     parser.add_argument("--threads", metavar="N", help="threads of the engine (default: the cores it may use)")
     parser.add_argument("--lines", action="store_true", help="a line for each turn, on a terminal too")
     return parser.parse_args()
