@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain
 
-from ..protocol import (
-    BadLine,
-    Command,
-    Item,
-    Line,
-    Load,
-    Message,
-    PromptFile,
-    Refusal,
-    Restore,
-    RestoreChain,
-    Save,
-    Start,
-    Trace,
-    parse,
-    request_tag,
-)
+from ..protocol import Command, Item, Line, Message, parse
+from .answers import Answers
 from .crash import CommandLog
 from .engine import Engine, execute
 from .idle_check import IdleCheck
@@ -30,10 +14,7 @@ from .inbox import AnyLine, Inbox
 from .observers import Observers
 from .outbox import Outbox
 from .plan import PlanKind
-from .prompts import read_prompt
-from .saved import Loaded
 from .session import Session
-from .snapshot_files import read_snapshot, take_out, write_snapshot
 
 LINES_PER_STEP = 1024
 """So that a flood of lines cannot keep the requests from their steps."""
@@ -67,7 +48,7 @@ class Loop:
         self._idle_check = IdleCheck()
         self._give_back = give_back
         self._observers = observers or Observers()
-        self._parse = parse
+        self._answers = Answers(session, engine, clock, self._observers, parse)
         self._untold: tuple[list[Item], float] | None = None  # items of the last step, and when it ended
         self._at_hand: AnyLine | None = None  # the line whose reply is not made yet
         self._broken: Exception | None = None  # raised by `_tell` while a device computed
@@ -127,10 +108,10 @@ class Loop:
         now, ended = self._clock(), self._session.input_ended
         items = self._session.fail_all(error, now, code)
         at_hand = self._at_hand
-        begun = [] if at_hand is None or _answers(items, at_hand.number) else [at_hand]
+        begun = [] if at_hand is None or _replied(items, at_hand.number) else [at_hand]
         self.put(items, now)  # before anything that may break again
         for line in chain(begun, () if ended else self._rest(now + LAST_SECONDS)):
-            self.put(self._session.refuse(line.number, self._tag(line), code, error), now)
+            self.put(self._answers.refused(line, code, error), now)
 
     def _rest(self, until: float) -> Iterator[AnyLine]:
         """The lines that wait, and those that follow them, as long as somebody may read the replies."""
@@ -192,7 +173,7 @@ class Loop:
                 self._left -= 1
                 self.put(*self.answer(line))
                 if len(session.lifecycle.cache.moves) > MOST_MOVES:
-                    self._move()
+                    self._answers.move()
             elif inbox.ended:
                 now = self._clock()
                 self.put(session.end_of_input(now), now)
@@ -205,68 +186,10 @@ class Loop:
         self._at_hand = line
         self._tell()
         self._commands.note(line)
-        answer = self._answer(line)
+        answer = self._answers.answer(line)
         self._at_hand = None
         return answer
 
-    def _answer(self, line: AnyLine) -> tuple[list[Item], float]:
-        session = self._session
-        if isinstance(line, BadLine):
-            return session.refuse(line.number, line.req_id, line.code, line.error), self._clock()
-        req_id = 0
-        try:
-            command = self._parsed(line)
-            req_id = command.req_id
-            read = self._read(command)
-        except Refusal as refusal:
-            return session.refuse(line.number, refusal.req_id or req_id, refusal.code, refusal.error), self._clock()
-        now = self._clock()
-        items = session.apply(read, line.number, now)
-        if isinstance(read, Loaded):
-            self._move()  # at once: many files read between two steps would fill the memory
-        return items, now
 
-    def _parsed(self, line: Line) -> Command:
-        try:
-            return self._parse(line)
-        except MemoryError:  # a prompt takes many times its line
-            raise Refusal("kv_budget", "too little memory for this line", request_tag(line.text)) from None
-
-    def _tag(self, line: AnyLine) -> int:
-        if isinstance(line, BadLine):
-            return line.req_id
-        try:
-            return self._parsed(line).req_id
-        except Refusal as refusal:
-            return refusal.req_id
-
-    def _read(self, command: Command) -> Command | Loaded:
-        """The files that a command names are read and written here, so that the session need not."""
-        session = self._session
-        match command:
-            case Start(PromptFile(path)) | Restore(_, PromptFile(path)) | RestoreChain(_, _, PromptFile(path)):
-                return replace(command, prompt=read_prompt(path, session.limits.context))
-            case Save(name, path):
-                self._save(name, path)
-            case Load(name, path):
-                return Loaded(name, read_snapshot(path, session.info, session.limits), req_id=command.req_id)
-            case Trace():
-                self._observers.trace(command, session, self._clock())
-        return command
-
-    def _save(self, name: str, path: str) -> None:
-        """The file is complete before the reply is made."""
-        snapshot = self._session.lifecycle.cache.snapshots.find(name)
-        self._move()
-        write_snapshot(path, take_out(snapshot, self._engine), self._session.info)
-
-    def _move(self) -> None:
-        """Carries out what is to be done to pages and states, without waiting for a step."""
-        plan, begun = self._session.moves(), self._clock()
-        results = execute(self._engine, plan, self._clock)
-        if plan.moves and self._observers.on:
-            self._observers.stepped(plan, results, begun, self._clock())
-
-
-def _answers(items: list[Item], line: int) -> bool:
+def _replied(items: list[Item], line: int) -> bool:
     return any(isinstance(item, Message) and item.body.get("re") == line for item in items)
