@@ -8,7 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .folder_families import ARCHITECTURES, DEFAULTS, EXPERTS, GEMMA_PERIOD, HYBRIDS, OWN, SOFTCAPS, UNUSED, WINDOWED
+from .folder_families import (
+    ARCHITECTURES,
+    DEFAULTS,
+    EXPERTS,
+    FIRST_FULL,
+    GEMMA_PERIOD,
+    HYBRIDS,
+    OWN,
+    SOFTCAPS,
+    UNUSED,
+    WINDOWED,
+)
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
 
@@ -195,7 +206,9 @@ class Config:
     def _window(self) -> int | None:
         if self._kind == "llama" or "sliding_window" not in self._values:
             return None
-        used = self._kind in WINDOWED or self._values.get("use_sliding_window", False)
+        used = self._kind in WINDOWED or self._flag("use_sliding_window", False)
+        if self._kind in FIRST_FULL and self._values["max_window_layers"] != 0:
+            used &= self.size("max_window_layers") < self.size("num_hidden_layers")
         window = self.size("sliding_window") if used else None
         return window if window and (window < self.context or self.architecture == "gemma3") else None
 

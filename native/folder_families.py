@@ -20,11 +20,13 @@ ARCHITECTURES: Mapping[str, str] = {
 EXPERTS = ("qwen3moe", "qwen3next", "qwen35moe")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
 WINDOWED = ("mistral", "gemma3", "gemma3_text")  # model types whose window needs no use_sliding_window
+FIRST_FULL = ("qwen2", "qwen3")  # and whose first max_window_layers layers have none
 GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 is full attention, unless config.json says otherwise
 
 # What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "qwen3": {"head_dim": 128},
+    "qwen2": {"max_window_layers": 28},
+    "qwen3": {"head_dim": 128, "max_window_layers": 28},
     "qwen3moe": {"norm_topk_prob": False},
     "mistral": {"sliding_window": 4096},
     **{family: {"partial_rotary_factor": 0.25} for family in HYBRIDS},

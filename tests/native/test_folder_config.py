@@ -154,6 +154,16 @@ def test_a_window_that_does_not_count(folder: Path, kind: str, window: int | Non
     assert f"{metadata.architecture}.attention.sliding_window" not in metadata.values
 
 
+@pytest.mark.parametrize(("first_full", "window"), [(0, 9), (6, 9), (7, None), (None, None)])
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
+def test_the_first_layers_of_a_qwen_have_no_window(
+    folder: Path, kind: str, first_full: int | None, window: int | None
+) -> None:
+    sliding = {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": first_full}
+    metadata = read_metadata(changed(folder, **SEVEN, **sliding, model_type=kind))
+    assert metadata.values.get(f"{kind}.attention.sliding_window") == window
+
+
 def test_a_window_that_hides_nothing_makes_layers_alike(folder: Path) -> None:
     kinds = ["full_attention", *["sliding_attention"] * 6]
     for more in ({"model_type": "mistral"}, {"model_type": "qwen2", "use_sliding_window": True}):

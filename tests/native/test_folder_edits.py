@@ -35,6 +35,10 @@ NESTED = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rop
         ),
         ("ratio1-untied", {"tie_word_embeddings": True}),
         ("qwen3-ratio2", {"layer_types": ["full_attention"] * 3, "sliding_window": 9, "use_sliding_window": False}),
+        (
+            "qwen3-ratio2",
+            {"max_window_layers": 3, "sliding_window": 9, "use_sliding_window": True, "layer_types": None},
+        ),
         ("gemma3-ratio2", FLAT | {"rope_parameters": NESTED}),
         ("gemma3-ratio2", FLAT | {"rope_parameters": None, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}),
     ],
