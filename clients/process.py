@@ -93,8 +93,9 @@ def _tell(lines: Sequence[bytes], takers: Sequence[Callable[[str], object]]) -> 
 
 
 def told(take: Callable[[T], object], value: T, message: str) -> None:
-    """Calls what is not ours: what it raises goes to the event loop's exception handler, and ends nothing."""
+    """Calls what is not ours: what it raises, sys.exit() too, goes to the event loop's exception handler, and ends
+    nothing."""
     try:
         take(value)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         asyncio.get_running_loop().call_exception_handler({"message": message, "exception": problem})

@@ -52,14 +52,15 @@ def test_the_last_words_of_a_daemon_are_told() -> None:
     assert any("/nowhere/model.gguf" in line for line in lines)
 
 
-def test_a_log_that_raises_holds_up_nothing(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("problem", [UnicodeError("no such letter"), SystemExit("no such letter")])
+def test_a_log_that_raises_holds_up_nothing(caplog: pytest.LogCaptureFixture, problem: BaseException) -> None:
     """What the daemon says is more than its pipe holds."""
     said = 0
 
     def log(line: str) -> None:
         nonlocal said
         said += len(line)
-        raise UnicodeError("no such letter")
+        raise problem
 
     with Client.spawn([*NULL, "--log", "json"], log=log) as client:
         for _ in range(400):
