@@ -66,13 +66,13 @@ class Facts:
 
 
 class Paceline:
-    def __init__(self, model: str, threads: int, capacity: int):
+    def __init__(self, model: str, threads: int, capacity: int, isa: str = "auto"):
         from paceline.native.core import PAGE, open_core
         from paceline.native.model import read_shape
         from paceline.native.tensors import expected_tensors, is_vector
         from paceline.native.weights import open_model
 
-        self.core = open_core(Path(model), slots=MOST, context=capacity, threads=threads)
+        self.core = open_core(Path(model), slots=MOST, context=capacity, threads=threads, isa=isa)
         pages = -(-capacity // PAGE)
         self.tables = [array("i", range(slot * pages, (slot + 1) * pages)) for slot in range(MOST)]
         shape = read_shape(*open_model(Path(model)))
@@ -195,9 +195,11 @@ ENGINES: dict[str, Callable[[str, int, int], Engine]] = {
 }
 
 
-def serve(name: str, model: str, threads: int, capacity: int, pipe: Connection) -> None:
-    """Sends the facts, then answers each (method, arguments) with the seconds it took, until anything else comes."""
-    engine = ENGINES[name](model, threads, capacity)
+def serve(name: str, model: str, threads: int, capacity: int, isa: str, pipe: Connection) -> None:
+    """Sends the facts, then answers each (method, arguments) with the seconds it took, until anything else comes. `isa`
+    is ours; the peer's was chosen when it was built."""
+    open_engine = partial(Paceline, isa=isa) if name == OURS else ENGINES[name]
+    engine = open_engine(model, threads, capacity)
     pipe.send(engine.facts)
     while isinstance(task := pipe.recv(), tuple):
         method, arguments = task

@@ -2,13 +2,15 @@
 
     python scripts/bench_llama_cpp.py                       # the demo model
     python scripts/bench_llama_cpp.py --model M.gguf --threads 2 --rounds 7 --contexts 32 512 --json FILE
+    python scripts/bench_llama_cpp.py --isa avx2            # with fewer instructions than this machine has
 
-Needs the bench extra (llama-cpp-python, built for this machine). Each engine lives in a process of its own and is idle
-while another is timed; the peer has two, with flash attention as it chooses and without, and each time we are compared
-with the faster one. The prompt is computed once for each context and copied to 16 sequences; the cache is f16; 32
-tokens are decoded after the context and cut off again. We pick a token from the logits in our time, the peer only
-computes them. Rates come from the rounds' median seconds, after one round of warm-up, and a ratio is the median of the
-rounds' ratios; the record holds the seconds of each.
+Needs the bench extra (llama-cpp-python, built for this machine; beside --isa for those instructions: CMAKE_ARGS=
+'-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON', for avxvnni with -DGGML_AVX_VNNI=ON).
+Each engine lives in a process of its own and is idle while another is timed; the peer has two, with flash attention as
+it chooses and without, and each time we are compared with the faster one. The prompt is computed once for each context
+and copied to 16 sequences; the cache is f16; 32 tokens are decoded after the context and cut off again. We pick a token
+from the logits in our time, the peer only computes them. Rates come from the rounds' median seconds, after one round of
+warm-up, and a ratio is the median of the rounds' ratios; the record holds the seconds of each.
 
 The roofs are measured in the same run, before and after: the bytes per second that all threads together read from
 memory, and the products of 8-bit codes per second that they sum in registers. A step of one sequence is compared with
@@ -40,10 +42,10 @@ def sequence_counts(context: int) -> tuple[int, ...]:
     return (1, 4, 16) if context >= FEW else (1, 2, 4, 8, 16)
 
 
-def roofs(threads: int) -> dict[str, float]:
+def roofs(threads: int, isa: str) -> dict[str, float]:
     return {
-        "read_gb_per_second": round(_cpu.read_roof(threads) / 1e9, 1),
-        "multiply_gmac_per_second": round(_cpu.multiply_roof(threads) / 1e9, 1),
+        "read_gb_per_second": round(_cpu.read_roof(threads, isa=isa) / 1e9, 1),
+        "multiply_gmac_per_second": round(_cpu.multiply_roof(threads, isa=isa) / 1e9, 1),
     }
 
 
@@ -69,13 +71,13 @@ def share_of(result: dict[str, Any]) -> list[float]:
 class Contest:
     """The engines, asked in turn."""
 
-    def __init__(self, model: Path, threads: int, capacity: int):
+    def __init__(self, model: Path, threads: int, capacity: int, isa: str):
         spawn = multiprocessing.get_context("spawn")
         self.pipes: dict[str, Connection] = {}
         facts = {}
         for name in ENGINES:
             self.pipes[name], theirs = spawn.Pipe()
-            arguments = (name, str(model), threads, capacity, theirs)
+            arguments = (name, str(model), threads, capacity, isa, theirs)
             spawn.Process(target=serve, args=arguments, daemon=True).start()
             theirs.close()
             facts[name] = self.pipes[name].recv()
@@ -123,12 +125,12 @@ def measure(contest: Contest, kind: str, sequences: int, context: int, rounds: i
     }
 
 
-def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[str, Any]:
+def bench(model: Path, threads: int, rounds: int, contexts: list[int], isa: str = "auto") -> dict[str, Any]:
     """The record of one file; prints each result as it comes."""
-    roof = roofs(threads)
+    roof = roofs(threads, isa)
     print(f"{model.name}, {threads} threads, tokens per second")
     print(f"{'':8}{'seqs':>4}{'ctx':>6}{OURS:>12}{'llama.cpp':>12}{'ratio':>8}  its flash attention")
-    contest = Contest(model, threads, max(*contexts, PROMPT) + GENERATED)
+    contest = Contest(model, threads, max(*contexts, PROMPT) + GENERATED, isa)
     results = []
 
     def one(kind: str, sequences: int, context: int) -> None:
@@ -145,7 +147,7 @@ def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[s
         for sequences in sequence_counts(context):
             one("decode", sequences, context)
     contest.close()
-    again = roofs(threads)
+    again = roofs(threads, isa)
     roof = {name: max(value, again[name]) for name, value in roof.items()}  # other load may have lowered one of them
     results = [result | shares(result, contest.facts, roof) for result in results]
     print(
@@ -156,6 +158,7 @@ def bench(model: Path, threads: int, rounds: int, contexts: list[int]) -> dict[s
         "date": time.strftime("%Y-%m-%d"),
         "model": model.name,
         "threads": threads,
+        "isa": isa,
         "rounds": rounds,
         "machine": describe_machine() | {"llama-cpp-python": version("llama-cpp-python")},
         "llama.cpp": contest.system_info,
@@ -171,9 +174,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contexts", type=int, nargs="+", default=[32, 512, 4096])
+    parser.add_argument("--isa", default="auto", help="our instructions, as for the daemon")
     parser.add_argument("--json", type=Path, help="write the results here")
     arguments = parser.parse_args()
-    record = bench(find_model(arguments.model), arguments.threads, arguments.rounds, arguments.contexts)
+    record = bench(find_model(arguments.model), arguments.threads, arguments.rounds, arguments.contexts, arguments.isa)
     if arguments.json:
         write_record(record, arguments.json)
 
