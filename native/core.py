@@ -37,7 +37,7 @@ DEFAULT_CONTEXT = 4096
 ROUNDED_BY_GPU = ("BF16", "F16")  # a GPU rounds their products in its own way (cuda/product_float16.cu)
 EMPTY = np.empty(0, np.float32)
 # Fields that only the rotation tables need, and fields that C++ names otherwise; all others it has by the same name.
-OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors"}
+OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors", "rope_amplitude"}
 OTHERWISE_NAMED = {"architecture", "rope_layout", "activation"}
 
 

@@ -86,7 +86,9 @@ class Config:
 
     @property
     def context(self) -> int:
-        return self.size("max_position_embeddings")
+        """YaRN is asked for by a factor alone: the context that it gives need not be written too."""
+        given, rope = self.size("max_position_embeddings"), self._rope
+        return max(given, min(MOST, int(rope.trained * rope.factor))) if rope.kind == "yarn" else given
 
     @property
     def vocab(self) -> int:
@@ -121,6 +123,9 @@ class Config:
         }
         if rope.kind == "linear":
             values |= {"rope.scaling.type": "linear", "rope.scaling.factor": rope.factor}
+        if rope.kind == "yarn":
+            values |= {"rope.scaling.type": "yarn", "rope.scaling.factor": rope.factor, **rope.yarn}
+            values["rope.scaling.original_context_length"] = int(rope.trained)
         if self.architecture not in ("qwen3next", "qwen35moe") or "intermediate_size" in self._values:
             values["feed_forward_length"] = self.size("intermediate_size")
         if sizes.experts:

@@ -5,21 +5,26 @@ from dataclasses import dataclass
 from math import pi
 from typing import Any
 
+from .yarn import FAST, SLOW, amplitude
+
+YARN = ("attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim")
 LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
 
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """`partial` is the share of a head that is rotated; the last three are Llama 3's scaling, 0 without it."""
+    """`partial` is the share of a head that is rotated; `low` and `high` are of Llama 3's scaling, 0 without it, and
+    `trained` of that and of YaRN."""
 
     base: float
     local_base: float
     partial: float
-    kind: str  # default, linear, llama3
+    kind: str  # default, linear, llama3, yarn
     factor: float
     low: float
     high: float
     trained: float
+    yarn: Mapping[str, float]  # under GGUF's keys
 
     def divisors(self, head_size: int) -> list[float]:
         """What each frequency is divided by, [head_size / 2]; empty but for Llama 3's scaling.
@@ -42,15 +47,17 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
     """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling."""
     settings, local = _settings(values)
     kind = settings.get("rope_type", settings.get("type", "default"))
-    if kind not in ("default", "linear", "llama3"):
-        raise ValueError(f"its RoPE scaling is {kind!r}, supported: 'default', 'linear', 'llama3'")
+    if kind not in ("default", "linear", "llama3", "yarn"):
+        raise ValueError(f"its RoPE scaling is {kind!r}, supported: 'default', 'linear', 'llama3', 'yarn'")
     if local.get("rope_type", "default") != "default":
         raise ValueError(f"the RoPE scaling of its sliding windows is {local['rope_type']!r}, supported: 'default'")
-    three = kind == "llama3"
-    trained = settings.get("original_max_position_embeddings")
-    asked = values.get("original_max_position_embeddings", trained)
-    if trained not in (None, asked):
-        raise ValueError(f"the key 'original_max_position_embeddings' of config.json is {asked!r} and {trained!r}")
+    three, yarn = kind == "llama3", kind == "yarn"
+    inner = settings.get("original_max_position_embeddings")
+    asked = values.get("original_max_position_embeddings", inner)
+    if inner not in (None, asked):
+        raise ValueError(f"the key 'original_max_position_embeddings' of config.json is {asked!r} and {inner!r}")
+    trained = _trained(asked, values) if three or yarn else 0.0
+    factor = 1.0 if kind == "default" else _factor(settings, values, trained)
     rope = Rope(
         base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),
         local_base=positive("rope_theta", local.get("rope_theta", LOCAL_BASE)),
@@ -58,10 +65,11 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
             "partial_rotary_factor", settings.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
         ),
         kind=kind,
-        factor=1.0 if kind == "default" else positive("factor", settings.get("factor")),
+        factor=factor,
         low=positive("low_freq_factor", settings.get("low_freq_factor")) if three else 0.0,
         high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
-        trained=_trained(asked, values) if three else 0.0,
+        trained=trained,
+        yarn=_yarn(settings, factor) if yarn else {},
     )
     if rope.partial > 1:
         raise ValueError(f"the key 'partial_rotary_factor' of config.json is {rope.partial!r}, expected at most 1")
@@ -74,6 +82,27 @@ def _trained(asked: Any, values: Mapping[str, Any]) -> float:
     if asked is None:
         return positive("max_position_embeddings", values.get("max_position_embeddings"))
     return positive("original_max_position_embeddings", asked)
+
+
+def _factor(settings: Mapping[str, Any], values: Mapping[str, Any], trained: float) -> float:
+    """YaRN's may be left to the contexts."""
+    if settings.get("rope_type", settings.get("type")) == "yarn" and settings.get("factor") is None:
+        return positive("max_position_embeddings", values.get("max_position_embeddings")) / trained
+    return positive("factor", settings.get("factor"))
+
+
+def _yarn(settings: Mapping[str, Any], factor: float) -> dict[str, float]:
+    """As in transformers, an attention_factor goes before mscale and mscale_all_dim, which count together only."""
+    if settings.get("truncate", True) is not True:
+        raise ValueError(f"the key 'truncate' of config.json is {settings['truncate']!r}, supported: True")
+    given = {key: positive(key, value) for key in YARN if (value := settings.get(key))}
+    scale, all_scale = given.get("mscale"), given.get("mscale_all_dim")
+    derived = amplitude(factor, scale) / amplitude(factor, all_scale) if scale and all_scale else amplitude(factor)
+    return {
+        "rope.scaling.yarn_attn_factor": given.get("attention_factor", derived),
+        "rope.scaling.yarn_beta_fast": given.get("beta_fast", FAST),
+        "rope.scaling.yarn_beta_slow": given.get("beta_slow", SLOW),
+    }
 
 
 def _settings(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -16,7 +16,7 @@ from .drafting import DRAFTING
 from .families import FAMILIES, Family
 from .metadata_keys import Keys
 from .model_file import MATRIX_TYPES
-from .rope_scaling import ROPE_FREQUENCIES, read_divisors
+from .rope_scaling import ROPE_FREQUENCIES, read_scaling
 from .shape import ModelShape
 from .sizes import check_sizes
 from .tensors import expected_tensors, is_vector
@@ -55,7 +55,8 @@ def read_shape(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         check_sizes(shape)
         _check_tensors(shape, arranged(shape, tensors))
         keys = Keys(shape.architecture, metadata.values)
-        shape = replace(shape, rope_divisors=read_divisors(keys, shape.rope_size, tensors))
+        scaling = read_scaling(keys, shape.rope_base, shape.rope_size, shape.context, tensors)
+        shape = replace(shape, rope_divisors=scaling.divisors, rope_amplitude=scaling.amplitude)
     except ValueError as problem:
         raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
     return shape

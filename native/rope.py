@@ -20,6 +20,8 @@ class Rotation(Protocol):
     def rope_size(self) -> int: ...
     @property
     def rope_divisors(self) -> tuple[float, ...]: ...
+    @property
+    def rope_amplitude(self) -> float: ...
 
 
 class LocalRotation(Rotation, Protocol):
@@ -31,13 +33,13 @@ def rope_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Ta
     """Cosines and sines, each [positions, rope_size / 2]; computed in float64, then rounded once.
 
     Row p, column i is for the angle p * rope_base ** (-2 i / rope_size) / rope_divisors[i], without the divisor where
-    there are none. Without `positions`: the model's context.
+    there are none, and both are multiplied by rope_amplitude. Without `positions`: the model's context.
     """
     return _table(shape.context if positions is None else positions, shape.rope_base, shape)
 
 
 def local_rope_table(shape: LocalRotation, positions: int | None = None) -> tuple[Table, Table]:
-    """The table of sliding layers: another base and no divisors, or that of all layers where there is no other base."""
+    """The table of sliding layers: another base, unscaled, or that of all layers where there is no other base."""
     if not shape.local_rope_base:
         return rope_table(shape, positions)
     count = shape.context if positions is None else positions
@@ -48,9 +50,11 @@ def _table(positions: int, base: float, shape: Rotation, scaled: bool = True) ->
     frequencies = base ** (-np.arange(0, shape.rope_size, 2, dtype=np.float64) / shape.rope_size)
     if scaled and shape.rope_divisors:
         frequencies = frequencies / np.array(shape.rope_divisors)
+    amplitude = shape.rope_amplitude if scaled else 1.0
     cosines, sines = (np.empty((positions, len(frequencies)), np.float32) for _ in range(2))
     for begin in range(0, positions, TOGETHER):
         steps = np.arange(begin, min(begin + TOGETHER, positions), dtype=np.float64)
         angles = steps[:, None] * frequencies
-        cosines[begin : begin + TOGETHER], sines[begin : begin + TOGETHER] = np.cos(angles), np.sin(angles)
+        cosines[begin : begin + TOGETHER] = amplitude * np.cos(angles)
+        sines[begin : begin + TOGETHER] = amplitude * np.sin(angles)
     return cosines, sines

@@ -1,11 +1,14 @@
 """How a model's RoPE frequencies are scaled, as its file says it."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .metadata_keys import Keys
 from .weights import Tensor
+from .yarn import FAST, SLOW, Yarn, amplitude
 
 ROPE_FREQUENCIES = "rope_freqs.weight"
 # The keys that are read, and those that add nothing to them.
@@ -21,24 +24,50 @@ ROPE_KEYS = (
     "scaling.original_context_length",
     "scaling.type",
 )
+YARN_KEYS = ("scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow")
 
 
-def read_divisors(keys: Keys, rope_size: int, tensors: Sequence[Tensor]) -> tuple[float, ...]:
-    """What each frequency is divided by, [rope_size / 2], or nothing where RoPE is not scaled: linear scaling divides
-    all alike, rope_freqs.weight (Llama 3) each by a factor of its own. Raises ValueError for any other, and for a key
-    that is not known: a model with wrong rotations still produces fluent text."""
+class Scaling(NamedTuple):
+    """What each frequency is divided by, [rope_size / 2] or nothing where none is, and what cosines and sines are
+    multiplied by."""
+
+    divisors: tuple[float, ...]
+    amplitude: float
+
+
+def read_scaling(keys: Keys, base: float, rope_size: int, context: int, tensors: Sequence[Tensor]) -> Scaling:
+    """Linear scaling divides all frequencies alike, rope_freqs.weight (Llama 3) each by a factor of its own, YaRN the
+    slow ones. Raises ValueError for any other, and for a key that is not known: a model with wrong rotations still
+    produces fluent text."""
     prefix = f"{keys.architecture}.rope."
     kind = keys.values.get(f"{prefix}scaling.type", "linear")
-    if kind not in ("none", "linear"):
-        raise ValueError(f"the key '{prefix}scaling.type' is {kind!r}, supported: 'none', 'linear'")
+    if kind not in ("none", "linear", "yarn"):
+        raise ValueError(f"the key '{prefix}scaling.type' is {kind!r}, supported: 'none', 'linear', 'yarn'")
+    known = ROPE_KEYS + (YARN_KEYS if kind == "yarn" else ())
     for key in keys.values:
-        if key.startswith(prefix) and key.removeprefix(prefix) not in ROPE_KEYS:
+        if key.startswith(prefix) and key.removeprefix(prefix) not in known:
             raise ValueError(f"the key {key!r} is not known: its RoPE may be another than it seems")
+    factors = _factors(rope_size, tensors)
+    if kind == "yarn":
+        yarn = Yarn(
+            keys.positive("rope.scaling.factor"),
+            keys.size("rope.scaling.original_context_length", context),
+            keys.positive("rope.scaling.yarn_beta_fast", FAST),
+            keys.positive("rope.scaling.yarn_beta_slow", SLOW),
+        )
+        factors = factors * np.array(yarn.divisors(base, rope_size))
+        factor = keys.optional("rope.scaling.yarn_attn_factor") or amplitude(yarn.factor)
+        return Scaling(tuple(factors.tolist()), factor)
     scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
-    factors = np.ones(rope_size // 2, np.float32)
+    return Scaling(() if (factors * scale == 1).all() else tuple((factors * scale).tolist()), 1.0)
+
+
+def _factors(rope_size: int, tensors: Sequence[Tensor]) -> npt.NDArray[np.float64]:
+    """Those of rope_freqs.weight, or ones: [rope_size / 2]."""
+    factors = np.ones(rope_size // 2)
     for tensor in tensors:
         if tensor.name == ROPE_FREQUENCIES:
-            factors = tensor.data.view(np.float32)[0]
+            factors = tensor.data.view(np.float32)[0].astype(np.float64)
     if not (np.isfinite(factors).all() and (factors > 0).all()):
         raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} holds a factor that is no number above 0")
-    return () if scale == 1.0 and (factors == 1).all() else tuple((factors.astype(np.float64) * scale).tolist())
+    return factors

@@ -10,7 +10,7 @@ class ModelShape:
     """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout.
 
     Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
-    included, and rotates by `local_rope_base` without divisors unless that is 0. A "recurrent" layer holds, for each
+    included, and rotates by `local_rope_base`, unscaled, unless that is 0. A "recurrent" layer holds, for each
     value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs of its convolution. Value head h
     reads key head h // (value_heads / key_heads) if `grouped_heads`, else h mod key_heads.
     """
@@ -34,6 +34,7 @@ class ModelShape:
     kinds: tuple[LayerKind, ...]  # [layers]
     query_scale: float
     rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
+    rope_amplitude: float = 1.0  # of its cosines and sines
     window: int = 0
     local_rope_base: float = 0.0  # 0: sliding layers rotate as all others do
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate

@@ -10,6 +10,7 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
 CONFIGS: dict[str, dict[str, Any]] = {
     "ratio1-untied": {"heads": 4, "kv_heads": 4, "width": 64, "ffn": 96, "tied": False},
     "ratio2-tied": {"heads": 4, "kv_heads": 2, "width": 64, "ffn": 100, "tied": True},
@@ -56,6 +57,17 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "tied": True,
         "rope_base": 1e6,
     },
+    "yarn-scaling": {"heads": 4, "kv_heads": 2, "width": 64, "ffn": 96, "tied": False, "rope": YARN},
+    "qwen3-yarn-beta": {
+        "family": "qwen3",
+        "heads": 4,
+        "kv_heads": 2,
+        "width": 64,
+        "ffn": 96,
+        "head_size": 24,
+        "tied": True,
+        "rope": YARN | {"beta_fast": 8.0, "beta_slow": 2.0, "attention_factor": 0.75},
+    },
     "qwen3-ratio1": {
         "family": "qwen3",
         "heads": 3,
@@ -66,7 +78,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "tied": True,
     },
 }
-PLAIN_DECODED = ["ratio2-tied", "llama3-scaling", "linear-scaling", "qwen2-ratio7", "qwen3-ratio2"]
+PLAIN_DECODED = ["ratio2-tied", "llama3-scaling", "linear-scaling", "yarn-scaling", "qwen2-ratio7", "qwen3-ratio2"]
 
 
 def rope(base: float = 1e4, **more: Any) -> dict[str, Any]:

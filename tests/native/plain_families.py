@@ -46,6 +46,16 @@ def paired(weights: np.ndarray, heads: int) -> np.ndarray:
     return weights.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
+def add_yarn(writer: gguf.GGUFWriter, rope: dict[str, Any]) -> None:
+    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(rope["factor"])
+    writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if "beta_fast" in rope:
+        writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+        writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+        writer.add_rope_scaling_yarn_attn_factor(rope["attention_factor"])
+
+
 def export(model: Any, path: Path) -> None:
     config = model.config
     writer = gguf.GGUFWriter(path, config.model_type)
@@ -63,6 +73,8 @@ def export(model: Any, path: Path) -> None:
     if config.rope_parameters["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(config.rope_parameters["factor"])
+    if config.rope_parameters["rope_type"] == "yarn":
+        add_yarn(writer, config.rope_parameters)
     if config.rope_parameters["rope_type"] == "llama3":
         base = config.rope_parameters["rope_theta"] ** (-np.arange(0, head_size, 2) / head_size)
         writer.add_tensor("rope_freqs.weight", (base / model.model.rotary_emb.inv_freq.numpy()).astype(np.float32))

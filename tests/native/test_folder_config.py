@@ -1,6 +1,7 @@
 """config.json of a Hugging Face folder: what is passed on, and the one sentence about what is not."""
 
 import json
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from paceline.native.folder_rope import read_rope
 from paceline.native.weights import ModelUnreadable, open_model, read_metadata
 
 from .folders import LLAMA, changed, llama_tensors, refusal, write_folder
+
+YARN = {"type": "yarn", "factor": 4}
 
 
 @pytest.fixture
@@ -39,7 +42,12 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
         ({"rope_theta": -1}, "the key 'rope_theta' of config.json is -1, expected a number above 0"),
         ({"rms_norm_eps": True}, "the key 'rms_norm_eps' of config.json is True"),
         ({"hidden_act": "relu"}, "the key 'hidden_act' of config.json is 'relu', supported: 'silu'"),
-        ({"rope_scaling": {"type": "yarn", "factor": 4}}, "its RoPE scaling is 'yarn', supported: 'default', 'linear'"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 4}}, "its RoPE scaling is 'dynamic', supported: 'default', '"),
+        ({"rope_scaling": YARN | {"truncate": False}}, "the key 'truncate' of config.json is False, supported: True"),
+        (
+            {"rope_scaling": YARN | {"beta_fast": -1}},
+            "the key 'beta_fast' of config.json is -1, expected a number above",
+        ),
         ({"rope_scaling": {"rope_type": "linear"}}, "the key 'factor' of config.json is None"),
         ({"rope_scaling": [1]}, "the RoPE settings of config.json are [1], expected an object"),
         ({"eos_token_id": "end"}, "the key 'eos_token_id' is 'end', expected a token id or a list of them"),
@@ -187,6 +195,23 @@ def test_the_context_that_scaling_begins_with(inside: int | None, outside: int |
     if outside is not None:
         values["original_max_position_embeddings"] = outside
     assert read_rope(values).trained == trained
+
+
+@pytest.mark.parametrize(
+    ("more", "amplitude"),
+    [
+        ({}, 1 + 0.1 * log(4)),
+        ({"mscale": 2.0}, 1 + 0.1 * log(4)),
+        ({"mscale": 2.0, "mscale_all_dim": 0.5}, (1 + 0.2 * log(4)) / (1 + 0.05 * log(4))),
+        ({"mscale": 2.0, "mscale_all_dim": 0.5, "attention_factor": 0.9}, 0.9),
+    ],
+)
+def test_yarn_gives_a_longer_context(folder: Path, more: dict[str, float], amplitude: float) -> None:
+    metadata = read_metadata(changed(folder, rope_scaling=YARN | more | {"original_max_position_embeddings": 256}))
+    values = {key.removeprefix("llama.rope.scaling."): value for key, value in metadata.values.items()}
+    assert (values["type"], values["factor"], values["original_context_length"]) == ("yarn", 4, 256)
+    assert values["yarn_attn_factor"] == pytest.approx(amplitude)
+    assert metadata.values["llama.context_length"] == 1024
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from paceline.native.reference import open_reference
 
-from .configurations import CONFIGS, FAMILY_CONFIGS, LLAMA3
+from .configurations import CONFIGS, FAMILY_CONFIGS, LLAMA3, YARN
 from .families import VOCAB, expected_logits, random_family_model
 from .plain_families import random_model
 from .sequences import relative_error, run
@@ -17,6 +17,8 @@ pytestmark = pytest.mark.slow
 
 LENGTH = 96
 LLAMA_3 = {key: value for key, value in LLAMA3.items() if key != "original_max_position_embeddings"}
+MSCALES = {"mscale": 2.0, "mscale_all_dim": 0.5}
+ONE_MSCALE = {"type": "yarn", "factor": 3, "original_max_position_embeddings": 64, "mscale": 2.0}
 FLAT = {"rope_theta": 3e5, "rope_local_base_freq": 2e4}
 NESTED = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_type": "default"}}
 
@@ -33,6 +35,9 @@ NESTED = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rop
             "llama3-scaling",
             {"rope_parameters": None, "rope_scaling": LLAMA_3, "original_max_position_embeddings": 64},
         ),
+        ("yarn-scaling", {"rope_parameters": None, "rope_scaling": YARN | MSCALES, "rope_theta": 1e4}),
+        ("yarn-scaling", {"rope_parameters": None, "rope_scaling": YARN | {"factor": None}, "rope_theta": 1e4}),
+        ("yarn-scaling", {"rope_parameters": None, "rope_scaling": ONE_MSCALE, "rope_theta": 1e4}),
         ("ratio1-untied", {"tie_word_embeddings": True}),
         ("qwen3-ratio2", {"layer_types": ["full_attention"] * 3, "sliding_window": 9, "use_sliding_window": False}),
         (

@@ -10,6 +10,7 @@ from paceline.native.model import read_shape
 from paceline.native.model_file import MATRIX_TYPES
 from paceline.native.shape import ModelShape
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
+from paceline.native.yarn import Yarn, amplitude
 
 Opened = tuple[Metadata, list[Tensor]]
 
@@ -95,6 +96,9 @@ def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> N
         read_shape(replace(metadata, architecture="mamba"), tensors)
 
 
+YARN = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -118,7 +122,15 @@ def test_another_architecture_is_named_with_what_is_supported(tiny: Opened) -> N
         ({"rope__freq_base": True}, "is True, expected a number above 0"),
         ({"rope__dimension_count": 15}, "its rope size 15 is odd or above its head size 16"),
         ({"rope__dimension_count": 18}, "its rope size 18 is odd or above its head size 16"),
-        ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.type' is 'yarn', supported: 'none', 'linear'"),
+        (
+            {"rope__scaling__type": "longrope"},
+            "'llama.rope.scaling.type' is 'longrope', supported: 'none', 'linear', '",
+        ),
+        ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.factor' is missing"),
+        ({"rope__scaling__yarn_beta_fast": 8.0}, "'llama.rope.scaling.yarn_beta_fast' is not known: its RoPE may be"),
+        (YARN | {"rope__scaling__yarn_ext_factor": 1.0}, "'llama.rope.scaling.yarn_ext_factor' is not known: its RoPE"),
+        (YARN | {"rope__scaling__yarn_beta_fast": 0.5}, "YaRN with a RoPE base of 10000.0 and frequencies from 1.0 to"),
+        (YARN | {"rope__freq_base": 1.0}, "YaRN with a RoPE base of 1.0 and frequencies from 1.0 to 32.0 turns"),
         ({"rope__scaling__factor": -4.0}, "'llama.rope.scaling.factor' is -4.0, expected a number above 0"),
         ({"expert_count": 8}, "'llama.expert_count' is 8, supported: 0"),
         ({"attention__sliding_window": -1}, "'llama.attention.sliding_window' is -1, expected a whole number above 0"),
@@ -182,6 +194,27 @@ def test_scaled_rope_divides_the_frequencies(tiny: Opened) -> None:
     for wrong, reason in (([0.0] * 8, "no number above 0"), ([1.0] * 7, "expected \\[1, 8\\]")):
         with pytest.raises(ModelUnreadable, match=reason):
             divisors(wrong)
+
+
+def test_yarn_divides_what_turns_seldom(tiny: Opened) -> None:
+    shape = read_shape(*changed(tiny, **YARN, rope__scaling__original_context_length=2048))
+    assert shape.rope_divisors[0] == 1.0 and shape.rope_divisors[-1] == 4.0
+    assert list(shape.rope_divisors) == sorted(shape.rope_divisors)
+    assert shape.rope_amplitude == pytest.approx(1.1386294)
+    said = changed(tiny, **YARN, rope__scaling__yarn_attn_factor=0.5, rope__scaling__yarn_beta_slow=1e3)
+    with pytest.raises(ModelUnreadable, match="from 1000"):
+        read_shape(*said)
+    shape = read_shape(*changed(tiny, **YARN, rope__scaling__yarn_attn_factor=0.5, rope__scaling__yarn_beta_fast=1e3))
+    assert shape.rope_amplitude == 0.5
+
+
+def test_the_frequencies_that_yarn_leaves_to_a_qwen() -> None:
+    """Of Qwen 2.5's heads: indexes of 23.6 and 39.6 turn 32 times and once in 32,768 positions."""
+    divisors = Yarn(4.0, 32768).divisors(1e6, 128)
+    assert divisors[:24] == [1.0] * 24 and divisors[40:] == [4.0] * 24
+    assert divisors[32] == pytest.approx(1 / (1 - 9 / 17 + 9 / 17 / 4))
+    assert (amplitude(4.0), amplitude(1.0), amplitude(0.5)) == (pytest.approx(1.1386294), 1.0, 1.0)
+    assert Yarn(4.0, 8, 1.0, 1.0).divisors(1e6, 8) == [1.0, 4.0, 4.0, 4.0]
 
 
 def test_an_unsupported_tensor_type_is_named(tiny: Opened) -> None:

@@ -133,6 +133,7 @@ class Turns(NamedTuple):
     rope_base: float
     rope_size: int
     rope_divisors: tuple[float, ...] = ()
+    rope_amplitude: float = 1.0
 
 
 def test_both_rope_layouts_are_one_rotation_of_differently_paired_values() -> None:
@@ -154,6 +155,11 @@ def test_divisors_slow_the_turning_of_their_pair() -> None:
     for table, slow in zip(plain, slowed, strict=True):
         assert np.allclose(slow[::4, 0], table[:16, 0], atol=1e-6)
         assert np.array_equal(slow[:, 1], table[:, 1])
+
+
+def test_an_amplitude_lengthens_what_is_turned() -> None:
+    for plain, longer in zip(rope_table(Turns(64, 1e4, 4)), rope_table(Turns(64, 1e4, 4, (), 1.5)), strict=True):
+        assert np.allclose(longer, 1.5 * plain, atol=1e-6)
 
 
 def test_attention_is_the_plain_formula() -> None:
