@@ -31,11 +31,17 @@ class Family:
     rope_base: float | None = 10000.0  # where the file has none; None: it must have one
     local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
     may_slide: bool = False  # if the file has a window, it applies to every layer
+    window_size: int | None = None  # where the file has none; None: it must have one
     gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
     post_norms: bool = False  # a branch's output is normed before it is added
     activation: Activation = "silu"
     scaled_embedding: bool = False  # by the root of the width
+    attention_softcap: float = 0.0  # where the file has none
+    final_softcap: float = 0.0
+    scaled_by_width: int = 0  # with so many layers, queries are scaled by the width of a head's share, not its size
     experts: bool = False
+    may_route: bool = False  # if the file has experts, they are used, as wide as a feed-forward part
+    normalize_experts: bool = True  # where the file does not say
     shared_expert: bool = False
     grouped_heads: bool = False  # the value heads of one key head lie side by side
     own_keys: tuple[str, ...] = ()
@@ -53,15 +59,33 @@ class Family:
         """The positions that a sliding layer sees, or 0 where none slides."""
         if self.may_slide:
             return keys.optional_size("attention.sliding_window")
-        return keys.size("attention.sliding_window") if self.layer_kind == "sliding" else 0
+        return keys.size("attention.sliding_window", self.window_size) if self.layer_kind == "sliding" else 0
 
     def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
-        """The factor of queries where the file gives none; Gemma 3 27B derives it from its width, not the head size."""
-        odd = self.layer_kind == "sliding" and layers == 62
-        return 1 / sqrt(width / heads if odd else head_size)
+        """The factor of queries where the file gives none; the largest Gemmas derive it from their width."""
+        return 1 / sqrt(width / heads if layers == self.scaled_by_width else head_size)
 
 
 EXPERT_KEYS = ("expert_count",)
+GEMMA_KEYS = (
+    "attention.scale",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "rope.freq_base_swa",
+)
+QWEN2 = Family("halves", qkv_bias=True)
+QWEN3 = Family("halves", qk_norm=True)
+QWEN3_EXPERTS = replace(QWEN3, experts=True, own_keys=EXPERT_KEYS)
+GEMMA = Family("halves", activation="gelu", scaled_embedding=True)
+SLIDING_GEMMA = replace(
+    GEMMA,
+    interval_key="attention.sliding_window_pattern",
+    layer_kind="sliding",
+    post_norms=True,
+    own_keys=GEMMA_KEYS,
+)
 HYBRID = Family(
     "halves",
     qk_norm=True,
@@ -73,29 +97,20 @@ HYBRID = Family(
 )
 HYBRID_EXPERTS = replace(HYBRID, experts=True, shared_expert=True, own_keys=(DRAFTING, *EXPERT_KEYS))
 FAMILIES: Mapping[str, Family] = {
-    "llama": Family("pairs", may_slide=True, own_keys=("attention.sliding_window",)),
-    "qwen2": Family("halves", qkv_bias=True),
-    "qwen3": Family("halves", qk_norm=True),
-    "qwen3moe": Family("halves", qk_norm=True, experts=True, own_keys=EXPERT_KEYS),
-    "gemma3": Family(
-        "halves",
-        qk_norm=True,
-        interval=6,
-        interval_key="attention.sliding_window_pattern",
-        layer_kind="sliding",
-        rope_base=None,
-        local_rope_base=10000.0,
-        post_norms=True,
-        activation="gelu",
-        scaled_embedding=True,
-        own_keys=(
-            "attention.scale",
-            "attention.sliding_window",
-            "attention.sliding_window_pattern",
-            "attn_logit_softcapping",
-            "final_logit_softcapping",
-            "rope.freq_base_swa",
-        ),
+    "llama": Family("pairs", may_slide=True, may_route=True, own_keys=("attention.sliding_window", *EXPERT_KEYS)),
+    "qwen2": QWEN2,
+    "qwen2moe": replace(QWEN2, experts=True, shared_expert=True, normalize_experts=False, own_keys=EXPERT_KEYS),
+    "qwen2vl": QWEN2,  # of models that can also see: what decodes text
+    "qwen3": QWEN3,
+    "qwen3vl": QWEN3,
+    "qwen3moe": QWEN3_EXPERTS,
+    "qwen3vlmoe": QWEN3_EXPERTS,
+    "gemma": GEMMA,
+    "gemma2": replace(
+        SLIDING_GEMMA, interval=2, window_size=4096, attention_softcap=50.0, final_softcap=30.0, scaled_by_width=46
+    ),
+    "gemma3": replace(
+        SLIDING_GEMMA, qk_norm=True, interval=6, rope_base=None, local_rope_base=10000.0, scaled_by_width=62
     ),
     "qwen35": HYBRID,
     "qwen35moe": HYBRID_EXPERTS,

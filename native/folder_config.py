@@ -13,16 +13,20 @@ from .folder_families import (
     DEFAULTS,
     EXPERTS,
     FIRST_FULL,
-    GEMMA_PERIOD,
+    GEMMAS,
     HYBRIDS,
     OWN,
+    PERIODS,
+    SHARED_EXPERT,
     SOFTCAPS,
     UNUSED,
     WINDOWED,
 )
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
+from .text_ends import end_tokens
 
+NULL_IS_NONE = ("sliding_window", *SOFTCAPS)  # of other keys, null is the default
 MOST = 1 << 24  # more rows or columns than this are damage, and would take for ever to lay out
 
 
@@ -54,7 +58,7 @@ class Config:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
-        given = {k: v for k, v in merged.items() if v is not None or k == "sliding_window"}  # null: there is none
+        given = {k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}
         self._values = {k: v for k, v in {**defaults, **given}.items() if v is not None}
         self._rope = read_rope(self._values)
         self._check()
@@ -71,7 +75,7 @@ class Config:
             heads=heads,
             kv_heads=self.size("num_key_value_heads", heads),
             head_size=head_size,
-            experts=self._experts() if self.architecture in EXPERTS else 0,
+            experts=self._experts() if self.architecture in EXPERTS or self._kind == "mixtral" else 0,
             key_heads=self.size("linear_num_key_heads") if hybrid else 0,
             value_heads=self.size("linear_num_value_heads") if hybrid else 0,
             key_size=self.size("linear_key_head_dim") if hybrid else 0,
@@ -126,18 +130,18 @@ class Config:
         if rope.kind == "yarn":
             values |= {"rope.scaling.type": "yarn", "rope.scaling.factor": rope.factor, **rope.yarn}
             values["rope.scaling.original_context_length"] = int(rope.trained)
-        if self.architecture not in ("qwen3next", "qwen35moe") or "intermediate_size" in self._values:
+        if self.architecture not in SHARED_EXPERT or "intermediate_size" in self._values:
             values["feed_forward_length"] = self.size("intermediate_size")
         if sizes.experts:
             values |= self._expert_values(sizes)
         if sizes.key_heads:
             values |= self._recurrent_values(sizes)
         window = self._window()
-        if self.architecture != "gemma3" and not sizes.key_heads:
+        if self.architecture not in PERIODS and not sizes.key_heads:
             check_alike(self._values.get("layer_types"), sizes.layers, self._kind_of_layer(window))
         if window:
             values["attention.sliding_window"] = window
-        if self.architecture == "gemma3":
+        if self.architecture in PERIODS:
             values |= self._gemma_values(sizes)
         return {
             "general.architecture": self.architecture,
@@ -171,24 +175,25 @@ class Config:
         quantization = self._values.get("quantization_config")
         if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
             raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
-        expected = "gelu_pytorch_tanh" if self.architecture == "gemma3" else "silu"
+        expected = "gelu_pytorch_tanh" if self.architecture in GEMMAS else "silu"
         key = "hidden_activation" if "hidden_activation" in self._values else "hidden_act"
         activation = self._values.get(key, expected)
-        if activation != expected:
+        if activation != expected and not (self._kind == "gemma" and activation == "gelu"):  # which meant the same
             raise ValueError(f"the key {key!r} of config.json is {activation!r}, supported: {expected!r}")
 
     def _experts(self) -> int:
         return self.size("num_experts" if "num_experts" in self._values else "num_local_experts")
 
     def _expert_values(self, sizes: Sizes) -> dict[str, Any]:
+        width = "intermediate_size" if self._kind == "mixtral" else "moe_intermediate_size"
         values = {
             "expert_count": sizes.experts,
             "expert_used_count": self.size("num_experts_per_tok"),
-            "expert_feed_forward_length": self.size("moe_intermediate_size"),
+            "expert_feed_forward_length": self.size(width),
         }
         if "norm_topk_prob" in OWN.get(self.architecture, ()):
             values["expert_weights_norm"] = self._flag("norm_topk_prob", True)
-        if self.architecture != "qwen3moe":
+        if self.architecture in SHARED_EXPERT:
             values["expert_shared_feed_forward_length"] = self.size("shared_expert_intermediate_size")
         return values
 
@@ -215,22 +220,26 @@ class Config:
         if self._kind in FIRST_FULL and self._values["max_window_layers"] != 0:
             used &= self.size("max_window_layers") < self.size("num_hidden_layers")
         window = self.size("sliding_window") if used else None
-        return window if window and (window < self.context or self.architecture == "gemma3") else None
+        return window if window and (window < self.context or self.architecture in PERIODS) else None
 
     def _kind_of_layer(self, window: int | None) -> str | None:
         """The kind that all layers have; None: either kind, as the window hides nothing."""
-        if window is None and "sliding_window" in self._values and self.size("sliding_window") >= self.context:
+        unused = self._values.get("sliding_window", 0) == 0  # qwen2_moe writes a 0
+        if window is None and not unused and self.size("sliding_window") >= self.context:
             return None
         return FULL if window is None else SLIDING
 
     def _gemma_values(self, sizes: Sizes) -> dict[str, Any]:
         kinds = self._values.get("layer_types")
-        period = self.size("sliding_window_pattern", GEMMA_PERIOD)
+        usual = PERIODS[self.architecture]
+        period = self.size("sliding_window_pattern", usual) if self.architecture == "gemma3" else usual
         pattern = period if kinds is None else sliding_pattern(kinds, sizes.layers)
-        values: dict[str, Any] = {"rope.freq_base_swa": self._rope.local_base}
-        if pattern != GEMMA_PERIOD:
+        values: dict[str, Any] = {"attention.sliding_window": self.size("sliding_window")}
+        if self.architecture == "gemma3":
+            values["rope.freq_base_swa"] = self._rope.local_base
+        if pattern != usual:
             values["attention.sliding_window_pattern"] = pattern
-        values |= {key: self.number(key) for key in SOFTCAPS if key in self._values}
+        values |= {key: self.number(key) if key in self._values else 0.0 for key in SOFTCAPS}
         scalar = self.number("query_pre_attn_scalar")
         return values if scalar == sizes.head_size else {**values, "attention.scale": scalar**-0.5}
 
@@ -239,12 +248,3 @@ class Config:
         if type(value) is not bool:
             raise ValueError(f"the key {key!r} of config.json is {value!r}, expected true or false")
         return value
-
-
-def end_tokens(values: Mapping[str, Any]) -> tuple[int, ...]:
-    """The ids under eos_token_id, which is one, a list, or nothing."""
-    found = values.get("eos_token_id")
-    ends = found if isinstance(found, list) else [] if found is None else [found]
-    if not all(type(end) is int for end in ends):
-        raise ValueError(f"the key 'eos_token_id' is {found!r}, expected a token id or a list of them")
-    return tuple(ends)

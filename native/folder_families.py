@@ -6,9 +6,19 @@ from typing import Any
 ARCHITECTURES: Mapping[str, str] = {
     "llama": "llama",
     "mistral": "llama",
+    "mixtral": "llama",
     "qwen2": "qwen2",
+    "qwen2_vl": "qwen2",  # of models that can also see: what decodes text
+    "qwen2_vl_text": "qwen2",
+    "qwen2_5_vl": "qwen2",
+    "qwen2_5_vl_text": "qwen2",
+    "qwen2_moe": "qwen2moe",
     "qwen3": "qwen3",
+    "qwen3_vl": "qwen3",
+    "qwen3_vl_text": "qwen3",
     "qwen3_moe": "qwen3moe",
+    "gemma": "gemma",
+    "gemma2": "gemma2",
     "gemma3": "gemma3",
     "gemma3_text": "gemma3",
     "qwen3_next": "qwen3next",
@@ -17,18 +27,33 @@ ARCHITECTURES: Mapping[str, str] = {
     "qwen3_5_moe": "qwen35moe",
     "qwen3_5_moe_text": "qwen35moe",
 }
-EXPERTS = ("qwen3moe", "qwen3next", "qwen35moe")
+EXPERTS = ("qwen2moe", "qwen3moe", "qwen3next", "qwen35moe")
+SHARED_EXPERT = ("qwen2moe", "qwen3next", "qwen35moe")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
-WINDOWED = ("mistral", "gemma3", "gemma3_text")  # model types whose window needs no use_sliding_window
-FIRST_FULL = ("qwen2", "qwen3")  # and whose first max_window_layers layers have none
-GEMMA_PERIOD = 6  # every sixth layer of Gemma 3 is full attention, unless config.json says otherwise
+BIASED = ("qwen2", "qwen2moe")  # queries, keys and values have a bias
+PLAIN_HEADS = ("llama", "qwen2", "qwen2moe", "gemma", "gemma2")  # queries and keys are not normed
+GEMMAS = ("gemma", "gemma2", "gemma3")
+PERIODS = {"gemma2": 2, "gemma3": 6}  # every so many layers are full attention, unless config.json says otherwise
+# Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
+WINDOWED = ("mistral", "mixtral", "gemma2", "gemma3", "gemma3_text")
+FIRST_FULL = ("qwen2", "qwen2_moe", "qwen3")
 
 # What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "qwen2": {"max_window_layers": 28},
+    "qwen2moe": {"max_window_layers": 28, "norm_topk_prob": False},
     "qwen3": {"head_dim": 128, "max_window_layers": 28},
     "qwen3moe": {"norm_topk_prob": False},
     "mistral": {"sliding_window": 4096},
+    "mixtral": {"rope_theta": 1e6},
+    "gemma": {"head_dim": 256},
+    "gemma2": {
+        "head_dim": 256,
+        "query_pre_attn_scalar": 256,
+        "sliding_window": 4096,
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+    },
     **{family: {"partial_rotary_factor": 0.25} for family in HYBRIDS},
     "gemma3": {
         "num_attention_heads": 8,
@@ -55,7 +80,9 @@ UNUSED: Mapping[str, tuple[Any, ...]] = {
 }
 # Those of them that a family reads.
 OWN: Mapping[str, tuple[str, ...]] = {
+    "gemma2": SOFTCAPS,
     "gemma3": SOFTCAPS,
+    "qwen2moe": ("norm_topk_prob",),
     "qwen3moe": ("norm_topk_prob",),
     "qwen3next": ("norm_topk_prob",),
 }

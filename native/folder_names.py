@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from .folder_config import Sizes
-from .folder_families import EXPERTS, HYBRIDS
+from .folder_families import BIASED, GEMMAS, HYBRIDS, PERIODS, PLAIN_HEADS, SHARED_EXPERT
 from .folder_recurrent import Change, Parts, recurrent_parts
 from .model_file import Tensor
 from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
@@ -18,13 +18,15 @@ from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
 OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.")
 SEEING = re.compile(r"(model\.)?(visual|vision_tower|vision_model|multi_modal_projector|embed_vision)\.")
 DRAFTING = re.compile(r"(model\.)?mtp\.")  # the head that drafts tokens ahead, of Qwen's later models
-EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate|up|down)_proj\.weight")
-CENTRED = ("gemma3", *HYBRIDS)  # families that store norm weights minus one
+EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
+MIXTRALS_EXPERT = re.compile(r"block_sparse_moe\.experts\.(\d+)\.(w1|w2|w3)\.weight")
+KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
+CENTRED = (*GEMMAS, *HYBRIDS)  # families that store norm weights minus one
 
 
 def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -> Iterator[Tensor]:
     """`found` is by Hugging Face name, a 1-d tensor having one row; raises ValueError naming what is wrong."""
-    parts = _parts(sizes.architecture)
+    parts = _parts(sizes)
     norm = _centred if sizes.architecture in CENTRED else _float32
     embeds = any(_short(name) == "embed_tokens.weight" for name in found)
     experts: dict[tuple[int, str], dict[int, Tensor]] = {}
@@ -43,8 +45,9 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
         elif layer is not None and layer < sizes.layers and part in parts:
             for target, change in parts[part]:
                 yield renamed(change(tensor, sizes), f"blk.{layer}.{target}")
-        elif layer is not None and layer < sizes.layers and sizes.experts and (expert := EXPERT.fullmatch(part)):
-            experts.setdefault((layer, expert[2]), {})[int(expert[1])] = tensor
+        elif layer is not None and layer < sizes.layers and (expert := _expert(part, sizes)):
+            kind, number = expert
+            experts.setdefault((layer, kind), {})[number] = tensor
         else:
             raise ValueError(f"the tensor {name!r} is not part of a supported {sizes.architecture} model")
     if tied is False and not any(_short(name) == "lm_head.weight" for name in found):
@@ -82,8 +85,15 @@ def _layer(short: str) -> tuple[int | None, str]:
     return (int(match[1]), match[2]) if match else (None, short)
 
 
-def _parts(architecture: str) -> Parts:
-    """The parts of a layer of one architecture."""
+def _expert(part: str, sizes: Sizes) -> tuple[str, int] | None:
+    """The kind of an expert's matrix, and the expert's number."""
+    found = EXPERT.fullmatch(part) or MIXTRALS_EXPERT.fullmatch(part) if sizes.experts else None
+    return (KINDS[found[2]], int(found[1])) if found else None
+
+
+def _parts(sizes: Sizes) -> Parts:
+    """The parts of a layer."""
+    architecture = sizes.architecture
     centred, hybrid = architecture in CENTRED, architecture in HYBRIDS
     norm = _centred if centred else _float32
     paired = architecture == "llama"
@@ -94,19 +104,19 @@ def _parts(architecture: str) -> Parts:
         "self_attn.v_proj.weight": (("attn_v.weight", _same),),
         "self_attn.o_proj.weight": (("attn_output.weight", _same),),
     }
-    if architecture == "gemma3":
+    if architecture in PERIODS:
         parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)
         parts["pre_feedforward_layernorm.weight"] = (("ffn_norm.weight", norm),)
         parts["post_feedforward_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
     else:
         after = "post_attention_norm.weight" if hybrid else "ffn_norm.weight"
         parts["post_attention_layernorm.weight"] = ((after, norm),)
-    if architecture == "qwen2":
+    if architecture in BIASED:
         parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", _float32),) for part in "qkv"}
-    if architecture not in ("llama", "qwen2"):
+    if architecture not in PLAIN_HEADS:
         parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
-    if architecture in EXPERTS:
-        parts |= _expert_parts(shared=architecture != "qwen3moe")
+    if sizes.experts:
+        parts |= _expert_parts(shared=architecture in SHARED_EXPERT)
     else:
         parts |= {f"mlp.{part}_proj.weight": ((f"ffn_{part}.weight", _same),) for part in ("gate", "up", "down")}
     if hybrid:
@@ -117,6 +127,7 @@ def _parts(architecture: str) -> Parts:
 def _expert_parts(shared: bool) -> Parts:
     parts: dict[str, tuple[tuple[str, Change], ...]] = {
         "mlp.gate.weight": (("ffn_gate_inp.weight", _float32),),
+        "block_sparse_moe.gate.weight": (("ffn_gate_inp.weight", _float32),),
         # the form with all experts in one tensor: [experts, 2 * ffn, width] and [experts, width, ffn]
         "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _first_halves), ("ffn_up_exps.weight", _second_halves)),
         "mlp.experts.down_proj": (("ffn_down_exps.weight", _same),),

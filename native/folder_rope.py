@@ -47,6 +47,8 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
     """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling."""
     settings, local = _settings(values)
     kind = settings.get("rope_type", settings.get("type", "default"))
+    if kind == "mrope":  # positions in images; in a text all axes have the same
+        kind = "default"
     if kind not in ("default", "linear", "llama3", "yarn"):
         raise ValueError(f"its RoPE scaling is {kind!r}, supported: 'default', 'linear', 'llama3', 'yarn'")
     if local.get("rope_type", "default") != "default":

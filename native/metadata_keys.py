@@ -23,9 +23,10 @@ class Keys:
             raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a number above 0")
         return float(value)
 
-    def optional(self, name: str) -> float:
-        """A number above 0, or 0.0 where the key is missing or 0."""
-        return self.positive(name) if self.values.get(f"{self.architecture}.{name}") else 0.0
+    def optional(self, name: str, default: float = 0.0) -> float:
+        """A number above 0, 0.0 where the key is 0, and `default` where it is missing."""
+        value = self.values.get(f"{self.architecture}.{name}", default)
+        return self.positive(name, default) if value else 0.0
 
     def optional_size(self, name: str) -> int:
         """A whole number above 0, or 0 where the key is missing or 0."""

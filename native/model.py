@@ -68,6 +68,8 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
     if family is None:
         raise ValueError(f"its architecture is {architecture!r}, supported: {', '.join(FAMILIES)}")
     keys = Keys(architecture, metadata.values)
+    if family.may_route and keys.optional_size("expert_count"):
+        family = replace(family, experts=True)
     for name, harmless in UNUSED_KEYS.items():
         value = metadata.values.get(f"{architecture}.{name}", harmless)
         if name not in family.own_keys and value != harmless:
@@ -89,7 +91,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         heads=heads,
         kv_heads=keys.size("attention.head_count_kv", heads),
         head_size=head_size,
-        ffn=keys.size("expert_feed_forward_length" if family.experts else "feed_forward_length"),
+        ffn=_expert_size(keys, family) if family.experts else keys.size("feed_forward_length"),
         vocab=metadata.vocab,
         context=keys.size("context_length"),
         rope_base=keys.positive("rope.freq_base", family.rope_base),
@@ -104,8 +106,8 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         post_norms=family.post_norms,
         activation=family.activation,
         embedding_scale=float(np.sqrt(np.float32(width))) if family.scaled_embedding else 1.0,
-        attention_softcap=keys.optional("attn_logit_softcapping"),
-        final_softcap=keys.optional("final_logit_softcapping"),
+        attention_softcap=keys.optional("attn_logit_softcapping", family.attention_softcap),
+        final_softcap=keys.optional("final_logit_softcapping", family.final_softcap),
         query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
         grouped_heads=family.grouped_heads,
         **_read_sliding(keys, family),
@@ -128,7 +130,8 @@ def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
     window = family.window(keys)
     if family.layer_kind != "sliding":
         return {"window": window}
-    return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
+    key, usual = "rope.freq_base_swa", family.local_rope_base
+    return {"window": window, "local_rope_base": keys.positive(key, usual) if usual else keys.optional(key)}
 
 
 def _read_experts(keys: Keys, family: Family) -> dict[str, Any]:
@@ -137,10 +140,14 @@ def _read_experts(keys: Keys, family: Family) -> dict[str, Any]:
     return {
         "experts": keys.size("expert_count"),
         "experts_used": keys.size("expert_used_count"),
-        "expert_ffn": keys.size("expert_feed_forward_length"),
+        "expert_ffn": _expert_size(keys, family),
         "shared_ffn": keys.size("expert_shared_feed_forward_length") if family.shared_expert else 0,
-        "normalize_experts": keys.flag("expert_weights_norm", True),
+        "normalize_experts": keys.flag("expert_weights_norm", family.normalize_experts),
     }
+
+
+def _expert_size(keys: Keys, family: Family) -> int:
+    return keys.size("expert_feed_forward_length", keys.size("feed_forward_length") if family.may_route else None)
 
 
 def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from .folder_config import Config, end_tokens
+from .folder_config import Config
 from .folder_names import gguf_tensors, is_ignored
 from .model_file import Metadata, Tensor, read_object, unreadable
 from .nvfp4 import UNUSED, stored_tensors
 from .rearrange import FLOAT_TYPES
 from .safetensors_file import Stored, read_stored
-from .text_ends import special_ends
+from .text_ends import end_tokens, special_ends
 
 CONFIG = "config.json"
 GENERATION = "generation_config.json"

@@ -38,6 +38,15 @@ def special_ends(path: Path) -> list[int]:
     return [token for token, text in _special_tokens(path, settings) if text in ends]
 
 
+def end_tokens(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """The ids under eos_token_id, which is one, a list, or nothing."""
+    found = values.get("eos_token_id")
+    ends = found if isinstance(found, list) else [] if found is None else [found]
+    if not all(type(end) is int for end in ends):
+        raise ValueError(f"the key 'eos_token_id' is {found!r}, expected a token id or a list of them")
+    return tuple(ends)
+
+
 def _special_tokens(path: Path, settings: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     for token, entry in _added_tokens(path, settings):
         if isinstance(entry, dict) and entry.get("special") is True and str(token).isdecimal():

@@ -2,6 +2,7 @@
 
     python scripts/bench_files.py                       # all six; files are made in the cache folder at the first run
     python scripts/bench_files.py --only smollm2-q4_0 --rounds 3 --contexts 32 --out FOLDER [--gemma gemma.gguf]
+    python scripts/bench_files.py --isa avx2            # into MACHINE-avx2; llama.cpp has to be built for that, too
 
 | name | file |
 |---|---|
@@ -114,15 +115,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--contexts", type=int, nargs="+", default=[32, 512, 4096])
+    parser.add_argument("--isa", default="auto", help="our instructions, as for the daemon (see bench_llama_cpp.py)")
     parser.add_argument("--gemma", type=Path, help="Gemma 3 270M as a GGUF file, instead of fetching it")
     parser.add_argument("--out", type=Path, help="folder of the JSON files; default: benchmarks/llama_cpp/MACHINE")
     arguments = parser.parse_args()
-    out = arguments.out or RECORDS / machine_name(describe_machine())
+    fewer = "" if arguments.isa == "auto" else f"-{arguments.isa}"
+    out = arguments.out or RECORDS / (machine_name(describe_machine()) + fewer)
     out.mkdir(parents=True, exist_ok=True)
     files = FILES | ({"gemma3-270m": lambda: arguments.gemma} if arguments.gemma else {})
     paths = {name: files[name]() for name in arguments.only}
     for name, path in paths.items():
-        record = bench(path, arguments.threads, arguments.rounds, arguments.contexts)
+        record = bench(path, arguments.threads, arguments.rounds, arguments.contexts, arguments.isa)
         write_record(record, out / f"{name}.json")
 
 

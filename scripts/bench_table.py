@@ -1,4 +1,5 @@
-"""Writes the results in benchmarks/llama_cpp/ into README.md, between its two markers: a table for each machine.
+"""Writes the results in benchmarks/llama_cpp/ into README.md, between its two markers: a table for each machine, and
+one of the results for which both engines had fewer instructions than the machine (bench_files.py --isa).
 
 python scripts/bench_table.py [--check]      # --check: exit 1 if the table there is not that of the results
 """
@@ -16,12 +17,19 @@ RESULTS = ROOT / "benchmarks" / "llama_cpp"
 COUNTS = (1, 4, 16)
 
 
-def machines() -> list[Path]:
-    """The folders of results."""
-    return sorted(path for path in RESULTS.glob("*") if path.is_dir())
+Found = dict[str, dict[str, Any]]  # records by file
 
 
-def records(folder: Path) -> dict[str, dict[str, Any]]:
+def machines(limited: bool = False) -> list[Path]:
+    """The folders of results; limited: of those with fewer instructions than the machine has."""
+    return sorted(path for path in RESULTS.glob("*") if path.is_dir() and (isa(records(path)) != "auto") == limited)
+
+
+def isa(found: Found) -> str:
+    return next((record.get("isa", "auto") for record in found.values()), "auto")
+
+
+def records(folder: Path) -> Found:
     """The results of each file there is, by name, in the order of the limits."""
     names = [path.stem for path in folder.glob("*.json")]
     names.sort(key=lambda name: (list(LIMITS).index(name) if name in LIMITS else len(LIMITS), name))
@@ -38,12 +46,12 @@ def cell(results: list[dict[str, Any]], kind: str, sequences: int, context: int 
     return "–"
 
 
-def roof(found: dict[str, dict[str, Any]], name: str) -> str:
+def roof(found: Found, name: str) -> str:
     values = [record["roofs"][name] for record in found.values()]
     return "–".join(f"{value:,.0f}" for value in sorted({min(values), max(values)}))
 
 
-def spread(found: dict[str, dict[str, Any]]) -> str:
+def spread(found: Found) -> str:
     """How far apart a cell's rounds were, where the record has them."""
     apart = []
     for record in found.values():
@@ -58,7 +66,7 @@ def spread(found: dict[str, dict[str, Any]]) -> str:
     return f"; the slowest round of a cell took {middle:.0%} longer than its fastest (median; at most {most:.0%})"
 
 
-def title(found: dict[str, dict[str, Any]]) -> str:
+def title(found: Found) -> str:
     """What was measured where, and how often."""
     first = next(iter(found.values()))
     machine = first["machine"]
@@ -73,7 +81,7 @@ def title(found: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def table(found: dict[str, dict[str, Any]], plot: str) -> str:
+def table(found: Found, plot: str) -> str:
     rows = [
         title(found),
         f"| file | context | prefill of 512 | {' | '.join(str(count) for count in COUNTS)} sequences |",
@@ -87,6 +95,31 @@ def table(found: dict[str, dict[str, Any]], plot: str) -> str:
             rows.append(f"| {name} | {context} | {prefill} | {decodes} |")
     rows.append(f"\n![Ratios to llama.cpp, and the required minimum]({plot})\n")
     return "\n".join(rows)
+
+
+INSTRUCTIONS = {"avx2": "AVX2", "avxvnni": "AVX2 and AVX-VNNI"}
+CONTEXT = 512  # of the table below
+
+
+def limited_table(all_found: list[Found]) -> str:
+    """A row for each file and instruction set."""
+    first = next(iter(all_found[0].values()))
+    dates = " and ".join(sorted({record["date"] for found in all_found for record in found.values()}))
+    rows = [
+        f"**Fewer instructions.** {processor_words(first['machine'])}, {first['threads']} threads, {dates}, at a "
+        f"context of {CONTEXT}, with what most desktop processors have: llama.cpp was built for these instructions "
+        f"alone. {first['rounds']} rounds.\n",
+        f"| file | instructions | prefill of 512 | {' | '.join(str(count) for count in COUNTS)} sequences |",
+        f"|---|---|---|{'---|' * len(COUNTS)}",
+    ]
+    for name, record in all_found[0].items():
+        for place, found in enumerate(all_found):
+            if name in found:
+                results = found[name]["results"]
+                decodes = " | ".join(cell(results, "decode", count, CONTEXT) for count in COUNTS)
+                file = "" if place else record["model"]
+                rows.append(f"| {file} | {INSTRUCTIONS[isa(found)]} | {cell(results, 'prefill', 1)} | {decodes} |")
+    return "\n".join([*rows, ""])
 
 
 HEAD = (
@@ -107,6 +140,8 @@ def main() -> int:
     ]
     if not tables:
         sys.exit(f"no results in {RESULTS}: run scripts/bench_files.py first")
+    if limited := [found for place in machines(limited=True) if (found := records(place))]:
+        tables.append(limited_table(limited))
     return write("results", "\n".join([HEAD, *tables]), sys.argv[1:])
 
 

@@ -14,7 +14,10 @@ SIZES = ("--vocab=48", "--context=128", "--width=64", "--ffn=96")
 FILES = {
     "llama": ("--type=Q8_0",),
     "llama-k": ("--width=256", "--ffn=256", "--heads=2", "--head-size=128", "--type=Q4_K", "--layers=1", "--tied"),
+    "mixtral": ("--type=Q8_0",),
+    "gemma2": ("--type=BF16", "--tied"),
     "gemma3": ("--type=F16", "--tied"),
+    "qwen2moe": ("--type=Q5_1",),
     "qwen3moe": ("--type=Q4_0",),
     "qwen35": ("--type=F32",),
     "qwen35moe": ("--type=MXFP4",),
@@ -38,6 +41,7 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 16}
 RECURRENT = {
     "layer_types": ["linear_attention", "full_attention"],
     "full_attention_interval": 2,
@@ -51,7 +55,7 @@ EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": {"model_type": "llama", "rope_theta": 1e4, "rope_scaling": LLAMA3},
     "gemma3": {"model_type": "gemma3_text", "sliding_window": 16, "query_pre_attn_scalar": 8},
-    "qwen3moe": {"model_type": "qwen3_moe", "norm_topk_prob": True, **EXPERTS},
+    "qwen3moe": {"model_type": "qwen3_moe", "norm_topk_prob": True, "rope_scaling": YARN, **EXPERTS},
     "qwen35": {"model_type": "qwen3_5_text", "rope_parameters": {"rope_theta": 1e4}, **RECURRENT},
 }
 

@@ -6,8 +6,8 @@ The same options give the same bytes. The weights are scaled so that the logits 
 attention looks at more than the last token. The tokenizer is byte-level BPE: three special tokens, then as many of the
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
-Architectures differ in their layers: with "gemma3" and the hybrids every --interval-th is full attention, the others
-slide or are recurrent. Options that an architecture has no use for are ignored.
+Architectures differ in their layers: with "gemma2", "gemma3" and the hybrids every --interval-th is full attention, the
+others slide or are recurrent. "mixtral" is llama with experts. Options that an architecture has no use for are ignored.
 """
 
 import argparse
@@ -18,13 +18,15 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import gguf
-from tiny_weights import EXPERTS, HYBRIDS, SHARED_EXPERT, add_weights
+from tiny_weights import EXPERTS, HYBRIDS, SHARED_EXPERT, SLIDING_GEMMAS, add_weights
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 END = 2
 FLOATS = ("F32", "F16", "BF16")
-INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | {"gemma3": "attention.sliding_window_pattern"}
-ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma3", *HYBRIDS)
+INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkeys(
+    SLIDING_GEMMAS, "attention.sliding_window_pattern"
+)
+ARCHITECTURES = ("llama", "mixtral", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "gemma", *SLIDING_GEMMAS, *HYBRIDS)
 TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q4_K")
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -61,7 +63,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--norm-epsilon", type=float, default=1e-5)
     parser.add_argument("--interval", type=int, default=2, help="of layers with full attention")
     parser.add_argument("--window", type=int, default=24, help="positions a sliding layer sees")
-    parser.add_argument("--final-softcap", type=float, help="of gemma3's logits, default: none")
+    parser.add_argument("--final-softcap", type=float, help="of a sliding Gemma's logits, default: the family's")
     parser.add_argument("--experts", type=int, default=8)
     parser.add_argument("--experts-used", type=int, default=3)
     parser.add_argument("--expert-ffn", type=int, default=32)
@@ -142,7 +144,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     writer.add_context_length(chosen.context)
     writer.add_embedding_length(chosen.width)
     writer.add_block_count(chosen.layers)
-    writer.add_feed_forward_length(chosen.ffn)
+    writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
     writer.add_head_count(chosen.heads)
     writer.add_head_count_kv(chosen.kv_heads)
     if chosen.heads * chosen.head_size != chosen.width:
@@ -156,13 +158,14 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
     if chosen.architecture in INTERVAL_KEYS:
         writer.add_uint32(f"{chosen.architecture}.{INTERVAL_KEYS[chosen.architecture]}", chosen.interval)
-    if chosen.architecture == "gemma3":
+    if chosen.architecture in SLIDING_GEMMAS:
         writer.add_sliding_window(chosen.window)
         if chosen.final_softcap:
             writer.add_final_logit_softcapping(chosen.final_softcap)
     if chosen.architecture in EXPERTS:
         writer.add_expert_count(chosen.experts)
         writer.add_expert_used_count(chosen.experts_used)
+    if chosen.architecture in EXPERTS and chosen.architecture != "mixtral":
         writer.add_expert_feed_forward_length(chosen.expert_ffn)
     if chosen.architecture in SHARED_EXPERT:
         writer.add_expert_shared_feed_forward_length(chosen.shared_ffn)
@@ -180,7 +183,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
 def main() -> None:
     chosen = options()
     fresh = chosen.out.with_name(f"{chosen.out.name}.{os.getpid()}")
-    writer = gguf.GGUFWriter(fresh, chosen.architecture)
+    writer = gguf.GGUFWriter(fresh, "llama" if chosen.architecture == "mixtral" else chosen.architecture)
     add_metadata(writer, chosen)
     add_tokenizer(writer, chosen.vocab, chosen.chat == "thinking")
     add_weights(writer, chosen)

@@ -20,12 +20,16 @@ FLOATS = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, -1.0, 1e-45, 1e-
 SCALARS = ("B", "b", "H", "h", "I", "i", "f", "?", None, None, "Q", "q", "d")  # by GGUF's number; 8 text, 9 array
 TEXT, ARRAY = 8, 9
 TYPES = 42  # tensor type numbers end here
-FAMILIES = (b"llama", b"qwen2", b"qwen3", b"qwen3moe", b"gemma3", b"qwen35", b"qwen35moe", b"qwen3next", b"", b"mamba")
+FAMILIES = (
+    *(b"llama", b"qwen2", b"qwen2moe", b"qwen2vl", b"qwen3", b"qwen3moe", b"qwen3vl", b"qwen3vlmoe", b""),
+    *(b"gemma", b"gemma2", b"gemma3", b"qwen35", b"qwen35moe", b"qwen3next", b"mamba"),
+)
 EXTRA_KEYS = (
     *("attention.key_length", "attention.value_length", "attention.head_count_kv", "attention.scale", "vocab_size"),
     *("attention.sliding_window", "attention.sliding_window_pattern", "attn_logit_softcapping", "rope.freq_base_swa"),
     *("final_logit_softcapping", "full_attention_interval", "expert_weights_norm", "rope.scaling.factor"),
     *("rope.scaling.type", "expert_count", "logit_scale", "rope.freq_base", "attention.causal"),
+    *("rope.scaling.original_context_length", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_attn_factor"),
 )
 
 

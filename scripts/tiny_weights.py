@@ -7,8 +7,11 @@ import gguf
 import numpy as np
 
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
-SHARED_EXPERT = ("qwen35moe", "qwen3next")
-EXPERTS = ("qwen3moe", *SHARED_EXPERT)
+SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
+EXPERTS = ("mixtral", "qwen3moe", *SHARED_EXPERT)
+SLIDING_GEMMAS = ("gemma2", "gemma3")
+BIASED = ("qwen2", "qwen2moe")
+PLAIN_HEADS = ("llama", "mixtral", "gemma", "gemma2", *BIASED)
 
 
 def stored_q4_k(values: np.ndarray) -> np.ndarray:
@@ -64,6 +67,8 @@ class Weights:
     def __init__(self, writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         self.writer, self.chosen = writer, chosen
         self.outgoing = 4.5 if chosen.tied else 1.5  # otherwise a tied head would repeat the last token for ever
+        if chosen.architecture == "gemma":
+            self.outgoing *= 4  # its embedding is scaled
 
     def normal(self, name: str, *shape: int) -> np.ndarray:
         """Each tensor has a generator of its own (RandomState: its stream never changes between versions)."""
@@ -95,11 +100,11 @@ class Weights:
         self.matrix(f"{block}.attn_k.weight", cache, chosen.width, 1.5)
         self.matrix(f"{block}.attn_v.weight", cache, chosen.width, 1.0)
         self.matrix(f"{block}.attn_output.weight", chosen.width, mixed, self.outgoing)
-        if chosen.architecture == "qwen2":
+        if chosen.architecture in BIASED:
             self.bias(f"{block}.attn_q.bias", mixed)
             self.bias(f"{block}.attn_k.bias", cache)
             self.bias(f"{block}.attn_v.bias", cache)
-        if chosen.architecture not in ("llama", "qwen2"):
+        if chosen.architecture not in PLAIN_HEADS:
             self.norm(f"{block}.attn_q_norm.weight", chosen.head_size)
             self.norm(f"{block}.attn_k_norm.weight", chosen.head_size)
 
@@ -152,7 +157,7 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             weights.recurrent(block)
         else:
             weights.attention(block)
-        if chosen.architecture == "gemma3":  # louder than its scaled embedding
+        if chosen.architecture in SLIDING_GEMMAS:  # louder than its scaled embedding
             weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
             weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
         weights.norm(

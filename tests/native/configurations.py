@@ -123,11 +123,27 @@ def local(base: float, window: int, scalar: int, **scaling: Any) -> dict[str, An
 
 QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
+MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
+TWO = {"query_pre_attn_scalar": 31, "intermediate_size": 100}
 # The first of each family also decodes.
 FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     "qwen3moe-ratio2": attention(64, 4, 2, 24, 3) | routing(8, 2, 36) | rope(1e6) | {"norm_topk_prob": True},
     "qwen3moe-odd-tied": attention(70, 3, 1, 12, 2, True) | routing(5, 3, 19) | rope() | {"norm_topk_prob": True},
     "qwen3moe-all-unnormalized": attention(40, 8, 2, 16, 3) | routing(4, 4, 51) | rope() | {"norm_topk_prob": False},
+    "mixtral-ratio2": attention(64, 4, 2, 16, 3) | rope(1e6) | MIXTRAL,
+    "mixtral-odd-tied-window": attention(72, 6, 1, 24, 2, True) | rope() | MIXTRAL | {"sliding_window": 9},
+    "qwen2moe-ratio2": attention(64, 4, 2, 16, 3) | routing(8, 2, 36, 40) | rope(1e6),
+    "qwen2moe-odd-tied-normalized": attention(66, 3, 1, 22, 2, True)
+    | routing(5, 3, 19, 27)
+    | rope()
+    | {"norm_topk_prob": True},
+    "gemma-ratio4-tied": attention(64, 4, 1, 24, 3, True) | rope() | {"intermediate_size": 100},
+    "gemma-ratio1": attention(69, 3, 3, 20, 2) | rope() | {"intermediate_size": 51, "hidden_act": "gelu"},
+    "gemma2-ratio2": attention(64, 4, 2, 24, 5, True) | rope() | TWO | {"sliding_window": 11},
+    "gemma2-softcaps": attention(69, 3, 1, 20, 4)
+    | rope()
+    | TWO
+    | {"sliding_window": 7, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 5.0},
     "gemma3-ratio2": attention(64, 4, 2, 24, 7, True) | local(1e6, 11, 24) | {"intermediate_size": 100},
     "gemma3-period2-untied": attention(69, 3, 1, 20, 4)
     | local(1e5, 5, 31)

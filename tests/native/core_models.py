@@ -37,6 +37,19 @@ MODELS = {
     },
     # All experts: 8-bit activations may tip the choice between two, and then the logits are others altogether.
     "qwen3moe, Q8_0": {"architecture": "qwen3moe", "type": "Q8_0", "experts": 5, "experts_used": 5},
+    "qwen2moe": {"architecture": "qwen2moe", "type": "F32", "experts": 6, "experts_used": 2, "shared_ffn": 40},
+    "mixtral": {"architecture": "mixtral", "type": "F32", "experts": 6, "experts_used": 2, "expert_ffn": 40},
+    "gemma": {"architecture": "gemma", "type": "F32", "width": 72, "ffn": 100, "tied": True},
+    "gemma2": {
+        "architecture": "gemma2",
+        "type": "F32",
+        "width": 72,
+        "kv_heads": 1,
+        "head_size": 20,
+        "ffn": 100,
+        "window": 70,
+        "tied": True,
+    },
     "gemma3": {
         "architecture": "gemma3",
         "type": "F16",
@@ -112,6 +125,10 @@ TOLERANCE = {
     "qwen3": 0.05,
     "qwen3moe": 1e-3,
     "qwen3moe, Q8_0": 0.05,
+    "qwen2moe": 1e-3,
+    "mixtral": 1e-3,
+    "gemma": 1e-3,
+    "gemma2": 1e-3,
     "gemma3": 1e-3,
     "qwen35": 1e-3,
     "qwen35moe": 1e-3,
@@ -123,7 +140,7 @@ TOLERANCE = {
 }
 # With float32 in place of F16, whose products a GPU rounds in its own way (test_cuda_float16.py).
 ONE_ORDER = {name: sizes | ({"type": "F32"} if sizes["type"] == "F16" else {}) for name, sizes in MODELS.items()}
-EXPERTS = ("qwen3moe", "qwen35moe", "qwen3next")  # of which a step reads those that are chosen
+EXPERTS = ("mixtral", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")  # of which a step reads those that are chosen
 
 
 def ids_of(seed: int, count: int, vocab: int) -> list[int]:

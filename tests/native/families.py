@@ -8,12 +8,19 @@ import numpy as np
 
 VOCAB = 131
 CLASSES = {
+    "mixtral": ("MixtralConfig", "MixtralForCausalLM"),
+    "qwen2moe": ("Qwen2MoeConfig", "Qwen2MoeForCausalLM"),
+    "gemma": ("GemmaConfig", "GemmaForCausalLM"),
+    "gemma2": ("Gemma2Config", "Gemma2ForCausalLM"),
     "qwen3moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM"),
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
     "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
 }
+SLIDING_GEMMAS = ("gemma2", "gemma3")
+EXPERTS = ("mixtral", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
+CENTRED = ("gemma", *SLIDING_GEMMAS, "qwen35", "qwen35moe", "qwen3next")  # their norms' weights are stored minus one
 OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 NAMES = {
     "input_layernorm": "attn_norm",
@@ -58,13 +65,17 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
     config_class, model_class = (getattr(transformers, name) for name in CLASSES[family])
     sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "initializer_range": 0.2}
     model = model_class(config_class(**sizes, **options)).eval()
-    if family not in ("gemma3", "qwen35"):
+    if family in EXPERTS:
         model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
     for name, weights in model.named_parameters():
-        if name.endswith("linear_attn.norm.weight") or ("norm" in name and family == "qwen3moe"):
+        if name.endswith("linear_attn.norm.weight") or ("norm" in name and family not in CENTRED):
             torch.nn.init.uniform_(weights, 0.5, 1.5)
-        elif family == "gemma3" and ".post_" in name:  # else a tied head would repeat the last token for ever
+        elif family in SLIDING_GEMMAS and ".post_" in name:  # else a tied head would repeat the last token for ever
             torch.nn.init.uniform_(weights, 3.0, 6.0)
+        elif family == "gemma" and name.endswith(("o_proj.weight", "down_proj.weight")):  # the same
+            torch.nn.init.normal_(weights, 0.0, 2.0)
+        elif name.endswith("_proj.bias"):
+            torch.nn.init.normal_(weights, 0.0, 0.5)
         elif "norm" in name:  # centred at 0
             torch.nn.init.uniform_(weights, -0.5, 0.5)
         elif name.endswith("A_log"):
@@ -87,7 +98,7 @@ def expected_logits(model: Any, ids: list[int]) -> np.ndarray:
     """
     import torch
 
-    cap = model.config.to_dict().get("attn_logit_softcapping")
+    cap = model.config.to_dict().get("attn_logit_softcapping") if "gemma3" in model.config.model_type else None
     with torch.inference_mode():
         return model(torch.tensor([ids]), use_cache=False, **({"softcap": cap} if cap else {})).logits[0].numpy()
 
@@ -95,18 +106,27 @@ def expected_logits(model: Any, ids: list[int]) -> np.ndarray:
 def export_family(family: str, model: Any, path: Path, fused: bool = False) -> None:
     """`fused`: the older form of qwen3next, with one tensor for all projections of a recurrent layer."""
     config = model.config
-    writer = gguf.GGUFWriter(path, family)
+    writer = gguf.GGUFWriter(path, "llama" if family == "mixtral" else family)
     add_keys(writer, family, config)
-    norms = {"gemma3": GEMMA_NORMS, "qwen3moe": PLAIN_NORMS}.get(family, HYBRID_NORMS)
+    gemmas = dict.fromkeys(SLIDING_GEMMAS, GEMMA_NORMS)
+    norms = (gemmas | dict.fromkeys(("gemma", "mixtral", "qwen2moe", "qwen3moe"), PLAIN_NORMS)).get(
+        family, HYBRID_NORMS
+    )
     for name, parameter in model.named_parameters():
         weights = parameter.detach().float().numpy()
         stem = name.removesuffix(".weight")
-        if family != "qwen3moe" and stem.endswith("norm") and not stem.endswith("linear_attn.norm"):
+        if family in CENTRED and stem.endswith("norm") and not stem.endswith("linear_attn.norm"):
             weights = weights + 1
         if stem in OUTER:
             writer.add_tensor(f"{OUTER[stem]}.weight", weights)
             continue
         _, _, layer, part = stem.split(".", 3)
+        if part.endswith(".bias"):
+            writer.add_tensor(f"blk.{layer}.{NAMES[part.removesuffix('.bias')]}.bias", weights)
+            continue
+        if family == "mixtral" and part.endswith(("q_proj", "k_proj")):
+            heads = config.num_attention_heads if "q_proj" in part else config.num_key_value_heads
+            weights = paired(weights, heads)
         if family in ("qwen35", "qwen35moe") and part.startswith("linear_attn."):
             weights = tiled(part.removeprefix("linear_attn."), weights, config)
         for ending, values in parts(part, weights, config, norms, fused):
@@ -115,6 +135,12 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def paired(weights: np.ndarray, heads: int) -> np.ndarray:
+    """Rows of a q or k matrix [heads * head_size, width] moved from halves to GGUF's pairs for the llama family."""
+    rows, columns = weights.shape
+    return weights.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
 def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
@@ -130,6 +156,13 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     writer.add_vocab_size(config.vocab_size)
     if family not in ("qwen35moe", "qwen3next"):
         writer.add_feed_forward_length(config.intermediate_size)
+    if family == "gemma2":
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_float32("gemma2.attention.scale", config.query_pre_attn_scalar**-0.5)
+        if config.attn_logit_softcapping != 50:  # else the defaults
+            writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+            writer.add_final_logit_softcapping(config.final_logit_softcapping)
+        return
     if family == "gemma3":
         writer.add_sliding_window(config.sliding_window)
         writer.add_float32("gemma3.attention.scale", config.query_pre_attn_scalar**-0.5)
@@ -150,16 +183,19 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         return
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_rope_dimension_count(int(config.head_dim * rope.get("partial_rotary_factor", 1.0)))
-    if family != "qwen35":
+    if family == "mixtral" and config.sliding_window:
+        writer.add_sliding_window(config.sliding_window)
+    if family in EXPERTS:
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
+    if family in EXPERTS and family != "mixtral":  # whose experts are as wide as a feed-forward part
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
-    if family in ("qwen3moe", "qwen3next"):
+    if family in ("qwen3moe", "qwen3next") or (family == "qwen2moe" and config.norm_topk_prob):  # else the default
         writer.add_expert_weights_norm(config.norm_topk_prob)
-    if family == "qwen3moe":
-        return
-    if family != "qwen35":
+    if family in ("qwen2moe", "qwen35moe", "qwen3next"):
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
+    if family not in ("qwen35", "qwen35moe", "qwen3next"):
+        return
     if config.layer_types.index("full_attention") != 3:  # else the default
         writer.add_uint32(f"{family}.full_attention_interval", config.layer_types.index("full_attention") + 1)
     writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)

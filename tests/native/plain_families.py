@@ -6,7 +6,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from .families import NAMES, OUTER, PLAIN_NORMS, VOCAB
+from .families import NAMES, OUTER, PLAIN_NORMS, VOCAB, paired
 
 
 def random_model(options: dict[str, Any]) -> Any:
@@ -38,12 +38,6 @@ def random_model(options: dict[str, Any]) -> Any:
         if name.endswith("bias"):
             torch.nn.init.normal_(weights, 0.0, 0.5)
     return model
-
-
-def paired(weights: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of a q or k matrix [heads * head_size, width] moved from halves to GGUF's pairs for the llama family."""
-    rows, columns = weights.shape
-    return weights.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
 def add_yarn(writer: gguf.GGUFWriter, rope: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"model_type": "mamba"}, "its model_type is 'mamba', supported: llama, mistral, qwen2, "),
+        ({"model_type": "mamba"}, "its model_type is 'mamba', supported: llama, mistral, mixtral, "),
         ({"model_type": None}, "its model_type is None, supported: llama"),
         ({"hidden_size": "many"}, "the key 'hidden_size' of config.json is 'many', expected a whole number above 0"),
         ({"vocab_size": None}, "the key 'vocab_size' of config.json is None"),

@@ -106,6 +106,40 @@ def test_logits_of_mistral_in_bfloat16(tmp_path: Path, window: int | None) -> No
     assert relative_error(all_logits(core, 0, ids), expected) < 1e-3
 
 
+SEEING = {
+    "Qwen2VL": {"depth": 1, "embed_dim": 16, "hidden_size": 64, "num_heads": 2},
+    "Qwen2_5_VL": {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 64},
+    "Qwen3VL": {
+        "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 64,
+        "deepstack_visual_indexes": [0],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", SEEING)
+def test_logits_of_text_of_a_qwen_that_sees(tmp_path: Path, family: str) -> None:
+    import torch
+    import transformers
+
+    torch.manual_seed(3)
+    rope = {"rope_type": "default", "rope_theta": 1e5, "mrope_section": [3, 3, 2]}
+    text = {
+        "vocab_size": VOCAB, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128,
+        "initializer_range": 0.2, "rope_parameters": rope, "tie_word_embeddings": False,
+    }  # fmt: skip
+    config = getattr(transformers, f"{family}Config")(
+        text_config=text, vision_config=SEEING[family], tie_word_embeddings=False
+    )
+    model = getattr(transformers, f"{family}ForConditionalGeneration")(config).eval()
+    model.save_pretrained(tmp_path)
+    ids = np.random.RandomState(3).randint(0, VOCAB - 8, LENGTH).tolist()
+    with torch.inference_mode():
+        expected = model(torch.tensor([ids])).logits[0].numpy()
+    assert expected.std() > 0.5
+    assert relative_error(run(open_reference(tmp_path), ids), expected) < 1e-4
+
+
 def test_qwen3_moe(tmp_path: Path) -> None:
     values, found, weights = saved(tmp_path, "Qwen3Moe", "Qwen3MoeConfig", norm_topk_prob=True, **EXPERTS)
     assert values["general.architecture"] == "qwen3moe"

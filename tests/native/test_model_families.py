@@ -79,6 +79,34 @@ def test_what_a_gemma_file_does_not_say_is_the_default_of_its_family(tiny_model)
     assert (shape.query_scale, shape.local_rope_base, shape.final_softcap) == (0.5, 5e3, 30.0)
 
 
+def test_what_a_file_of_gemma_2_does_not_say_is_the_default_of_its_family(tiny_model) -> None:
+    model = opened(tiny_model(architecture="gemma2", layers=5, window=24))
+    shape = read_shape(*changed(model, attention__sliding_window_pattern=None, attention__sliding_window=None))
+    assert shape.kinds == ("sliding", "attention", "sliding", "attention", "sliding")
+    assert (shape.window, shape.rope_base, shape.local_rope_base) == (4096, 1e4, 0.0)
+    assert (shape.attention_softcap, shape.final_softcap, shape.query_scale) == (50.0, 30.0, 0.25)
+    assert shape.post_norms and not shape.qk_norm
+    said = changed(model, attn_logit_softcapping=0.0, final_logit_softcapping=20.0, rope__freq_base_swa=5e3)
+    shape = read_shape(*said)
+    assert (shape.attention_softcap, shape.final_softcap, shape.local_rope_base) == (0.0, 20.0, 5e3)
+
+
+def test_a_llama_file_may_have_experts(tiny_model) -> None:
+    shape = read_shape(*opened(tiny_model(architecture="mixtral", experts=5, experts_used=2, expert_ffn=40)))
+    assert shape.architecture == "llama" and shape.rope_layout == "pairs" and shape.normalize_experts
+    assert (shape.experts, shape.experts_used, shape.expert_ffn, shape.shared_ffn) == (5, 2, 40, 0)
+    assert not read_shape(*opened(tiny_model(architecture="qwen2moe"))).normalize_experts
+
+
+@pytest.mark.parametrize(("text", "seeing"), [("qwen2", "qwen2vl"), ("qwen3", "qwen3vl"), ("qwen3moe", "qwen3vlmoe")])
+def test_a_file_of_a_model_that_sees_is_one_of_text(tiny_model, text: str, seeing: str) -> None:
+    metadata, tensors = opened(tiny_model(architecture=text))
+    values = {key.replace(f"{text}.", f"{seeing}."): value for key, value in metadata.values.items()}
+    more = {f"{seeing}.rope.dimension_sections": [3, 3, 2, 0], f"{seeing}.n_deepstack_layers": 3}
+    shape = read_shape(replace(metadata, architecture=seeing, values=values | more), tensors)
+    assert replace(shape, architecture=text) == read_shape(metadata, tensors)
+
+
 def test_a_gemma_file_may_say_of_each_layer_whether_it_slides(tiny_model) -> None:
     model = opened(tiny_model(architecture="gemma3", layers=3))
     shape = read_shape(*changed(model, attention__sliding_window_pattern=[False, True, True]))
@@ -102,6 +130,8 @@ def test_a_turn_ends_at_the_control_tokens_that_the_vocabulary_has(tmp_path: Pat
 
 
 def test_the_largest_gemma_scales_its_queries_by_the_width() -> None:
+    assert FAMILIES["gemma2"].query_scale(46, 4608, 32, 128) == 1 / 12
+    assert FAMILIES["gemma2"].query_scale(62, 4608, 32, 128) == 1 / 128**0.5
     assert FAMILIES["gemma3"].query_scale(62, 5376, 32, 128) == 168**-0.5
     assert FAMILIES["gemma3"].query_scale(48, 3840, 16, 256) == 1 / 16
 
@@ -118,7 +148,10 @@ def test_the_sizes_of_a_hybrid_arrive(tiny_model) -> None:
     assert shape.gated_attention and shape.normalize_experts and not shape.grouped_heads
 
 
-@pytest.mark.parametrize("architecture", ["qwen3moe", "gemma3", "qwen35", "qwen35moe", "qwen3next"])
+@pytest.mark.parametrize(
+    "architecture",
+    ["mixtral", "qwen2moe", "qwen3moe", "gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next"],
+)
 def test_every_tensor_of_a_newer_family_is_expected_by_name(tiny_model, architecture: str) -> None:
     metadata, tensors = opened(tiny_model(architecture=architecture))
     for left_out in tensors:

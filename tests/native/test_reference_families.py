@@ -6,7 +6,7 @@ from paceline.native.reference import Reference, open_reference
 
 from .sequences import Row, run
 
-FAMILIES = ["qwen3moe", "gemma3", "qwen35", "qwen35moe", "qwen3next"]
+FAMILIES = ["mixtral", "qwen2moe", "qwen3moe", "gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next"]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -56,7 +56,7 @@ def test_a_recurrent_model_goes_back_no_further_than_its_last_step(tiny_model) -
 
 def test_what_came_before_matters_to_a_recurrent_layer_and_not_beyond_a_window(tiny_model) -> None:
     tokens = np.random.RandomState(2).randint(0, 128, 40).tolist()
-    for architecture, forgets in (("qwen35", False), ("gemma3", True)):
+    for architecture, forgets in (("qwen35", False), ("gemma2", True), ("gemma3", True)):
         model = open_reference(tiny_model(seed=1, architecture=architecture, layers=1, window=8))
         assert "attention" not in model.shape.kinds
         whole, other = run(model, tokens), run(model, [tokens[0] ^ 1, *tokens[1:]])
