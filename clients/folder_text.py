@@ -17,6 +17,7 @@ TOKENIZER: Final = "tokenizer.json"
 SETTINGS: Final = "tokenizer_config.json"
 SPECIAL_TOKENS: Final = "special_tokens_map.json"
 TEMPLATE: Final = "chat_template.jinja"
+FLAGS: Final = ("single_word", "lstrip", "rstrip", "normalized", "special")  # of an added token
 TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token")  # that a template may ask for
 
 
@@ -28,11 +29,11 @@ class FolderTokenizer(Vocabulary):
         """Raises ModelUnreadable."""
         try:
             text = json.dumps(read_object(path / TOKENIZER))
-            with_control, plain = _read(text), _read(text)
+            settings = _read_settings(path)
+            with_control, plain = (_read(text, settings) for _ in range(2))
             plain.encode_special_tokens = True
             marks = set(plain.get_added_tokens_decoder())
             self._pieces = _pieces(text, plain.get_vocab(with_added_tokens=True), marks)
-            settings = _read_settings(path)
         except ValueError as problem:
             raise ModelUnreadable(f"cannot turn text into tokens with {path}: {problem}") from None
         self.vocab = max(len(self._pieces), read_metadata(path).vocab)
@@ -85,14 +86,31 @@ def _template(path: Path, settings: dict[str, Any]) -> str:
     return found
 
 
-def _read(text: str) -> tokenizers.Tokenizer:
+def _read(text: str, settings: dict[str, Any]) -> tokenizers.Tokenizer:
+    """As in transformers, the settings may add tokens, or say otherwise how one is matched."""
     try:
         encoder = tokenizers.Tokenizer.from_str(text)
     except Exception as problem:  # the library raises no narrower type
         raise ValueError(f"the file {TOKENIZER} is not understood ({' '.join(str(problem).split())})") from None
     encoder.no_truncation()
     encoder.no_padding()
+    known = {repr(token) for token in encoder.get_added_tokens_decoder().values()}
+    encoder.add_tokens([token for token in _added(settings) if repr(token) not in known])
     return encoder
+
+
+def _added(settings: dict[str, Any]) -> list[tokenizers.AddedToken]:
+    """The tokens that the settings list, by id."""
+    listed = settings.get("added_tokens_decoder") or {}
+    if not isinstance(listed, dict) or not all(number.isdecimal() for number in listed):
+        raise ValueError(f"the key 'added_tokens_decoder' of {SETTINGS} is no table of token ids")
+    tokens = []
+    for number, entry in sorted(listed.items(), key=lambda item: int(item[0])):
+        if not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
+            raise ValueError(f"the token {number} in 'added_tokens_decoder' of {SETTINGS} has no content")
+        flags = {flag: entry[flag] for flag in FLAGS if type(entry.get(flag)) is bool}
+        tokens.append(tokenizers.AddedToken(entry["content"], **flags))
+    return tokens
 
 
 def _begin(encoder: tokenizers.Tokenizer) -> list[int]:

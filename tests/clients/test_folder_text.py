@@ -80,6 +80,19 @@ def test_a_begin_token_is_added_once_and_to_control_text_only(tmp_path: Path) ->
         assert ours.encode_rendered(text) == peer.encode(text, add_special_tokens=False).ids
 
 
+def test_tokens_that_only_the_settings_list_are_added(tmp_path: Path) -> None:
+    entries = [("<call>", {"normalized": False}), ("<tool>", {"normalized": False, "lstrip": True}), ("<s>", {})]
+    first = byte_level().get_vocab_size()
+    listed = {str(first + 10 - n): {"content": token, **flags} for n, (token, flags) in enumerate(entries)}
+    ours = FolderTokenizer(folder(tmp_path / "m", byte_level(), {"added_tokens_decoder": listed}))
+    peer = byte_level()
+    peer.add_tokens([AddedToken(token, **flags) for token, flags in reversed(entries)])
+    for text in ("a<call>b", "a  <tool>b", "<s>", "<call"):
+        assert ours.encode(text) == peer.encode(text).ids
+        assert ours.decode(ours.encode(text)) == peer.decode(peer.encode(text).ids, skip_special_tokens=False)
+    assert ours.encode("<call>") == [first] == ours.encode("<call>", special=False)
+
+
 def test_chats_begin_as_the_template_has_it(tmp_path: Path) -> None:
     settings = {"chat_template": "{{ messages[0].content }}", "bos_token": "<s>"}
     path = folder(tmp_path / "m", byte_level(begin=True), settings)
@@ -124,6 +137,16 @@ def test_gguf_files_open_as_before(demo_model: Path) -> None:
         ("tokenizer.json", "[]", "the file tokenizer.json holds no JSON object"),
         ("tokenizer.json", "{}", "the file tokenizer.json is not understood"),
         ("tokenizer_config.json", "?", "the file tokenizer_config.json is no JSON"),
+        (
+            "tokenizer_config.json",
+            '{"added_tokens_decoder": {"x": {}}}',
+            "'added_tokens_decoder' of tokenizer_con",
+        ),
+        (
+            "tokenizer_config.json",
+            '{"added_tokens_decoder": {"7": {}}}',
+            "the token 7 in 'added_tokens_decoder'",
+        ),
     ],
 )
 def test_files_that_are_missing_or_broken(tmp_path: Path, name: str, content: str | None, reason: str) -> None:
