@@ -27,6 +27,7 @@ MARKS = {
 ENDED = ("D", "#ffffff", "ended by itself")
 HEIGHT = 0.72  # of a lane, in lanes
 MOST_LABELS = 60
+MOST_INCHES = 400  # a picture of 60,000 dots
 
 
 def read(path: Path) -> list[Event]:
@@ -194,11 +195,20 @@ def main() -> None:
         events = read(arguments.trace)
     except (OSError, UnicodeDecodeError) as error:
         parser.error(f"cannot read the trace {arguments.trace}: {error}")
+    if not isinstance(events, list) or not all(
+        isinstance(event, dict) and {"ph", "pid"} <= event.keys() for event in events
+    ):
+        parser.error(f"{arguments.trace} is no trace: expected what TRACE on <path> has written")
+    if not 0 < arguments.width <= MOST_INCHES:
+        parser.error(f"--width {arguments.width:g}: expected inches above 0, at most {MOST_INCHES}")
     last = max((event["ts"] + event.get("dur", 0) for event in events), default=0) / 1e3
     end = arguments.end if arguments.end is not None else last * 1.01
     if end <= arguments.begin:
         parser.error(f"nothing happened between {arguments.begin:g} and {end:g} ms")
-    draw(events, arguments.begin, end, arguments.width).savefig(arguments.out, dpi=150)
+    try:
+        draw(events, arguments.begin, end, arguments.width).savefig(arguments.out, dpi=150)
+    except (OSError, ValueError) as error:
+        parser.error(f"cannot write the picture {arguments.out}: {error}")
     print(f"{arguments.out}: {len(events)} events, {last:.3f} ms")
 
 
