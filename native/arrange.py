@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .rearrange import renamed, take_rows
+from .rearrange import as_float32, renamed, take_rows
 from .shape import ModelShape
 from .weights import Tensor
 
@@ -28,6 +28,8 @@ def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
     block = ".".join(before)
     ratio = shape.value_heads // shape.key_heads if shape.key_heads else 0
     match name:
+        case "ffn_gate_inp.weight" if tensor.type in ("F16", "BF16"):
+            yield as_float32(tensor)
         case "ssm_a.weight":
             yield renamed(tensor, f"{block}.ssm_a")
         case "ffn_gate_up_exps.weight":

@@ -31,7 +31,7 @@ class Family:
     rope_base: float | None = 10000.0  # where the file has none; None: it must have one
     local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
     may_slide: bool = False  # if the file has a window, it applies to every layer
-    window_size: int | None = None  # where the file has none; None: it must have one
+    window_size: int = 0  # where the file has none; 0: none slides
     gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
     post_norms: bool = False  # a branch's output is normed before it is added
     activation: Activation = "silu"
@@ -47,6 +47,8 @@ class Family:
     own_keys: tuple[str, ...] = ()
 
     def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
+        if self.layer_kind == "sliding" and not self.window(keys):
+            return tuple("attention" for _ in range(layers))
         if self.layer_kind == "sliding" and keys.is_list(self.interval_key):
             sliding = keys.flags(self.interval_key, layers)
             return tuple("sliding" if each else "attention" for each in sliding)
@@ -57,9 +59,8 @@ class Family:
 
     def window(self, keys: Keys) -> int:
         """The positions that a sliding layer sees, or 0 where none slides."""
-        if self.may_slide:
-            return keys.optional_size("attention.sliding_window")
-        return keys.size("attention.sliding_window", self.window_size) if self.layer_kind == "sliding" else 0
+        slides = self.may_slide or self.layer_kind == "sliding"
+        return keys.optional_size("attention.sliding_window", self.window_size) if slides else 0
 
     def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
         """The factor of queries where the file gives none; the largest Gemmas derive it from their width."""
@@ -73,7 +74,6 @@ GEMMA_KEYS = (
     "attention.sliding_window_pattern",
     "attn_logit_softcapping",
     "final_logit_softcapping",
-    "rope.freq_base_swa",
 )
 QWEN2 = Family("halves", qkv_bias=True)
 QWEN3 = Family("halves", qk_norm=True)
@@ -110,7 +110,13 @@ FAMILIES: Mapping[str, Family] = {
         SLIDING_GEMMA, interval=2, window_size=4096, attention_softcap=50.0, final_softcap=30.0, scaled_by_width=46
     ),
     "gemma3": replace(
-        SLIDING_GEMMA, qk_norm=True, interval=6, rope_base=None, local_rope_base=10000.0, scaled_by_width=62
+        SLIDING_GEMMA,
+        qk_norm=True,
+        interval=6,
+        rope_base=None,
+        local_rope_base=10000.0,
+        scaled_by_width=62,
+        own_keys=(*GEMMA_KEYS, "rope.freq_base_swa"),
     ),
     "qwen35": HYBRID,
     "qwen35moe": HYBRID_EXPERTS,

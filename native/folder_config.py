@@ -11,6 +11,7 @@ from typing import Any
 from .folder_families import (
     ARCHITECTURES,
     DEFAULTS,
+    EITHER_TIES,
     EXPERTS,
     FIRST_FULL,
     GEMMAS,
@@ -20,11 +21,13 @@ from .folder_families import (
     SHARED_EXPERT,
     SOFTCAPS,
     UNUSED,
+    WIDE_EXPERTS,
     WINDOWED,
 )
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
 from .text_ends import end_tokens
+from .yarn import stretched
 
 NULL_IS_NONE = ("sliding_window", *SOFTCAPS)  # of other keys, null is the default
 MOST = 1 << 24  # more rows or columns than this are damage, and would take for ever to lay out
@@ -60,6 +63,8 @@ class Config:
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
         given = {k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}
         self._values = {k: v for k, v in {**defaults, **given}.items() if v is not None}
+        if kind not in WINDOWED and not self._flag("use_sliding_window", False):
+            self._values.pop("sliding_window", None)
         self._rope = read_rope(self._values)
         self._check()
 
@@ -75,7 +80,7 @@ class Config:
             heads=heads,
             kv_heads=self.size("num_key_value_heads", heads),
             head_size=head_size,
-            experts=self._experts() if self.architecture in EXPERTS or self._kind == "mixtral" else 0,
+            experts=self._experts() if self.architecture in EXPERTS or self._kind in WIDE_EXPERTS else 0,
             key_heads=self.size("linear_num_key_heads") if hybrid else 0,
             value_heads=self.size("linear_num_value_heads") if hybrid else 0,
             key_size=self.size("linear_key_head_dim") if hybrid else 0,
@@ -90,9 +95,8 @@ class Config:
 
     @property
     def context(self) -> int:
-        """YaRN is asked for by a factor alone: the context that it gives need not be written too."""
         given, rope = self.size("max_position_embeddings"), self._rope
-        return max(given, min(MOST, int(rope.trained * rope.factor))) if rope.kind == "yarn" else given
+        return stretched(given, rope.trained, rope.factor) if rope.kind == "yarn" else given
 
     @property
     def vocab(self) -> int:
@@ -101,7 +105,9 @@ class Config:
     @property
     def tied(self) -> bool | None:
         """Whether the embedding is the head too; None where config.json leaves it to the tensors."""
-        values = (each.get("tie_word_embeddings") for each in (self._outer, self._values))
+        values = [each.get("tie_word_embeddings") for each in (self._outer, self._values)]
+        if self._kind in EITHER_TIES and True in values:
+            return True
         return next((value for value in values if isinstance(value, bool)), None)
 
     @property
@@ -111,7 +117,6 @@ class Config:
     def gguf_values(self) -> dict[str, Any]:
         """Every number of the model under its GGUF key."""
         sizes = self.sizes()
-        rope = self._rope
         values: dict[str, Any] = {
             "block_count": sizes.layers,
             "context_length": self.context,
@@ -121,15 +126,8 @@ class Config:
             "attention.key_length": sizes.head_size,
             "attention.value_length": sizes.head_size,
             "attention.layer_norm_rms_epsilon": self.number("rms_norm_eps", 1e-6),
-            "rope.freq_base": rope.base,
-            "rope.dimension_count": int(sizes.head_size * rope.partial),
             "vocab_size": self.vocab,
         }
-        if rope.kind == "linear":
-            values |= {"rope.scaling.type": "linear", "rope.scaling.factor": rope.factor}
-        if rope.kind == "yarn":
-            values |= {"rope.scaling.type": "yarn", "rope.scaling.factor": rope.factor, **rope.yarn}
-            values["rope.scaling.original_context_length"] = int(rope.trained)
         if self.architecture not in SHARED_EXPERT or "intermediate_size" in self._values:
             values["feed_forward_length"] = self.size("intermediate_size")
         if sizes.experts:
@@ -146,6 +144,7 @@ class Config:
         return {
             "general.architecture": self.architecture,
             **{f"{self.architecture}.{key}": value for key, value in values.items()},
+            **self._rope.gguf_values(self.architecture, sizes.head_size),
         }
 
     def rope_divisors(self) -> list[float]:
@@ -176,7 +175,8 @@ class Config:
         if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
             raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
         expected = "gelu_pytorch_tanh" if self.architecture in GEMMAS else "silu"
-        key = "hidden_activation" if "hidden_activation" in self._values else "hidden_act"
+        newer = "hidden_activation" in self._values and self._kind != "gemma"
+        key = "hidden_activation" if newer else "hidden_act"
         activation = self._values.get(key, expected)
         if activation != expected and not (self._kind == "gemma" and activation == "gelu"):  # which meant the same
             raise ValueError(f"the key {key!r} of config.json is {activation!r}, supported: {expected!r}")
@@ -185,7 +185,7 @@ class Config:
         return self.size("num_experts" if "num_experts" in self._values else "num_local_experts")
 
     def _expert_values(self, sizes: Sizes) -> dict[str, Any]:
-        width = "intermediate_size" if self._kind == "mixtral" else "moe_intermediate_size"
+        width = "intermediate_size" if self._kind in WIDE_EXPERTS else "moe_intermediate_size"
         values = {
             "expert_count": sizes.experts,
             "expert_used_count": self.size("num_experts_per_tok"),
@@ -216,16 +216,15 @@ class Config:
     def _window(self) -> int | None:
         if self._kind == "llama" or "sliding_window" not in self._values:
             return None
-        used = self._kind in WINDOWED or self._flag("use_sliding_window", False)
+        used = True
         if self._kind in FIRST_FULL and self._values["max_window_layers"] != 0:
-            used &= self.size("max_window_layers") < self.size("num_hidden_layers")
+            used = self.size("max_window_layers") < self.size("num_hidden_layers")
         window = self.size("sliding_window") if used else None
         return window if window and (window < self.context or self.architecture in PERIODS) else None
 
     def _kind_of_layer(self, window: int | None) -> str | None:
         """The kind that all layers have; None: either kind, as the window hides nothing."""
-        unused = self._values.get("sliding_window", 0) == 0  # qwen2_moe writes a 0
-        if window is None and not unused and self.size("sliding_window") >= self.context:
+        if window is None and "sliding_window" in self._values and self.size("sliding_window") >= self.context:
             return None
         return FULL if window is None else SLIDING
 
@@ -241,7 +240,7 @@ class Config:
             values["attention.sliding_window_pattern"] = pattern
         values |= {key: self.number(key) if key in self._values else 0.0 for key in SOFTCAPS}
         scalar = self.number("query_pre_attn_scalar")
-        return values if scalar == sizes.head_size else {**values, "attention.scale": scalar**-0.5}
+        return {**values, "attention.scale": scalar**-0.5}
 
     def _flag(self, key: str, default: bool) -> bool:
         value = self._values.get(key, default)

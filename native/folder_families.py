@@ -28,6 +28,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "qwen3_5_moe_text": "qwen35moe",
 }
 EXPERTS = ("qwen2moe", "qwen3moe", "qwen3next", "qwen35moe")
+WIDE_EXPERTS = ("mixtral",)  # model types whose experts are as wide as a feed-forward part
 SHARED_EXPERT = ("qwen2moe", "qwen3next", "qwen35moe")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
 BIASED = ("qwen2", "qwen2moe")  # queries, keys and values have a bias
@@ -36,16 +37,21 @@ GEMMAS = ("gemma", "gemma2", "gemma3")
 PERIODS = {"gemma2": 2, "gemma3": 6}  # every so many layers are full attention, unless config.json says otherwise
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
 WINDOWED = ("mistral", "mixtral", "gemma2", "gemma3", "gemma3_text")
-FIRST_FULL = ("qwen2", "qwen2_moe", "qwen3")
+FIRST_FULL = ("qwen2", "qwen3")
+QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")
+EITHER_TIES = QWEN_2_VL  # the head is the embedding if either part of config.json says so
 
 # What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "qwen2": {"max_window_layers": 28},
-    "qwen2moe": {"max_window_layers": 28, "norm_topk_prob": False},
-    "qwen3": {"head_dim": 128, "max_window_layers": 28},
-    "qwen3moe": {"norm_topk_prob": False},
+    "qwen2": {"max_window_layers": 28, "sliding_window": 4096},
+    **{kind: {"rope_theta": 1e6, "rms_norm_eps": 1e-5} for kind in QWEN_2_VL},
+    "qwen2moe": {"norm_topk_prob": False, "sliding_window": 4096},
+    "qwen3": {"head_dim": 128, "max_window_layers": 28, "sliding_window": 4096},
+    "qwen3_vl": {"rope_theta": 5e5},
+    "qwen3_vl_text": {"rope_theta": 5e5},
+    "qwen3moe": {"norm_topk_prob": False, "sliding_window": 4096},
     "mistral": {"sliding_window": 4096},
-    "mixtral": {"rope_theta": 1e6},
+    "mixtral": {"rope_theta": 1e6, "rms_norm_eps": 1e-5},
     "gemma": {"head_dim": 256},
     "gemma2": {
         "head_dim": 256,
@@ -54,7 +60,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "attn_logit_softcapping": 50.0,
         "final_logit_softcapping": 30.0,
     },
-    **{family: {"partial_rotary_factor": 0.25} for family in HYBRIDS},
+    **{family: {"partial_rotary_factor": 0.25, "full_attention_interval": 4} for family in HYBRIDS},
     "gemma3": {
         "num_attention_heads": 8,
         "num_key_value_heads": 4,

@@ -7,7 +7,7 @@ from typing import Any
 
 from .yarn import FAST, SLOW, amplitude
 
-YARN = ("attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim")
+YARN = ("beta_fast", "beta_slow", "mscale", "mscale_all_dim")
 LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
 
 
@@ -24,7 +24,18 @@ class Rope:
     low: float
     high: float
     trained: float
-    yarn: Mapping[str, float]  # under GGUF's keys
+    yarn: Mapping[str, float]
+
+    def gguf_values(self, architecture: str, head_size: int) -> dict[str, Any]:
+        """Its numbers under their GGUF keys; what YaRN multiplies cosines and sines by has none."""
+        values: dict[str, Any] = {"freq_base": self.base, "dimension_count": int(head_size * self.partial)}
+        if self.kind in ("linear", "yarn"):
+            values |= {"scaling.type": self.kind, "scaling.factor": self.factor}
+        if self.kind == "yarn":
+            values |= {f"scaling.yarn_{key}": self.yarn[key] for key in ("beta_fast", "beta_slow")}
+            values["scaling.original_context_length"] = int(self.trained)
+        named = {f"{architecture}.rope.{key}": value for key, value in values.items()}
+        return named | ({"paceline.rope_amplitude": self.yarn["amplitude"]} if self.kind == "yarn" else {})
 
     def divisors(self, head_size: int) -> list[float]:
         """What each frequency is divided by, [head_size / 2]; empty but for Llama 3's scaling.
@@ -46,13 +57,13 @@ class Rope:
 def read_rope(values: Mapping[str, Any]) -> Rope:
     """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling."""
     settings, local = _settings(values)
-    kind = settings.get("rope_type", settings.get("type", "default"))
+    kind = _kind(settings)
     if kind == "mrope":  # positions in images; in a text all axes have the same
         kind = "default"
     if kind not in ("default", "linear", "llama3", "yarn"):
         raise ValueError(f"its RoPE scaling is {kind!r}, supported: 'default', 'linear', 'llama3', 'yarn'")
-    if local.get("rope_type", "default") != "default":
-        raise ValueError(f"the RoPE scaling of its sliding windows is {local['rope_type']!r}, supported: 'default'")
+    if _kind(local) != "default":
+        raise ValueError(f"the RoPE scaling of its sliding windows is {_kind(local)!r}, supported: 'default'")
     three, yarn = kind == "llama3", kind == "yarn"
     inner = settings.get("original_max_position_embeddings")
     asked = values.get("original_max_position_embeddings", inner)
@@ -80,6 +91,10 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
     return rope
 
 
+def _kind(settings: Mapping[str, Any]) -> Any:
+    return settings.get("rope_type", settings.get("type", "default"))
+
+
 def _trained(asked: Any, values: Mapping[str, Any]) -> float:
     if asked is None:
         return positive("max_position_embeddings", values.get("max_position_embeddings"))
@@ -88,7 +103,7 @@ def _trained(asked: Any, values: Mapping[str, Any]) -> float:
 
 def _factor(settings: Mapping[str, Any], values: Mapping[str, Any], trained: float) -> float:
     """YaRN's may be left to the contexts."""
-    if settings.get("rope_type", settings.get("type")) == "yarn" and settings.get("factor") is None:
+    if _kind(settings) == "yarn" and settings.get("factor") is None:
         return positive("max_position_embeddings", values.get("max_position_embeddings")) / trained
     return positive("factor", settings.get("factor"))
 
@@ -97,13 +112,15 @@ def _yarn(settings: Mapping[str, Any], factor: float) -> dict[str, float]:
     """As in transformers, an attention_factor goes before mscale and mscale_all_dim, which count together only."""
     if settings.get("truncate", True) is not True:
         raise ValueError(f"the key 'truncate' of config.json is {settings['truncate']!r}, supported: True")
-    given = {key: positive(key, value) for key in YARN if (value := settings.get(key))}
+    given = {key: positive(key, value) for key in YARN if (value := settings.get(key))}  # a 0 is the default
+    if settings.get("attention_factor") is not None:
+        given["attention_factor"] = positive("attention_factor", settings["attention_factor"])
     scale, all_scale = given.get("mscale"), given.get("mscale_all_dim")
     derived = amplitude(factor, scale) / amplitude(factor, all_scale) if scale and all_scale else amplitude(factor)
     return {
-        "rope.scaling.yarn_attn_factor": given.get("attention_factor", derived),
-        "rope.scaling.yarn_beta_fast": given.get("beta_fast", FAST),
-        "rope.scaling.yarn_beta_slow": given.get("beta_slow", SLOW),
+        "amplitude": given.get("attention_factor", derived),
+        "beta_fast": given.get("beta_fast", FAST),
+        "beta_slow": given.get("beta_slow", SLOW),
     }
 
 
@@ -118,6 +135,8 @@ def _settings(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str
     found = new or old
     local_base = {"rope_theta": values.get("rope_local_base_freq", LOCAL_BASE)}
     if "full_attention" not in found:
+        if "sliding_attention" in found:
+            raise ValueError("the RoPE settings of config.json have 'sliding_attention' alone, expected both kinds")
         return found, local_base
     kinds = found["full_attention"], found.get("sliding_attention", {})
     if not all(isinstance(kind, dict) for kind in kinds):

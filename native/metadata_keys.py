@@ -28,9 +28,10 @@ class Keys:
         value = self.values.get(f"{self.architecture}.{name}", default)
         return self.positive(name, default) if value else 0.0
 
-    def optional_size(self, name: str) -> int:
-        """A whole number above 0, or 0 where the key is missing or 0."""
-        return self.size(name) if self.values.get(f"{self.architecture}.{name}") else 0
+    def optional_size(self, name: str, default: int = 0) -> int:
+        """A whole number above 0, 0 where the key is 0, and `default` where it is missing."""
+        value = self.values.get(f"{self.architecture}.{name}", default)
+        return self.size(name, default) if value else 0
 
     def flag(self, name: str, default: bool) -> bool:
         value = self._value(name, default)

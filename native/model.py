@@ -4,6 +4,7 @@ Everything here is strict: a key that would change the maths and a tensor that n
 because a model run with a bias left out or an unscaled rotation still produces fluent, wrong text.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -43,6 +44,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "logit_scale": 1.0,
     DRAFTING: 0,
     "residual_scale": 1.0,
+    "rope.freq_base_swa": 0.0,
     "rope.scale_linear": 1.0,
     "rope.scaling.attn_factor": 1.0,
 }
@@ -55,8 +57,10 @@ def read_shape(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         check_sizes(shape)
         _check_tensors(shape, arranged(shape, tensors))
         keys = Keys(shape.architecture, metadata.values)
-        scaling = read_scaling(keys, shape.rope_base, shape.rope_size, shape.context, tensors)
-        shape = replace(shape, rope_divisors=scaling.divisors, rope_amplitude=scaling.amplitude)
+        scaling = read_scaling(keys, shape.rope_base, shape.rope_size, tensors)
+        shape = replace(
+            shape, rope_divisors=scaling.divisors, rope_amplitude=scaling.amplitude, context=scaling.context
+        )
     except ValueError as problem:
         raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
     return shape
@@ -130,8 +134,9 @@ def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
     window = family.window(keys)
     if family.layer_kind != "sliding":
         return {"window": window}
-    key, usual = "rope.freq_base_swa", family.local_rope_base
-    return {"window": window, "local_rope_base": keys.positive(key, usual) if usual else keys.optional(key)}
+    if not family.local_rope_base:
+        return {"window": window}
+    return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
 
 
 def _read_experts(keys: Keys, family: Family) -> dict[str, Any]:
@@ -169,6 +174,9 @@ def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
 
 def _check_tensors(shape: ModelShape, tensors: Sequence[Tensor]) -> None:
     found = {tensor.name: tensor for tensor in tensors}
+    if len(found) != len(tensors):
+        twice = next(name for name, count in Counter(tensor.name for tensor in tensors).items() if count > 1)
+        raise ValueError(f"the tensor {twice!r} is there more than once")
     optional = [(ROPE_FREQUENCIES, 1, shape.rope_size // 2)] if ROPE_FREQUENCIES in found else []
     for name, rows, columns in chain(expected_tensors(shape), optional):  # lazily: a damaged count may be huge
         tensor = found.pop(name, None)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from .metadata_keys import Keys
 from .weights import Tensor
-from .yarn import FAST, SLOW, Yarn, amplitude
+from .yarn import FAST, SLOW, Yarn, amplitude, stretched
 
 ROPE_FREQUENCIES = "rope_freqs.weight"
 # The keys that are read, and those that add nothing to them.
@@ -24,18 +24,20 @@ ROPE_KEYS = (
     "scaling.original_context_length",
     "scaling.type",
 )
-YARN_KEYS = ("scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow")
+# yarn_attn_factor is not read, as in llama.cpp: converters write either of two factors of config.json into it.
+YARN_KEYS = ("scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow", "scaling.yarn_ext_factor")
 
 
 class Scaling(NamedTuple):
-    """What each frequency is divided by, [rope_size / 2] or nothing where none is, and what cosines and sines are
-    multiplied by."""
+    """What each frequency is divided by, [rope_size / 2] or nothing where none is; what cosines and sines are
+    multiplied by; the positions that this is good for."""
 
     divisors: tuple[float, ...]
     amplitude: float
+    context: int
 
 
-def read_scaling(keys: Keys, base: float, rope_size: int, context: int, tensors: Sequence[Tensor]) -> Scaling:
+def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tensor]) -> Scaling:
     """Linear scaling divides all frequencies alike, rope_freqs.weight (Llama 3) each by a factor of its own, YaRN the
     slow ones. Raises ValueError for any other, and for a key that is not known: a model with wrong rotations still
     produces fluent text."""
@@ -47,7 +49,7 @@ def read_scaling(keys: Keys, base: float, rope_size: int, context: int, tensors:
     for key in keys.values:
         if key.startswith(prefix) and key.removeprefix(prefix) not in known:
             raise ValueError(f"the key {key!r} is not known: its RoPE may be another than it seems")
-    factors = _factors(rope_size, tensors)
+    factors, context = _factors(rope_size, tensors), keys.size("context_length")
     if kind == "yarn":
         yarn = Yarn(
             keys.positive("rope.scaling.factor"),
@@ -55,11 +57,13 @@ def read_scaling(keys: Keys, base: float, rope_size: int, context: int, tensors:
             keys.positive("rope.scaling.yarn_beta_fast", FAST),
             keys.positive("rope.scaling.yarn_beta_slow", SLOW),
         )
+        if (share := keys.positive("rope.scaling.yarn_ext_factor", 1.0)) != 1.0:
+            raise ValueError(f"the key '{prefix}scaling.yarn_ext_factor' is {share}, supported: 1.0")
         factors = factors * np.array(yarn.divisors(base, rope_size))
-        factor = keys.optional("rope.scaling.yarn_attn_factor") or amplitude(yarn.factor)
-        return Scaling(tuple(factors.tolist()), factor)
+        loud = Keys("paceline", keys.values).positive("rope_amplitude", amplitude(yarn.factor))  # a folder may give one
+        return Scaling(tuple(factors.tolist()), loud, stretched(context, yarn.trained, yarn.factor))
     scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
-    return Scaling(() if (factors * scale == 1).all() else tuple((factors * scale).tolist()), 1.0)
+    return Scaling(() if (factors * scale == 1).all() else tuple((factors * scale).tolist()), 1.0, context)
 
 
 def _factors(rope_size: int, tensors: Sequence[Tensor]) -> npt.NDArray[np.float64]:

@@ -1,7 +1,8 @@
 """Tokens that end a text in whatever vocabulary has them: files often name only one of several ends.
 
 Only a control token of a GGUF file, or a special one of a folder, is an end by its spelling. Any other may be text:
-`</s>` is a tag of HTML in Gemma's vocabulary.
+`</s>` is a tag of HTML in Gemma's vocabulary. But some spellings are nothing else, and files of Gemma 1 have one of
+them as a normal token: those are made control tokens, as in llama.cpp.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,11 +16,24 @@ from .model_file import read_object
 CONTROL = int(gguf.TokenType.CONTROL)
 SETTINGS = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
-ENDS = (
+SURE = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<end_of_utterance>"),  # of a turn
-    *("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "<eos>", "</s>"),  # of a text
+    *("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),  # of a text
+)
+ENDS = (
+    *SURE,
+    *("<eos>", "</s>"),
     *("<EOT>", "▁<EOT>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),  # of code that was filled in, and of a file
 )
+
+
+def with_sure_ends(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a GGUF file, with such tokens as control tokens."""
+    tokens, types = values.get("tokenizer.ggml.tokens"), values.get("tokenizer.ggml.token_type")
+    if not isinstance(tokens, list) or not isinstance(types, list) or len(tokens) != len(types):
+        return dict(values)
+    sure = [CONTROL if token in SURE else kind for token, kind in zip(tokens, types, strict=True)]
+    return {**values, "tokenizer.ggml.token_type": sure}
 
 
 def control_ends(values: Mapping[str, Any]) -> list[int]:

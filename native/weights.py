@@ -13,7 +13,7 @@ from .gguf_parts import other_parts
 from .model_file import Metadata, ModelUnreadable, Tensor, check_regular, read_object, unreadable
 from .nvfp4 import merged
 from .safetensors_folder import CONFIG, open_folder, read_folder_metadata
-from .text_ends import control_ends
+from .text_ends import control_ends, with_sure_ends
 
 __all__ = [
     "Metadata",
@@ -85,7 +85,8 @@ def read_metadata(path: Path) -> Metadata:
     return read_folder_metadata(path) if path.is_dir() else open_model(path)[0]
 
 
-def _metadata(path: Path, values: dict[str, Any]) -> Metadata:
+def _metadata(path: Path, values: Mapping[str, Any]) -> Metadata:
+    values = with_sure_ends(values)
     architecture = values.get("general.architecture")
     if not isinstance(architecture, str):
         raise unreadable(path, "the key 'general.architecture' is missing or no text")

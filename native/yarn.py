@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log, pi
 
 FAST, SLOW = 32.0, 1.0  # turns, where a file has none
+MOST = 1 << 24  # positions: more are damage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +38,8 @@ class Yarn:
 def amplitude(factor: float, weight: float = 1.0) -> float:
     """What cosines and sines are multiplied by, so that scores grow with the context."""
     return 1 + 0.1 * weight * log(factor) if factor > 1 else 1.0
+
+
+def stretched(context: int, trained: float, factor: float) -> int:
+    """YaRN is asked for by a factor alone: the context that it gives need not be written too."""
+    return max(context, int(min(MOST, trained * factor)))

@@ -47,6 +47,7 @@ EXCEPTIONS = {
 PURE = {
     "protocol/": set(),
     "daemon/": {
+        "answers",
         "engine",
         "prompts",
         "stdio",

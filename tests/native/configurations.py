@@ -66,7 +66,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "ffn": 96,
         "head_size": 24,
         "tied": True,
-        "rope": YARN | {"beta_fast": 8.0, "beta_slow": 2.0, "attention_factor": 0.75},
+        "rope": YARN | {"beta_fast": 8.0, "beta_slow": 2.0},
     },
     "qwen3-ratio1": {
         "family": "qwen3",
@@ -138,7 +138,7 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | rope()
     | {"norm_topk_prob": True},
     "gemma-ratio4-tied": attention(64, 4, 1, 24, 3, True) | rope() | {"intermediate_size": 100},
-    "gemma-ratio1": attention(69, 3, 3, 20, 2) | rope() | {"intermediate_size": 51, "hidden_act": "gelu"},
+    "gemma-ratio1": attention(69, 3, 3, 20, 2) | rope() | {"intermediate_size": 51},
     "gemma2-ratio2": attention(64, 4, 2, 24, 5, True) | rope() | TWO | {"sliding_window": 11},
     "gemma2-softcaps": attention(69, 3, 1, 20, 4)
     | rope()

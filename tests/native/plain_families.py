@@ -47,7 +47,6 @@ def add_yarn(writer: gguf.GGUFWriter, rope: dict[str, Any]) -> None:
     if "beta_fast" in rope:
         writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
         writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
-        writer.add_rope_scaling_yarn_attn_factor(rope["attention_factor"])
 
 
 def export(model: Any, path: Path) -> None:

@@ -48,6 +48,8 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
             {"rope_scaling": YARN | {"beta_fast": -1}},
             "the key 'beta_fast' of config.json is -1, expected a number above",
         ),
+        ({"rope_scaling": YARN | {"attention_factor": 0.0}}, "the key 'attention_factor' of config.json is 0.0, expec"),
+        ({"rope_parameters": {"sliding_attention": {}}}, "the RoPE settings of config.json have 'sliding_attention' a"),
         ({"rope_scaling": {"rope_type": "linear"}}, "the key 'factor' of config.json is None"),
         ({"rope_scaling": [1]}, "the RoPE settings of config.json are [1], expected an object"),
         ({"eos_token_id": "end"}, "the key 'eos_token_id' is 'end', expected a token id or a list of them"),
@@ -210,7 +212,7 @@ def test_yarn_gives_a_longer_context(folder: Path, more: dict[str, float], ampli
     metadata = read_metadata(changed(folder, rope_scaling=YARN | more | {"original_max_position_embeddings": 256}))
     values = {key.removeprefix("llama.rope.scaling."): value for key, value in metadata.values.items()}
     assert (values["type"], values["factor"], values["original_context_length"]) == ("yarn", 4, 256)
-    assert values["yarn_attn_factor"] == pytest.approx(amplitude)
+    assert metadata.values["paceline.rope_amplitude"] == pytest.approx(amplitude)
     assert metadata.values["llama.context_length"] == 1024
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paceline.native.folder_config import Config
+from paceline.native.folder_families import ARCHITECTURES
 from paceline.native.reference import open_reference
 
 from .configurations import CONFIGS, FAMILY_CONFIGS, LLAMA3, YARN
@@ -38,6 +40,14 @@ NESTED = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rop
         ("yarn-scaling", {"rope_parameters": None, "rope_scaling": YARN | MSCALES, "rope_theta": 1e4}),
         ("yarn-scaling", {"rope_parameters": None, "rope_scaling": YARN | {"factor": None}, "rope_theta": 1e4}),
         ("yarn-scaling", {"rope_parameters": None, "rope_scaling": ONE_MSCALE, "rope_theta": 1e4}),
+        ("yarn-scaling", {"rope_parameters": None, "rope_scaling": YARN | {"attention_factor": 0.75, **MSCALES}}),
+        ("yarn-scaling", {"rope_parameters": None, "rope_scaling": YARN | {"attn_factor": 0.5}}),
+        ("yarn-scaling", {"model_type": "mistral", "sliding_window": 9}),
+        ("yarn-scaling", {"model_type": "mistral", "sliding_window": 32, "max_position_embeddings": 32}),
+        ("gemma3-ratio2", FLAT | {"rope_parameters": {**NESTED, "full_attention": YARN}}),
+        ("qwen35-ratio3", {"rope_parameters": YARN | {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}),
+        ("gemma-ratio1", {"hidden_act": "gelu"}),
+        ("gemma2-ratio2", {"num_hidden_layers": 5, "sliding_window": 200}),
         ("ratio1-untied", {"tie_word_embeddings": True}),
         ("qwen3-ratio2", {"layer_types": ["full_attention"] * 3, "sliding_window": 9, "use_sliding_window": False}),
         (
@@ -52,8 +62,9 @@ def test_an_edited_folder_is_read_as_transformers_reads_it(tmp_path: Path, name:
     import torch
     import transformers
 
-    gemma = name in FAMILY_CONFIGS
-    (random_family_model("gemma3", FAMILY_CONFIGS[name]) if gemma else random_model(CONFIGS[name])).save_pretrained(
+    family = name.split("-")[0]
+    plain = name in CONFIGS
+    (random_model(CONFIGS[name]) if plain else random_family_model(family, FAMILY_CONFIGS[name])).save_pretrained(
         tmp_path
     )
     config = json.loads((tmp_path / "config.json").read_text())
@@ -62,3 +73,35 @@ def test_an_edited_folder_is_read_as_transformers_reads_it(tmp_path: Path, name:
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     ids = np.random.RandomState(3).randint(0, VOCAB, LENGTH).tolist()
     assert relative_error(run(open_reference(tmp_path), ids, cuts=[1, 17]), expected_logits(model, ids)) < 1e-4
+
+
+TEXT = {
+    "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 40, "num_attention_heads": 4, "head_dim": 16,
+    "num_key_value_heads": 2, "vocab_size": VOCAB, "max_position_embeddings": 8192, "num_experts": 4,
+    "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    "linear_conv_kernel_dim": 4,
+}  # fmt: skip
+SLIDING = {"use_sliding_window": True}
+WITH_WINDOW = ("qwen2", "qwen3", "qwen2_vl_text", "qwen2_5_vl_text")
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [(kind, {}) for kind in ARCHITECTURES] + [(kind, SLIDING | {"max_window_layers": 0}) for kind in WITH_WINDOW],
+)
+def test_what_a_config_leaves_out_is_what_transformers_fills_in(kind: str, more: dict[str, Any]) -> None:
+    import transformers
+
+    inner = kind.endswith("_text") or not getattr(transformers.CONFIG_MAPPING[kind], "sub_configs", None)
+    silent = TEXT | more if inner else {"text_config": TEXT | more}
+    full = json.loads(
+        transformers.CONFIG_MAPPING[kind](**json.loads(json.dumps(silent))).to_json_string(use_diff=False)
+    )
+    assert understood({**silent, "model_type": kind}) == understood(full)
+
+
+def understood(values: dict[str, Any]) -> dict[str, Any]:
+    """A config's numbers, without those that say the default in so many words."""
+    numbers = Config(values).gguf_values()
+    return {key: value for key, value in numbers.items() if not key.endswith("softcapping") or value}

@@ -1,5 +1,6 @@
 """Folders that transformers writes, of every family: logits where the reference has it, else tensor by tensor."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +117,11 @@ SEEING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("family", SEEING)
-def test_logits_of_text_of_a_qwen_that_sees(tmp_path: Path, family: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "flat"), [*((family, False) for family in SEEING), ("Qwen2VL", True), ("Qwen2_5_VL", True)]
+)
+def test_logits_of_text_of_a_qwen_that_sees(tmp_path: Path, family: str, flat: bool) -> None:
+    """flat: the form that their folders had at first."""
     import torch
     import transformers
 
@@ -133,6 +137,11 @@ def test_logits_of_text_of_a_qwen_that_sees(tmp_path: Path, family: str) -> None
     )
     model = getattr(transformers, f"{family}ForConditionalGeneration")(config).eval()
     model.save_pretrained(tmp_path)
+    if flat:
+        saved_config = json.loads((tmp_path / "config.json").read_text())
+        old = {"rope_theta": 1e5, "rope_scaling": {"type": "mrope", "mrope_section": [3, 3, 2]}}
+        inner = {key: value for key, value in saved_config.pop("text_config").items() if key != "rope_parameters"}
+        (tmp_path / "config.json").write_text(json.dumps({**inner, **saved_config, **old}))
     ids = np.random.RandomState(3).randint(0, VOCAB - 8, LENGTH).tolist()
     with torch.inference_mode():
         expected = model(torch.tensor([ids])).logits[0].numpy()
@@ -241,8 +250,6 @@ def test_qwen3_next_is_taken_apart(tmp_path: Path) -> None:
 
 
 def test_a_model_that_sees_gives_its_language_part(tmp_path: Path) -> None:
-    import json
-
     values, found, _ = saved(tmp_path / "text", "Gemma3", "Gemma3TextConfig", intermediate_size=48)
     from safetensors.numpy import load_file, save_file
 

@@ -128,7 +128,9 @@ YARN = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}
         ),
         ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.factor' is missing"),
         ({"rope__scaling__yarn_beta_fast": 8.0}, "'llama.rope.scaling.yarn_beta_fast' is not known: its RoPE may be"),
-        (YARN | {"rope__scaling__yarn_ext_factor": 1.0}, "'llama.rope.scaling.yarn_ext_factor' is not known: its RoPE"),
+        (YARN | {"rope__scaling__yarn_ext_factor": 0.5}, "'llama.rope.scaling.yarn_ext_factor' is 0.5, supported: 1.0"),
+        (YARN | {"rope__scaling__yarn_log_multiplier": 0.1}, "'llama.rope.scaling.yarn_log_multiplier' is not known:"),
+        ({"rope__freq_base_swa": 1e4}, "'llama.rope.freq_base_swa' is 10000.0, supported: 0.0"),
         (YARN | {"rope__scaling__yarn_beta_fast": 0.5}, "YaRN with a RoPE base of 10000.0 and frequencies from 1.0 to"),
         (YARN | {"rope__freq_base": 1.0}, "YaRN with a RoPE base of 1.0 and frequencies from 1.0 to 32.0 turns"),
         ({"rope__scaling__factor": -4.0}, "'llama.rope.scaling.factor' is -4.0, expected a number above 0"),
@@ -170,6 +172,12 @@ def test_every_tensor_is_expected_by_name(tiny: Opened) -> None:
             assert f"the tensor {left_out.name!r} [" in refusal(tiny, rest)
 
 
+def test_a_tensor_that_is_there_twice_is_refused(tiny: Opened) -> None:
+    assert "the tensor 'blk.1.ffn_norm.weight' is there more than once" in refusal(
+        tiny, [*tiny[1], next(tensor for tensor in tiny[1] if tensor.name == "blk.1.ffn_norm.weight")]
+    )
+
+
 @pytest.mark.parametrize("name", ["blk.0.attn_q.bias", "blk.1.ffn_gate_inp.weight"])
 def test_a_tensor_that_no_formula_uses_is_refused(tiny: Opened, name: str) -> None:
     extra = replace(tiny[1][1], name=name)
@@ -202,11 +210,16 @@ def test_yarn_divides_what_turns_seldom(tiny: Opened) -> None:
     assert shape.rope_divisors[0] == 1.0 and shape.rope_divisors[-1] == 4.0
     assert list(shape.rope_divisors) == sorted(shape.rope_divisors)
     assert shape.rope_amplitude == pytest.approx(1.1386294)
-    said = changed(tiny, **YARN, rope__scaling__yarn_attn_factor=0.5, rope__scaling__yarn_beta_slow=1e3)
+    assert shape.context == 4 * 2048
     with pytest.raises(ModelUnreadable, match="from 1000"):
-        read_shape(*said)
-    shape = read_shape(*changed(tiny, **YARN, rope__scaling__yarn_attn_factor=0.5, rope__scaling__yarn_beta_fast=1e3))
-    assert shape.rope_amplitude == 0.5
+        read_shape(*changed(tiny, **YARN, rope__scaling__yarn_beta_slow=1e3))
+    more = {"rope__scaling__yarn_attn_factor": 0.5, "rope__scaling__yarn_ext_factor": 1.0}
+    other = read_shape(*changed(tiny, **YARN, **more, rope__scaling__original_context_length=2048))
+    assert other == shape
+    metadata, tensors = changed(tiny, **YARN)
+    for given, loud in ((0.5, 0.5), (1, 1.0)):
+        said = replace(metadata, values={**metadata.values, "paceline.rope_amplitude": given})
+        assert read_shape(said, tensors).rope_amplitude == loud
 
 
 def test_the_frequencies_that_yarn_leaves_to_a_qwen() -> None:

@@ -38,7 +38,8 @@ def changed(opened_model: Opened, **changes: Any) -> Opened:
         ("qwen3moe", {"expert_group_count": 4}, "'qwen3moe.expert_group_count' is 4, supported: 0"),
         ("qwen3moe", {"expert_weights_norm": 1}, "'qwen3moe.expert_weights_norm' is 1, expected true or false"),
         ("qwen3moe", {"attention__sliding_window": 9}, "'qwen3moe.attention.sliding_window' is 9, supported: 0"),
-        ("gemma3", {"attention__sliding_window": None}, "'gemma3.attention.sliding_window' is missing"),
+        ("gemma3", {"attention__sliding_window": -1}, "'gemma3.attention.sliding_window' is -1, expected a whole num"),
+        ("gemma2", {"rope__freq_base_swa": 1e4}, "'gemma2.rope.freq_base_swa' is 10000.0, supported: 0.0"),
         (
             "gemma3",
             {"attention__sliding_window_pattern": [True]},
@@ -86,9 +87,8 @@ def test_what_a_file_of_gemma_2_does_not_say_is_the_default_of_its_family(tiny_m
     assert (shape.window, shape.rope_base, shape.local_rope_base) == (4096, 1e4, 0.0)
     assert (shape.attention_softcap, shape.final_softcap, shape.query_scale) == (50.0, 30.0, 0.25)
     assert shape.post_norms and not shape.qk_norm
-    said = changed(model, attn_logit_softcapping=0.0, final_logit_softcapping=20.0, rope__freq_base_swa=5e3)
-    shape = read_shape(*said)
-    assert (shape.attention_softcap, shape.final_softcap, shape.local_rope_base) == (0.0, 20.0, 5e3)
+    shape = read_shape(*changed(model, attn_logit_softcapping=0.0, final_logit_softcapping=20.0))
+    assert (shape.attention_softcap, shape.final_softcap) == (0.0, 20.0)
 
 
 def test_a_llama_file_may_have_experts(tiny_model) -> None:
@@ -107,6 +107,25 @@ def test_a_file_of_a_model_that_sees_is_one_of_text(tiny_model, text: str, seein
     assert replace(shape, architecture=text) == read_shape(metadata, tensors)
 
 
+@pytest.mark.parametrize("window", [None, 0])
+def test_a_gemma_3_without_a_window_has_full_attention(tiny_model, window: int | None) -> None:
+    shape = read_shape(*changed(opened(tiny_model(architecture="gemma3")), attention__sliding_window=window))
+    assert (set(shape.kinds), shape.window) == ({"attention"}, 0)
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16"])
+def test_a_router_in_half_precision_is_widened(tiny_model, kind: str) -> None:
+    metadata, tensors = opened(tiny_model(architecture="mixtral"))
+    shape = read_shape(metadata, tensors)
+    [router] = [tensor for tensor in tensors if tensor.name == "blk.1.ffn_gate_inp.weight"]
+    data = gguf.quants.quantize(router.data.view(np.float32), gguf.GGMLQuantizationType[kind])
+    half = replace(router, type=kind, source=np.ascontiguousarray(data).view(np.uint8))
+    others = [tensor for tensor in tensors if tensor is not router]
+    assert read_shape(metadata, [*others, half]) == shape
+    [wide] = arranged(shape, [half])
+    assert wide.type == "F32" and np.allclose(wide.data.view(np.float32), router.data.view(np.float32), rtol=1e-2)
+
+
 def test_a_gemma_file_may_say_of_each_layer_whether_it_slides(tiny_model) -> None:
     model = opened(tiny_model(architecture="gemma3", layers=3))
     shape = read_shape(*changed(model, attention__sliding_window_pattern=[False, True, True]))
@@ -117,7 +136,7 @@ def test_a_gemma_file_may_say_of_each_layer_whether_it_slides(tiny_model) -> Non
 def test_a_turn_ends_at_the_control_tokens_that_the_vocabulary_has(tmp_path: Path, architecture: str) -> None:
     writer = gguf.GGUFWriter(tmp_path / "model.gguf", architecture)
     control, normal, added = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL, gguf.TokenType.USER_DEFINED
-    types = {"<pad>": control, "<eos>": control, "<end_of_turn>": control, "<|eot_id|>": control, "<|im_end|>": normal}
+    types = {"<pad>": control, "<eos>": control, "<end_of_turn>": normal, "<|eot_id|>": control, "<EOT>": normal}
     types |= {"</s>": added, "<|endoftext|>": control, "<|file_sep|>": control}
     writer.add_token_list(list(types))
     writer.add_token_types(list(types.values()))
