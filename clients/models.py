@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """The exit code. Raises ModelUnavailable."""
-    from ..native.demo_model import DEMO, cache_folder
+    from ..native.files.demo_model import DEMO, cache_folder
     from ..native.weights import find_model
 
     demo = Path(DEMO.member).stem

@@ -8,12 +8,11 @@ cuda/            the CUDA core; builds when asked. Its Python side: cuda_core.py
 emulate/         the device that the CUDA core runs on in tests, made of fibers
 bindings/        the only place that knows pybind11
 
-weights.py       finds, fetches and opens model files (plain Python; the clients' tokenizer uses it too); model_file.py
-                 is what each kind of file gives: gguf_*.py, safetensors_*.py with folder_*.py, demo_model.py
-arrange.py       tensors in the one form that the cores read; rearrange.py, quantize.py and nvfp4.py make some of others
+weights.py       finds, fetches and opens model files (plain Python; the clients' tokenizer uses it too)
+files/           each kind of them, read into one form: GGUF, safetensors, Hugging Face folders, the demo model
+arrange.py       tensors in the one form that the cores read; quantize.py makes smaller ones
 model.py         what a supported model is, and the check that a file holds one: families.py, metadata_keys.py,
-                 sizes.py, tensors.py, drafting.py, rope_scaling.py give shape.py, its sizes and constants
+                 sizes.py, tensors.py, drafting.py, rope_scaling.py and yarn.py give shape.py, its sizes and constants
 rope.py          the rotation tables, made once at load
-text_ends.py     the tokens that end a text
 machine.py       what a result was measured on; fingerprint.py: which model a page belongs to; lost.py, terminal.py
 """

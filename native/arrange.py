@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .rearrange import as_float32, renamed, take_rows
+from .files.rearrange import as_float32, renamed, take_rows
 from .shape import ModelShape
 from .weights import Tensor
 

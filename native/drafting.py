@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .model_file import Tensor
+from .files.model_file import Tensor
 
 DRAFTING = "nextn_predict_layers"
 LAYER = re.compile(r"blk\.(\d{1,9})\.")

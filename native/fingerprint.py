@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from .model_file import Bytes, Tensor
+from .files.model_file import Bytes, Tensor
 from .shape import ModelShape
 
 LAYOUT = "pages and states, layout 2"  # counted up when the cores' layout or rounding, or this file, changes

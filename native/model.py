@@ -15,8 +15,8 @@ import numpy as np
 from .arrange import arranged
 from .drafting import DRAFTING
 from .families import FAMILIES, Family
+from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
-from .model_file import MATRIX_TYPES
 from .rope_scaling import ROPE_FREQUENCIES, read_scaling
 from .shape import ModelShape
 from .sizes import check_sizes

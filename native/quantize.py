@@ -7,8 +7,8 @@ import numpy as np
 from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize, quantize
 
-from .model_file import Bytes, Tensor, row_bytes
-from .rearrange import FLOAT_TYPES
+from .files.model_file import Bytes, Tensor, row_bytes
+from .files.rearrange import FLOAT_TYPES
 
 TYPES = ("q8_0", "q4_0")
 ENDS = re.compile(r"(token_embd|output)\.weight")  # the embedding and the head: never below 8 bits

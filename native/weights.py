@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from .demo_model import DEMO, ModelUnavailable, fetch
 from .drafting import without_drafting
-from .gguf_file import DAMAGE, GGUFFile, Truncated, UnknownType
-from .gguf_parts import other_parts
-from .model_file import Metadata, ModelUnreadable, Tensor, check_regular, read_object, unreadable
-from .nvfp4 import merged
-from .safetensors_folder import CONFIG, open_folder, read_folder_metadata
-from .text_ends import control_ends, with_sure_ends
+from .files.demo_model import DEMO, ModelUnavailable, fetch
+from .files.gguf_file import DAMAGE, GGUFFile, Truncated, UnknownType
+from .files.gguf_parts import other_parts
+from .files.model_file import Metadata, ModelUnreadable, Tensor, check_regular, read_object, unreadable
+from .files.nvfp4 import merged
+from .files.safetensors_folder import CONFIG, open_folder, read_folder_metadata
+from .files.text_ends import control_ends, with_sure_ends
 
 __all__ = [
     "Metadata",

@@ -29,7 +29,7 @@ from typing import Any
 
 from bench_llama_cpp import bench
 from bench_record import write_record
-from paceline.native.demo_model import DEMO, cache_folder, fetch
+from paceline.native.files.demo_model import DEMO, cache_folder, fetch
 from paceline.native.machine import describe_machine, usable_cores
 
 RECORDS = Path(__file__).parent.parent / "benchmarks" / "llama_cpp"

@@ -22,7 +22,7 @@ from typing import Any, Protocol, cast
 
 from paceline.clients.process import daemon_command
 from paceline.clients.start_line import start_line
-from paceline.native.demo_model import cache_folder
+from paceline.native.files.demo_model import cache_folder
 from paceline.protocol import DONE, TERMINALS, Frame, FrameReader, Message
 
 SLOTS = 16

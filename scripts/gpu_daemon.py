@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from paceline.native.demo_model import DEMO, cache_folder
+from paceline.native.files.demo_model import DEMO, cache_folder
 
 ROOT = Path(__file__).parent.parent
 TOKENS = 256

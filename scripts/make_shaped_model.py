@@ -20,7 +20,7 @@ from pathlib import Path
 
 import gguf
 import numpy as np
-from paceline.native.gguf_file import GGUFFile
+from paceline.native.files.gguf_file import GGUFFile
 from paceline.native.shape import ModelShape
 from paceline.native.tensors import expected_tensors, is_vector
 from paceline.native.weights import find_model

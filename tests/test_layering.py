@@ -32,7 +32,7 @@ EXCEPTIONS = {
     "clients/encode.py": {"paceline.native.weights"},
     "clients/run.py": {"paceline.native.weights"},
     "clients/bench.py": {"paceline.native.weights", "tqdm"},
-    "clients/models.py": {"paceline.native.weights", "paceline.native.demo_model"},
+    "clients/models.py": {"paceline.native.weights", "paceline.native.files.demo_model"},
     "clients/own_daemon.py": {"tqdm"},
     "clients/completion.py": {"shtab"},
     "clients/frames.py": {"paceline.native.weights"},

@@ -7,7 +7,7 @@ a column alone.
 import numpy as np
 import pytest
 from paceline.native import _cpu
-from paceline.native.model_file import MATRIX_TYPES
+from paceline.native.files.model_file import MATRIX_TYPES
 
 from .emulated import ORDERS, Product, lanes, same_bits
 from .test_formats import ROWS, columns_of, random_blocks

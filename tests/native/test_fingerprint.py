@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paceline.native.core import open_core
 from paceline.native.device_memory import EmulatedMemory
+from paceline.native.files.model_file import Bytes, Tensor
 from paceline.native.fingerprint import BLOCK, Fingerprint, mapping_of
-from paceline.native.model_file import Bytes, Tensor
 from paceline.native.shape import ModelShape
 from paceline.native.weights import open_model
 

@@ -7,7 +7,7 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 from paceline.native import _cpu
 from paceline.native.core import open_core
-from paceline.native.model_file import MATRIX_TYPES
+from paceline.native.files.model_file import MATRIX_TYPES
 
 from .rows import all_logits
 

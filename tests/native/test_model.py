@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paceline.native.files.model_file import MATRIX_TYPES
 from paceline.native.model import read_shape
-from paceline.native.model_file import MATRIX_TYPES
 from paceline.native.shape import ModelShape
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
 from paceline.native.yarn import Yarn, amplitude

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from paceline.native import quantize
 from paceline.native.core import open_core
-from paceline.native.model_file import Tensor
+from paceline.native.files.model_file import Tensor
 from paceline.native.quantize import quantized
 from paceline.native.reference import to_float32
 from paceline.native.weights import open_model
 
-from .folders import LLAMA, llama_tensors, write_folder
+from .files.folders import LLAMA, llama_tensors, write_folder
 from .rows import all_logits
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from paceline.native import _cpu
 from paceline.native.core import PAGE, load, native_shape, rotations
+from paceline.native.files.model_file import Tensor
 from paceline.native.fingerprint import Fingerprint
 from paceline.native.model import read_shape
-from paceline.native.model_file import Tensor
 from paceline.native.reference import Reference
 from paceline.native.weights import open_model
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from paceline.native.model_file import MATRIX_TYPES
+from paceline.native.files.model_file import MATRIX_TYPES
 from paceline.native.weights import ModelUnreadable, find_model, open_model, read_metadata
 
 

@@ -12,10 +12,10 @@ from paceline.native.core import open_core
 from paceline.native.reference import open_reference, to_float32
 from paceline.native.weights import ModelUnreadable, find_model, open_model, read_metadata
 
+from ..plain_families import paired
+from ..rows import all_logits
+from ..sequences import run
 from .folders import LLAMA, llama_tensors, refusal, write_folder
-from .plain_families import paired
-from .rows import all_logits
-from .sequences import run
 
 
 @pytest.fixture

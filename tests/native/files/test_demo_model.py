@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from paceline.native.demo_model import DEMO, ModelUnavailable, PackagedModel, cache_folder, fetch
+from paceline.native.files.demo_model import DEMO, ModelUnavailable, PackagedModel, cache_folder, fetch
 from paceline.native.weights import find_model
 
 CONTENT = os.urandom(100_000)
@@ -110,7 +110,7 @@ def test_without_stderr_nothing_is_said_elsewhere(
 
 
 def test_many_processes_fetch_at_the_same_time(index: Path) -> None:
-    code = f"from paceline.native.demo_model import *; print(fetch({MODEL!r}))"
+    code = f"from paceline.native.files.demo_model import *; print(fetch({MODEL!r}))"
     processes = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(4)

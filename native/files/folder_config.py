@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..yarn import stretched
 from .folder_families import (
     ARCHITECTURES,
     DEFAULTS,
@@ -27,7 +28,6 @@ from .folder_families import (
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
 from .text_ends import end_tokens
-from .yarn import stretched
 
 NULL_IS_NONE = ("sliding_window", *SOFTCAPS)  # of other keys, null is the default
 MOST = 1 << 24  # more rows or columns than this are damage, and would take for ever to lay out

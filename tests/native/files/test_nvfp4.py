@@ -7,14 +7,14 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
-from paceline.native import nvfp4
-from paceline.native.model_file import Tensor
+from paceline.native.files import nvfp4
+from paceline.native.files.model_file import Tensor
+from paceline.native.files.safetensors_file import Stored
 from paceline.native.reference import to_float32
-from paceline.native.safetensors_file import Stored
 from paceline.native.weights import ModelUnreadable, open_model
 
+from ..plain_families import paired
 from .folders import LLAMA, llama_tensors, write_folder
-from .plain_families import paired
 
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
 FACTOR = 0.0625

@@ -21,7 +21,7 @@ from typing import IO
 
 from tqdm import tqdm
 
-from .terminal import on_terminal
+from ..terminal import on_terminal
 
 PIECE = 1 << 20
 INSTEAD = "XDG_CACHE_HOME names another folder, MODEL or --model another model"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paceline.native.folder_config import Config
-from paceline.native.folder_rope import read_rope
+from paceline.native.files.folder_config import Config
+from paceline.native.files.folder_rope import read_rope
 from paceline.native.weights import ModelUnreadable, open_model, read_metadata
 
 from .folders import LLAMA, changed, llama_tensors, refusal, write_folder

@@ -10,12 +10,12 @@ from paceline.native.core import open_core
 from paceline.native.reference import open_reference, to_float32
 from paceline.native.weights import open_model
 
-from .configurations import CONFIGS, FAMILY_CONFIGS
-from .families import VOCAB, expected_logits, random_family_model
-from .plain_families import random_model
-from .rows import all_logits
-from .sequences import relative_error, run
-from .test_transformers import LENGTH, open_float_core
+from ..configurations import CONFIGS, FAMILY_CONFIGS
+from ..families import VOCAB, expected_logits, random_family_model
+from ..plain_families import random_model
+from ..rows import all_logits
+from ..sequences import relative_error, run
+from ..test_transformers import LENGTH, open_float_core
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from paceline.native.core import open_core
-from paceline.native.gguf_file import MOST_ELEMENTS, MOST_TENSORS
+from paceline.native.files.gguf_file import MOST_ELEMENTS, MOST_TENSORS
 from paceline.native.weights import ModelUnreadable, open_model, read_object
 
-from ..conftest import ROOT, TinyModel
+from ...conftest import ROOT, TinyModel
 
 HEADER = b"GGUF" + struct.pack("<I", 3)
 ARCHITECTURE = struct.pack("<Q", 20) + b"general.architecture" + struct.pack("<IQ", 8, 5) + b"llama"

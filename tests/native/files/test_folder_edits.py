@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paceline.native.folder_config import Config
-from paceline.native.folder_families import ARCHITECTURES
+from paceline.native.files.folder_config import Config
+from paceline.native.files.folder_families import ARCHITECTURES
 from paceline.native.reference import open_reference
 
-from .configurations import CONFIGS, FAMILY_CONFIGS, LLAMA3, YARN
-from .families import VOCAB, expected_logits, random_family_model
-from .plain_families import random_model
-from .sequences import relative_error, run
+from ..configurations import CONFIGS, FAMILY_CONFIGS, LLAMA3, YARN
+from ..families import VOCAB, expected_logits, random_family_model
+from ..plain_families import random_model
+from ..sequences import relative_error, run
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import pi
 from typing import Any
 
-from .yarn import FAST, SLOW, amplitude
+from ..yarn import FAST, SLOW, amplitude
 
 YARN = ("beta_fast", "beta_slow", "mscale", "mscale_all_dim")
 LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none

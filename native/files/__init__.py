@@ -1,0 +1,9 @@
+"""Model files of each kind, read into one form: metadata under GGUF's keys, tensors by GGUF's names.
+
+model_file.py           what every kind gives: metadata, and tensors that are read when they are asked for
+gguf_*.py               GGUF, also in parts
+safetensors_file.py     one file of tensors; safetensors_folder.py: a Hugging Face folder of them
+folder_*.py             what a folder's config.json and names of tensors mean; text_ends.py: which tokens end a text
+nvfp4.py, rearrange.py  weights whose bytes are laid out in another way
+demo_model.py           the model that is fetched where none is named
+"""
