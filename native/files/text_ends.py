@@ -16,15 +16,11 @@ from .model_file import read_object
 CONTROL = int(gguf.TokenType.CONTROL)
 SETTINGS = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
-SURE = (
-    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<end_of_utterance>"),  # of a turn
-    *("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),  # of a text
-)
-ENDS = (
-    *SURE,
-    *("<eos>", "</s>"),
-    *("<EOT>", "▁<EOT>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),  # of code that was filled in, and of a file
-)
+OF_TURNS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<end_of_utterance>")
+OF_TEXTS = ("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>")
+OF_CODE = ("<EOT>", "▁<EOT>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>")  # that was filled in, and of a file
+SURE = frozenset(OF_TURNS + OF_TEXTS)
+ENDS = (*OF_TURNS, *OF_TEXTS, "<eos>", "</s>", *OF_CODE)
 
 
 def with_sure_ends(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,7 +28,9 @@ def with_sure_ends(values: Mapping[str, Any]) -> dict[str, Any]:
     tokens, types = values.get("tokenizer.ggml.tokens"), values.get("tokenizer.ggml.token_type")
     if not isinstance(tokens, list) or not isinstance(types, list) or len(tokens) != len(types):
         return dict(values)
-    sure = [CONTROL if token in SURE else kind for token, kind in zip(tokens, types, strict=True)]
+    sure = [
+        CONTROL if isinstance(token, str) and token in SURE else kind for token, kind in zip(tokens, types, strict=True)
+    ]
     return {**values, "tokenizer.ggml.token_type": sure}
 
 
