@@ -87,7 +87,7 @@ def _template(path: Path, settings: dict[str, Any]) -> str:
 
 
 def _read(text: str, settings: dict[str, Any]) -> tokenizers.Tokenizer:
-    """As in transformers, the settings may add tokens, or say otherwise how one is matched."""
+    """As in transformers, added_tokens_decoder of the settings may add tokens, or say otherwise how one is matched."""
     try:
         encoder = tokenizers.Tokenizer.from_str(text)
     except Exception as problem:  # the library raises no narrower type

@@ -31,7 +31,7 @@ class Family:
     rope_base: float | None = 10000.0  # where the file has none; None: it must have one
     local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
     may_slide: bool = False  # if the file has a window, it applies to every layer
-    window_size: int = 0  # where the file has none; 0: none slides
+    window_size: int = 0  # where the file has none; 0: none slides then
     gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
     post_norms: bool = False  # a branch's output is normed before it is added
     activation: Activation = "silu"
@@ -59,8 +59,10 @@ class Family:
 
     def window(self, keys: Keys) -> int:
         """The positions that a sliding layer sees, or 0 where none slides."""
+        if self.window_size:
+            return keys.size("attention.sliding_window", self.window_size)
         slides = self.may_slide or self.layer_kind == "sliding"
-        return keys.optional_size("attention.sliding_window", self.window_size) if slides else 0
+        return keys.optional_size("attention.sliding_window") if slides else 0
 
     def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
         """The factor of queries where the file gives none; the largest Gemmas derive it from their width."""

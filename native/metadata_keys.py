@@ -25,13 +25,11 @@ class Keys:
 
     def optional(self, name: str, default: float = 0.0) -> float:
         """A number above 0, 0.0 where the key is 0, and `default` where it is missing."""
-        value = self.values.get(f"{self.architecture}.{name}", default)
-        return self.positive(name, default) if value else 0.0
+        return 0.0 if self._is_zero(name, default) else self.positive(name, default)
 
-    def optional_size(self, name: str, default: int = 0) -> int:
-        """A whole number above 0, 0 where the key is 0, and `default` where it is missing."""
-        value = self.values.get(f"{self.architecture}.{name}", default)
-        return self.size(name, default) if value else 0
+    def optional_size(self, name: str) -> int:
+        """A whole number above 0, or 0 where the key is missing or 0."""
+        return 0 if self._is_zero(name, 0) else self.size(name)
 
     def flag(self, name: str, default: bool) -> bool:
         value = self._value(name, default)
@@ -47,6 +45,10 @@ class Keys:
         if not isinstance(value, list) or len(value) != count or not all(type(one) is bool for one in value):
             raise ValueError(f"the key '{self.architecture}.{name}' is no list of true or false for {count} layers")
         return value
+
+    def _is_zero(self, name: str, default: float) -> bool:
+        value = self.values.get(f"{self.architecture}.{name}", default)
+        return type(value) in (int, float) and value == 0
 
     def _value(self, name: str, default: float | None = None) -> Any:
         value = self.values.get(f"{self.architecture}.{name}", default)

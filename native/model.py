@@ -132,8 +132,6 @@ def _read_layers(keys: Keys) -> int:
 
 def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
     window = family.window(keys)
-    if family.layer_kind != "sliding":
-        return {"window": window}
     if not family.local_rope_base:
         return {"window": window}
     return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}

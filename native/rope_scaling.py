@@ -14,7 +14,7 @@ ROPE_FREQUENCIES = "rope_freqs.weight"
 # The keys that are read, and those that add nothing to them.
 ROPE_KEYS = (
     "dimension_count",
-    "dimension_sections",  # for positions in images; in a text all sections have the same
+    "dimension_sections",  # for positions in images; in a text all axes have the same
     "freq_base",
     "freq_base_swa",
     "scale_linear",
@@ -60,8 +60,8 @@ def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tens
         if (share := keys.positive("rope.scaling.yarn_ext_factor", 1.0)) != 1.0:
             raise ValueError(f"the key '{prefix}scaling.yarn_ext_factor' is {share}, supported: 1.0")
         factors = factors * np.array(yarn.divisors(base, rope_size))
-        loud = Keys("paceline", keys.values).positive("rope_amplitude", amplitude(yarn.factor))  # a folder may give one
-        return Scaling(tuple(factors.tolist()), loud, stretched(context, yarn.trained, yarn.factor))
+        given = Keys("paceline", keys.values).positive("rope_amplitude", amplitude(yarn.factor))  # by a folder
+        return Scaling(tuple(factors.tolist()), given, stretched(context, yarn.trained, yarn.factor))
     scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
     return Scaling(() if (factors * scale == 1).all() else tuple((factors * scale).tolist()), 1.0, context)
 

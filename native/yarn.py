@@ -41,5 +41,6 @@ def amplitude(factor: float, weight: float = 1.0) -> float:
 
 
 def stretched(context: int, trained: float, factor: float) -> int:
-    """YaRN is asked for by a factor alone: the context that it gives need not be written too."""
+    """The positions that a model is good for: YaRN is asked for by a factor alone, the context that it gives need not
+    be written too."""
     return max(context, int(min(MOST, trained * factor)))

@@ -35,6 +35,7 @@ from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
 
 PROMPT = 512
+WIDER = {"avx2": ("AVX512", "AVX_VNNI"), "avxvnni": ("AVX512",)}  # what a peer may not have
 FEW = 4096  # from this context on, fewer sequence counts are measured
 
 
@@ -131,6 +132,8 @@ def bench(model: Path, threads: int, rounds: int, contexts: list[int], isa: str 
     print(f"{model.name}, {threads} threads, tokens per second")
     print(f"{'':8}{'seqs':>4}{'ctx':>6}{OURS:>12}{'llama.cpp':>12}{'ratio':>8}  its flash attention")
     contest = Contest(model, threads, max(*contexts, PROMPT) + GENERATED, isa)
+    if isa in WIDER and (found := [word for word in WIDER[isa] if f"{word} = 1" in contest.system_info]):
+        raise SystemExit(f"--isa {isa}: llama.cpp was built with {' and '.join(found)}")
     results = []
 
     def one(kind: str, sequences: int, context: int) -> None:

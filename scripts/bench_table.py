@@ -6,6 +6,8 @@ python scripts/bench_table.py [--check]      # --check: exit 1 if the table ther
 
 import json
 import sys
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -102,23 +104,25 @@ CONTEXT = 512  # of the table below
 
 
 def limited_table(all_found: list[Found]) -> str:
-    """A row for each file and instruction set."""
-    first = next(iter(all_found[0].values()))
-    dates = " and ".join(sorted({record["date"] for found in all_found for record in found.values()}))
+    """Of one machine: a row for each file and instruction set."""
+    everything = {f"{isa(found)} {name}": record for found in all_found for name, record in found.items()}
+    first = next(iter(everything.values()))
+    dates = " and ".join(sorted({record["date"] for record in everything.values()}))
     rows = [
         f"**Fewer instructions.** {processor_words(first['machine'])}, {first['threads']} threads, {dates}, at a "
         f"context of {CONTEXT}, with what most desktop processors have: llama.cpp was built for these instructions "
-        f"alone. {first['rounds']} rounds.\n",
+        f"alone. {first['rounds']} rounds{spread(everything)}. Measured peaks, by file: "
+        f"{roof(everything, 'read_gb_per_second')} GB/s, {roof(everything, 'multiply_gmac_per_second')} GMAC/s.\n",
         f"| file | instructions | prefill of 512 | {' | '.join(str(count) for count in COUNTS)} sequences |",
         f"|---|---|---|{'---|' * len(COUNTS)}",
     ]
-    for name, record in all_found[0].items():
-        for place, found in enumerate(all_found):
-            if name in found:
-                results = found[name]["results"]
-                decodes = " | ".join(cell(results, "decode", count, CONTEXT) for count in COUNTS)
-                file = "" if place else record["model"]
-                rows.append(f"| {file} | {INSTRUCTIONS[isa(found)]} | {cell(results, 'prefill', 1)} | {decodes} |")
+    for name in dict.fromkeys(name for found in all_found for name in found):
+        records = [(isa(found), found[name]) for found in all_found if name in found]
+        for place, (kind, record) in enumerate(records):
+            results = record["results"]
+            decodes = " | ".join(cell(results, "decode", count, CONTEXT) for count in COUNTS)
+            file = "" if place else record["model"]
+            rows.append(f"| {file} | {INSTRUCTIONS.get(kind, kind)} | {cell(results, 'prefill', 1)} | {decodes} |")
     return "\n".join([*rows, ""])
 
 
@@ -140,8 +144,9 @@ def main() -> int:
     ]
     if not tables:
         sys.exit(f"no results in {RESULTS}: run scripts/bench_files.py first")
-    if limited := [found for place in machines(limited=True) if (found := records(place))]:
-        tables.append(limited_table(limited))
+    limited = [(place.name.rpartition("-")[0], records(place)) for place in machines(limited=True)]
+    for _, found in groupby(limited, key=itemgetter(0)):
+        tables.append(limited_table([records for _, records in found]))
     return write("results", "\n".join([HEAD, *tables]), sys.argv[1:])
 
 

@@ -7,6 +7,7 @@ TRACE.json is what `TRACE on <path>` has written; it may lack its end. Dark bloc
 
 import argparse
 import json
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ MARKS = {
 ENDED = ("D", "#ffffff", "ended by itself")
 HEIGHT = 0.72  # of a lane, in lanes
 MOST_LABELS = 60
+NEEDED = {"ph", "pid", "tid", "ts"}  # of an event; NAMED of one that begins or lasts, too
+NAMED = {"cat", "name"}
+LEAST = 8  # bytes: a trace that was cut off before its first event
 MOST_INCHES = 400  # a picture of 60,000 dots
 
 
@@ -43,6 +47,14 @@ def read(path: Path) -> list[Event]:
             except json.JSONDecodeError:
                 continue
         return whole
+
+
+def is_trace(events: Any) -> bool:
+    """Whether this is what a daemon writes."""
+    return isinstance(events, list) and all(
+        isinstance(event, dict) and event.keys() >= (NEEDED | NAMED if event.get("ph") in ("B", "X") else NEEDED)
+        for event in events
+    )
 
 
 def colour_of(request: int, order: dict[int, int], light: bool) -> tuple[float, ...]:
@@ -195,18 +207,17 @@ def main() -> None:
         events = read(arguments.trace)
     except (OSError, UnicodeDecodeError) as error:
         parser.error(f"cannot read the trace {arguments.trace}: {error}")
-    if not isinstance(events, list) or not all(
-        isinstance(event, dict) and {"ph", "pid"} <= event.keys() for event in events
-    ):
+    if not is_trace(events) or (not events and arguments.trace.stat().st_size > LEAST):
         parser.error(f"{arguments.trace} is no trace: expected what TRACE on <path> has written")
     if not 0 < arguments.width <= MOST_INCHES:
         parser.error(f"--width {arguments.width:g}: expected inches above 0, at most {MOST_INCHES}")
     last = max((event["ts"] + event.get("dur", 0) for event in events), default=0) / 1e3
     end = arguments.end if arguments.end is not None else last * 1.01
-    if end <= arguments.begin:
+    if not (isfinite(arguments.begin) and isfinite(end) and arguments.begin < end):
         parser.error(f"nothing happened between {arguments.begin:g} and {end:g} ms")
+    picture = draw(events, arguments.begin, end, arguments.width)
     try:
-        draw(events, arguments.begin, end, arguments.width).savefig(arguments.out, dpi=150)
+        picture.savefig(arguments.out, dpi=150)
     except (OSError, ValueError) as error:
         parser.error(f"cannot write the picture {arguments.out}: {error}")
     print(f"{arguments.out}: {len(events)} events, {last:.3f} ms")

@@ -12,13 +12,13 @@ from ..yarn import stretched
 from .folder_families import (
     ARCHITECTURES,
     DEFAULTS,
-    EITHER_TIES,
     EXPERTS,
     FIRST_FULL,
     GEMMAS,
     HYBRIDS,
     OWN,
     PERIODS,
+    QWEN_2_VL,
     SHARED_EXPERT,
     SOFTCAPS,
     UNUSED,
@@ -55,7 +55,8 @@ class Config:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._outer = values
         inner = values.get("text_config")
-        merged = {**values, **inner} if isinstance(inner, dict) else dict(values)
+        outside = {key: values[key] for key in ("model_type", "quantization_config") if key in values}
+        merged = {**outside, **inner} if isinstance(inner, dict) else dict(values)
         kind = merged.get("model_type")
         if not isinstance(kind, str) or kind not in ARCHITECTURES:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
@@ -63,9 +64,9 @@ class Config:
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
         given = {k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}
         self._values = {k: v for k, v in {**defaults, **given}.items() if v is not None}
-        if kind not in WINDOWED and not self._flag("use_sliding_window", False):
+        if not self._slides():
             self._values.pop("sliding_window", None)
-        self._rope = read_rope(self._values)
+        self._rope = read_rope(self._values, nested=self.architecture == "gemma3")
         self._check()
 
     def sizes(self) -> Sizes:
@@ -106,7 +107,7 @@ class Config:
     def tied(self) -> bool | None:
         """Whether the embedding is the head too; None where config.json leaves it to the tensors."""
         values = [each.get("tie_word_embeddings") for each in (self._outer, self._values)]
-        if self._kind in EITHER_TIES and True in values:
+        if self._kind in QWEN_2_VL and True in values:
             return True
         return next((value for value in values if isinstance(value, bool)), None)
 
@@ -175,8 +176,7 @@ class Config:
         if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
             raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
         expected = "gelu_pytorch_tanh" if self.architecture in GEMMAS else "silu"
-        newer = "hidden_activation" in self._values and self._kind != "gemma"
-        key = "hidden_activation" if newer else "hidden_act"
+        key = "hidden_activation" if self.architecture in PERIODS else "hidden_act"
         activation = self._values.get(key, expected)
         if activation != expected and not (self._kind == "gemma" and activation == "gelu"):  # which meant the same
             raise ValueError(f"the key {key!r} of config.json is {activation!r}, supported: {expected!r}")
@@ -213,14 +213,24 @@ class Config:
         kinds = self._values.get("layer_types")
         return self.size("full_attention_interval") if kinds is None else recurrent_interval(kinds, layers)
 
+    def _slides(self) -> bool:
+        """Whether a sliding window counts, if there is one."""
+        if self._kind in WINDOWED:
+            return True
+        if self._kind == "llama" or not self._flag("use_sliding_window", False):
+            return False
+        kinds = self._values.get("layer_types")
+        if isinstance(kinds, list):
+            return kinds != [FULL] * len(kinds)
+        full = 0 if self._kind not in FIRST_FULL else self._values["max_window_layers"]
+        return full == 0 or self.size("max_window_layers") < self.size("num_hidden_layers")
+
     def _window(self) -> int | None:
-        if self._kind == "llama" or "sliding_window" not in self._values:
+        """Every layer's; None: they see all positions, or not all layers are alike."""
+        if self.architecture in PERIODS or "sliding_window" not in self._values:
             return None
-        used = True
-        if self._kind in FIRST_FULL and self._values["max_window_layers"] != 0:
-            used = self.size("max_window_layers") < self.size("num_hidden_layers")
-        window = self.size("sliding_window") if used else None
-        return window if window and (window < self.context or self.architecture in PERIODS) else None
+        window = self.size("sliding_window")
+        return window if window < self.context else None
 
     def _kind_of_layer(self, window: int | None) -> str | None:
         """The kind that all layers have; None: either kind, as the window hides nothing."""

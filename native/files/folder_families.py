@@ -37,14 +37,13 @@ GEMMAS = ("gemma", "gemma2", "gemma3")
 PERIODS = {"gemma2": 2, "gemma3": 6}  # every so many layers are full attention, unless config.json says otherwise
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
 WINDOWED = ("mistral", "mixtral", "gemma2", "gemma3", "gemma3_text")
-FIRST_FULL = ("qwen2", "qwen3")
-QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")
-EITHER_TIES = QWEN_2_VL  # the head is the embedding if either part of config.json says so
+QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
+FIRST_FULL = ("qwen2", "qwen3", *QWEN_2_VL)
 
 # What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "qwen2": {"max_window_layers": 28, "sliding_window": 4096},
-    **{kind: {"rope_theta": 1e6, "rms_norm_eps": 1e-5} for kind in QWEN_2_VL},
+    **{kind: {"rope_theta": 1e6, "rms_norm_eps": 1e-5, "max_window_layers": 80} for kind in QWEN_2_VL},
     "qwen2moe": {"norm_topk_prob": False, "sliding_window": 4096},
     "qwen3": {"head_dim": 128, "max_window_layers": 28, "sliding_window": 4096},
     "qwen3_vl": {"rope_theta": 5e5},
@@ -83,6 +82,7 @@ UNUSED: Mapping[str, tuple[Any, ...]] = {
     "mlp_only_layers": ([],),
     "decoder_sparse_step": (1,),
     "norm_topk_prob": (True,),
+    "qkv_bias": (True,),
 }
 # Those of them that a family reads.
 OWN: Mapping[str, tuple[str, ...]] = {

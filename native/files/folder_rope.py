@@ -13,8 +13,8 @@ LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """`partial` is the share of a head that is rotated; `low` and `high` are of Llama 3's scaling, 0 without it, and
-    `trained` of that and of YaRN."""
+    """`partial` is the share of a head that is rotated; `low` and `high` belong to Llama 3's scaling and are 0 without
+    it, `trained` to that and to YaRN, `yarn` (amplitude, beta_fast, beta_slow) to YaRN."""
 
     base: float
     local_base: float
@@ -27,7 +27,7 @@ class Rope:
     yarn: Mapping[str, float]
 
     def gguf_values(self, architecture: str, head_size: int) -> dict[str, Any]:
-        """Its numbers under their GGUF keys; what YaRN multiplies cosines and sines by has none."""
+        """Its numbers under their GGUF keys, and YaRN's amplitude, for which GGUF has none, under one of ours."""
         values: dict[str, Any] = {"freq_base": self.base, "dimension_count": int(head_size * self.partial)}
         if self.kind in ("linear", "yarn"):
             values |= {"scaling.type": self.kind, "scaling.factor": self.factor}
@@ -54,9 +54,10 @@ class Rope:
         return divisors
 
 
-def read_rope(values: Mapping[str, Any]) -> Rope:
-    """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling."""
-    settings, local = _settings(values)
+def read_rope(values: Mapping[str, Any], nested: bool = False) -> Rope:
+    """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling. nested:
+    rope_parameters has an object for each kind of layer."""
+    settings, local = _settings(values, nested)
     kind = _kind(settings)
     if kind == "mrope":  # positions in images; in a text all axes have the same
         kind = "default"
@@ -65,11 +66,11 @@ def read_rope(values: Mapping[str, Any]) -> Rope:
     if _kind(local) != "default":
         raise ValueError(f"the RoPE scaling of its sliding windows is {_kind(local)!r}, supported: 'default'")
     three, yarn = kind == "llama3", kind == "yarn"
-    inner = settings.get("original_max_position_embeddings")
-    asked = values.get("original_max_position_embeddings", inner)
-    if inner not in (None, asked):
-        raise ValueError(f"the key 'original_max_position_embeddings' of config.json is {asked!r} and {inner!r}")
-    trained = _trained(asked, values) if three or yarn else 0.0
+    inside = settings.get("original_max_position_embeddings")
+    outside = inside if nested else values.get("original_max_position_embeddings", inside)
+    if inside not in (None, outside):
+        raise ValueError(f"the key 'original_max_position_embeddings' of config.json is {outside!r} and {inside!r}")
+    trained = _trained(outside, values) if three or yarn else 0.0
     factor = 1.0 if kind == "default" else _factor(settings, values, trained)
     rope = Rope(
         base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),
@@ -124,7 +125,7 @@ def _yarn(settings: Mapping[str, Any], factor: float) -> dict[str, float]:
     }
 
 
-def _settings(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _settings(values: Mapping[str, Any], nested: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """The settings of layers with full attention, and of those with a sliding window."""
     new, old = values.get("rope_parameters") or {}, values.get("rope_scaling") or {}
     for found in (new, old):
@@ -134,9 +135,11 @@ def _settings(values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str
         raise ValueError("the keys 'rope_parameters' and 'rope_scaling' of config.json differ, expected one of them")
     found = new or old
     local_base = {"rope_theta": values.get("rope_local_base_freq", LOCAL_BASE)}
+    if not nested and not {"full_attention", "sliding_attention"}.isdisjoint(found):
+        raise ValueError("the RoPE settings of config.json are for kinds of layers, expected them for all layers")
+    if nested and new and "full_attention" not in new:
+        raise ValueError("the key 'rope_parameters' of config.json has no 'full_attention', expected an object for it")
     if "full_attention" not in found:
-        if "sliding_attention" in found:
-            raise ValueError("the RoPE settings of config.json have 'sliding_attention' alone, expected both kinds")
         return found, local_base
     kinds = found["full_attention"], found.get("sliding_attention", {})
     if not all(isinstance(kind, dict) for kind in kinds):

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from paceline.protocol import YIELD, Frame
 
 from .process import Process, is_end, wait_until_asleep
@@ -164,6 +165,26 @@ def test_what_is_no_trace_is_not_drawn(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and "Traceback" not in done.stderr
         assert f"cannot read the trace {tmp_path / name}" in done.stderr and reason in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "reason"),
+    [
+        ("[1]", [], "is no trace"),
+        ('{"a": 1}', [], "is no trace"),
+        ('[{"ph": "X", "pid": 1}]', [], "is no trace"),
+        ('[{"ph": "X", "pid": 1, "tid": 1, "ts": 5, "dur": 1, "name": "a"}]', [], "is no trace"),
+        ("not a trace at all\n", [], "is no trace"),
+        ("[\n", [], "nothing happened between 0 and 0 ms"),
+        ("[]", ["--to", "nan"], "nothing happened between 0 and nan ms"),
+        ("[]", ["--to", "5", "--width", "0"], "--width 0: expected inches above 0"),
+    ],
+)
+def test_odd_traces_and_arguments_are_named(tmp_path: Path, text: str, more: list[str], reason: str) -> None:
+    (tmp_path / "t.json").write_text(text)
+    command = [sys.executable, str(ROOT / "scripts" / "plot_trace.py"), str(tmp_path / "t.json"), "p.svg", *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr, reason in done.stderr) == (2, False, True), done.stderr
 
 
 def test_moves_that_a_save_makes_are_drawn(tmp_path: Path) -> None:

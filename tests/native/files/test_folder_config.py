@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paceline.native.files.folder_config import Config
+from paceline.native.files.folder_families import ARCHITECTURES
 from paceline.native.files.folder_rope import read_rope
 from paceline.native.weights import ModelUnreadable, open_model, read_metadata
 
 from .folders import LLAMA, changed, llama_tensors, refusal, write_folder
 
 YARN = {"type": "yarn", "factor": 4}
+GEMMA = {"model_type": "gemma3_text", "hidden_activation": None}
 
 
 @pytest.fixture
@@ -49,7 +51,23 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
             "the key 'beta_fast' of config.json is -1, expected a number above",
         ),
         ({"rope_scaling": YARN | {"attention_factor": 0.0}}, "the key 'attention_factor' of config.json is 0.0, expec"),
-        ({"rope_parameters": {"sliding_attention": {}}}, "the RoPE settings of config.json have 'sliding_attention' a"),
+        (
+            {"rope_parameters": {"sliding_attention": {}}},
+            "the RoPE settings of config.json are for kinds of layers, exp",
+        ),
+        (
+            {"rope_parameters": {"full_attention": {}}},
+            "the RoPE settings of config.json are for kinds of layers, expec",
+        ),
+        (
+            GEMMA | {"rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+            "the key 'rope_parameters' of config.json",
+        ),
+        ({"model_type": "qwen2_moe", "qkv_bias": False}, "the key 'qkv_bias' of config.json is False, supported: True"),
+        (
+            {"hidden_act": "relu", "hidden_activation": "silu"},
+            "the key 'hidden_act' of config.json is 'relu', supported",
+        ),
         ({"rope_scaling": {"rope_type": "linear"}}, "the key 'factor' of config.json is None"),
         ({"rope_scaling": [1]}, "the RoPE settings of config.json are [1], expected an object"),
         ({"eos_token_id": "end"}, "the key 'eos_token_id' is 'end', expected a token id or a list of them"),
@@ -68,7 +86,6 @@ def test_a_config_that_cannot_be_followed(folder: Path, changes: dict[str, Any],
     assert refusal(changed(folder, **changes)).startswith(reason)
 
 
-GEMMA = {"model_type": "gemma3_text", "hidden_activation": None}
 SEVEN = {"num_hidden_layers": 7, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "num_experts": 2}
 
 
@@ -235,7 +252,7 @@ MORE = ("head_dim", "layer_types", "rope_parameters", "text_config", "sliding_wi
 
 @settings(max_examples=300, deadline=None)
 @given(
-    kind=st.sampled_from(["llama", "qwen3_moe", "gemma3_text", "qwen3_5", "qwen3_next"]),
+    kind=st.sampled_from(list(ARCHITECTURES)),
     junk=st.dictionaries(st.sampled_from([*LLAMA, *MORE]), JUNK, min_size=1, max_size=3),
 )
 def test_any_config_is_read_or_refused(

@@ -76,7 +76,7 @@ def test_an_edited_folder_is_read_as_transformers_reads_it(tmp_path: Path, name:
 
 
 TEXT = {
-    "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 40, "num_attention_heads": 4, "head_dim": 16,
+    "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 90, "num_attention_heads": 4, "head_dim": 16,
     "num_key_value_heads": 2, "vocab_size": VOCAB, "max_position_embeddings": 8192, "num_experts": 4,
     "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8,
     "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
@@ -88,13 +88,17 @@ WITH_WINDOW = ("qwen2", "qwen3", "qwen2_vl_text", "qwen2_5_vl_text")
 
 @pytest.mark.parametrize(
     ("kind", "more"),
-    [(kind, {}) for kind in ARCHITECTURES] + [(kind, SLIDING | {"max_window_layers": 0}) for kind in WITH_WINDOW],
+    [(kind, {}) for kind in ARCHITECTURES]
+    + [(kind, SLIDING | {"max_window_layers": 0}) for kind in WITH_WINDOW]
+    + [(kind, SLIDING | {"num_hidden_layers": 80 if "vl" in kind else 28}) for kind in WITH_WINDOW]
+    + [("gemma", {"head_dim": None}), ("gemma2", {"head_dim": None}), ("qwen3", {"head_dim": None})],
 )
 def test_what_a_config_leaves_out_is_what_transformers_fills_in(kind: str, more: dict[str, Any]) -> None:
     import transformers
 
     inner = kind.endswith("_text") or not getattr(transformers.CONFIG_MAPPING[kind], "sub_configs", None)
-    silent = TEXT | more if inner else {"text_config": TEXT | more}
+    text = {key: value for key, value in (TEXT | more).items() if value is not None}
+    silent = text if inner else {"text_config": text}
     full = json.loads(
         transformers.CONFIG_MAPPING[kind](**json.loads(json.dumps(silent))).to_json_string(use_diff=False)
     )
