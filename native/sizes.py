@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ._cpu import Shape
 
 MOST = 2**31 - 1  # sizes and their products are 32 bits wide in the C++ core
+MOST_WINDOW = MOST - 64  # a page beyond it is counted too
 MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h
 MOST_TAPS = 16
 ID_BYTES = FLOAT_BYTES = 4
@@ -32,6 +33,8 @@ def check_sizes(shape: ModelShape) -> None:
         size = getattr(shape, field.name)
         if isinstance(size, int) and size > MOST and field.name != "layers":  # those are counted by their tensors
             raise ValueError(f"its {field.name.replace('_', ' ')} is {size}, expected at most {MOST}")
+    if shape.window > MOST_WINDOW:
+        raise ValueError(f"its window is {shape.window}, expected at most {MOST_WINDOW}")
     if shape.heads % shape.kv_heads:
         raise ValueError(f"its {shape.heads} heads are no multiple of its {shape.kv_heads} key/value heads")
     if shape.rope_size % 2 or shape.rope_size > shape.head_size:

@@ -137,6 +137,7 @@ YARN = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}
         ({"expert_count": 8}, "'llama.expert_used_count' is missing"),
         ({"expert_count": -1}, "'llama.expert_count' is -1, expected a whole number above 0"),
         ({"attention__sliding_window": -1}, "'llama.attention.sliding_window' is -1, expected a whole number above 0"),
+        ({"attention__sliding_window": 2**31 - 1}, "its window is 2147483647, expected at most 2147483583"),
         ({"rope__global__freq_base": 1e6}, "'llama.rope.global.freq_base' is not known: its RoPE may be another"),
         ({"rope__scaling__attn_factor": 2.0}, "'llama.rope.scaling.attn_factor' is 2.0, supported: 1.0"),
     ],
