@@ -25,10 +25,13 @@ class Shape:
     norm_epsilon: float
     tied: bool
     qkv_bias: bool
+    output_bias: bool
+    expert_bias: bool
     qk_norm: bool
+    sinks: bool
     gated_attention: bool
     post_norms: bool
-    gelu: bool
+    activation: str  # silu, gelu or clamped
     window: int
     embedding_scale: float
     query_scale: float
@@ -156,10 +159,12 @@ class AttentionProbe:
         isa: str,
         *,
         split_by_split: bool = False,
+        sinks: Sequence[float] = (),
     ) -> npt.NDArray[np.float32]:
         """queries [n, head_size], scaled already, n at most 16, at positions [n] -> [n, head_size].
 
-        split_by_split: each split by itself, the last one first, and what they came to merged.
+        split_by_split: each split by itself, the last one first, and what they came to merged. sinks [n]: a score of
+        each query that takes part in the softmax and has no value.
         """
 
     def pool(self) -> bytes:

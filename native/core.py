@@ -38,7 +38,7 @@ ROUNDED_BY_GPU = ("BF16", "F16")  # a GPU rounds their products in its own way (
 EMPTY = np.empty(0, np.float32)
 # Fields that only the rotation tables need, and fields that C++ names otherwise; all others it has by the same name.
 OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors", "rope_amplitude"}
-OTHERWISE_NAMED = {"architecture", "rope_layout", "activation"}
+OTHERWISE_NAMED = {"architecture", "rope_layout", "ffn_norm"}
 
 
 class Core:
@@ -184,7 +184,6 @@ def native_shape(shape: ModelShape, context: int) -> Shape:
         setattr(native, name, getattr(shape, name))  # an AttributeError means a formula that the C++ cores lack
     native.context = context
     native.rope_pairs = shape.rope_layout == "pairs"
-    native.gelu = shape.activation == "gelu"
     return native
 
 

@@ -10,7 +10,7 @@ from .metadata_keys import Keys
 
 RopeLayout = Literal["pairs", "halves"]
 LayerKind = Literal["attention", "sliding", "recurrent"]
-Activation = Literal["silu", "gelu"]
+Activation = Literal["silu", "gelu", "clamped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,9 @@ class Family:
 
     rope_layout: RopeLayout
     qkv_bias: bool = False  # queries, keys and values have a bias
+    output_bias: bool = False  # attention's output has one
+    expert_bias: bool = False  # the router and the experts have one
+    sinks: bool = False  # each head has a score without a key
     qk_norm: bool = False  # each head of queries and keys is normed before its rotation
     interval: int = 0
     interval_key: str = ""
@@ -33,6 +36,7 @@ class Family:
     may_slide: bool = False  # if the file has a window, it applies to every layer
     window_size: int = 0  # where the file has none; 0: none slides then
     gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
+    ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
     post_norms: bool = False  # a branch's output is normed before it is added
     activation: Activation = "silu"
     scaled_embedding: bool = False  # by the root of the width
@@ -44,6 +48,7 @@ class Family:
     normalize_experts: bool = True  # where the file does not say
     shared_expert: bool = False
     grouped_heads: bool = False  # the value heads of one key head lie side by side
+    yarn_rounded: bool = True  # where the file does not say
     own_keys: tuple[str, ...] = ()
 
     def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
@@ -95,6 +100,7 @@ HYBRID = Family(
     interval_key="full_attention_interval",
     layer_kind="recurrent",
     gated_attention=True,
+    ffn_norm="post_attention_norm",
     own_keys=(DRAFTING,),
 )
 HYBRID_EXPERTS = replace(HYBRID, experts=True, shared_expert=True, own_keys=(DRAFTING, *EXPERT_KEYS))
@@ -119,6 +125,21 @@ FAMILIES: Mapping[str, Family] = {
         local_rope_base=10000.0,
         scaled_by_width=62,
         own_keys=(*GEMMA_KEYS, "rope.freq_base_swa"),
+    ),
+    "gpt-oss": Family(
+        "halves",
+        qkv_bias=True,
+        output_bias=True,
+        expert_bias=True,
+        sinks=True,
+        interval=2,
+        interval_key="attention.sliding_window_pattern",
+        layer_kind="sliding",
+        ffn_norm="post_attention_norm",
+        activation="clamped",
+        experts=True,
+        yarn_rounded=False,
+        own_keys=("attention.sliding_window", "attention.sliding_window_pattern", *EXPERT_KEYS),
     ),
     "qwen35": HYBRID,
     "qwen35moe": HYBRID_EXPERTS,

@@ -57,7 +57,8 @@ def read_shape(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         check_sizes(shape)
         _check_tensors(shape, arranged(shape, tensors))
         keys = Keys(shape.architecture, metadata.values)
-        scaling = read_scaling(keys, shape.rope_base, shape.rope_size, tensors)
+        rounded = FAMILIES[shape.architecture].yarn_rounded
+        scaling = read_scaling(keys, shape.rope_base, shape.rope_size, tensors, rounded)
         shape = replace(
             shape, rope_divisors=scaling.divisors, rope_amplitude=scaling.amplitude, context=scaling.context
         )
@@ -104,10 +105,14 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
         tied=all(tensor.name != "output.weight" for tensor in tensors),
         qkv_bias=family.qkv_bias,
+        output_bias=family.output_bias,
+        expert_bias=family.expert_bias,
+        sinks=family.sinks,
         qk_norm=family.qk_norm,
         kinds=family.kinds(keys, min(layers, len(tensors))),  # each layer has tensors: a damaged count may be huge
         gated_attention=family.gated_attention,
         post_norms=family.post_norms,
+        ffn_norm=family.ffn_norm,
         activation=family.activation,
         embedding_scale=float(np.sqrt(np.float32(width))) if family.scaled_embedding else 1.0,
         attention_softcap=keys.optional("attn_logit_softcapping", family.attention_softcap),

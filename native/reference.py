@@ -164,16 +164,15 @@ class Reference:
                     shape.query_scale,
                     shape.window if sliding else 0,
                     shape.attention_softcap,
+                    self.weights.get(f"blk.{layer}.attn_sinks.weight"),
                 )
         if shape.gated_attention:
             mixed *= sigmoid(gates)
-        return self._product(mixed, f"blk.{layer}.attn_output.weight")  # [n, width]
+        return self._product(mixed, f"blk.{layer}.attn_output")  # [n, width]
 
     def _heads(self, normed: Floats, name: str) -> Floats:
         """Queries, keys or values of normed [n, width], by head: [n, heads, head_size]."""
-        vectors = self._product(normed, f"{name}.weight")  # [n, heads * head_size]
-        if self.shape.qkv_bias:
-            vectors = vectors + self.weights[f"{name}.bias"]
+        vectors = self._product(normed, name)  # [n, heads * head_size]
         return vectors.reshape(len(vectors), -1, self.shape.head_size)
 
     def _feed_forward(self, layer: int, hidden: Floats) -> Floats:
@@ -185,15 +184,15 @@ class Reference:
         return self.weights[f"blk.{layer}.ssm_conv1d.weight"]  # [channels, conv_kernel]
 
     def _predict(self, hidden: Floats) -> RowLogits:
-        head = "token_embd.weight" if self.shape.tied else "output.weight"
+        head = "token_embd" if self.shape.tied else "output"
         logits = self._product(self._norm(hidden, "output_norm.weight"), head)  # [outputs, vocab]
         logits = softcap(logits, self.shape.final_softcap)
         return RowLogits(tuple(likeliest(logits).tolist()), logits)
 
     def _product(self, inputs: Floats, name: str) -> Floats:
-        """inputs [n, columns] times the weights [rows, columns], transposed: [n, rows]."""
-        product: Floats = inputs @ self.weights[name].T
-        return product
+        """inputs [n, columns] times the weights [rows, columns], transposed, plus any bias: [n, rows]."""
+        product: Floats = inputs @ self.weights[f"{name}.weight"].T
+        return product + self.weights.get(f"{name}.bias", np.float32(0))
 
     def _norm(self, inputs: Floats, name: str) -> Floats:
         return root_mean_square_norm(inputs, self.weights[name], self.shape.norm_epsilon)

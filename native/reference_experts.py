@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from .reference_math import Floats, gelu, sigmoid, silu
+from .reference_math import Floats, clamped, gelu, sigmoid, silu
 from .shape import ModelShape
 
 Weights = Mapping[str, Floats]
@@ -15,19 +15,19 @@ def feed_forward(shape: ModelShape, weights: Weights, block: str, normed: Floats
     """The feed-forward output of normed [n, width]: [n, width]."""
     if not shape.experts:
         gate, up, down = (weights[f"{block}.ffn_{part}.weight"] for part in ("gate", "up", "down"))
-        return network(shape, normed, gate, up, down)
+        return activated(shape, normed @ gate.T, normed @ up.T) @ down.T
     mixed = routed(shape, weights, block, normed)
     if shape.shared_ffn:
         gate, up, down = (weights[f"{block}.ffn_{part}_shexp.weight"] for part in ("gate", "up", "down"))
         share = sigmoid(normed @ weights[f"{block}.ffn_gate_inp_shexp.weight"].T)  # [n, 1]
-        mixed = mixed + share * network(shape, normed, gate, up, down)
+        mixed = mixed + share * (activated(shape, normed @ gate.T, normed @ up.T) @ down.T)
     return mixed
 
 
-def network(shape: ModelShape, normed: Floats, gate: Floats, up: Floats, down: Floats) -> Floats:
-    activation = gelu if shape.activation == "gelu" else silu
-    product: Floats = (activation(normed @ gate.T) * (normed @ up.T)) @ down.T  # [n, width]
-    return product
+def activated(shape: ModelShape, gate: Floats, up: Floats) -> Floats:
+    if shape.activation == "clamped":
+        return clamped(gate, up)
+    return (gelu if shape.activation == "gelu" else silu)(gate) * up
 
 
 def routed(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> Floats:
@@ -36,12 +36,20 @@ def routed(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> F
         weights[f"{block}.ffn_{part}_exps.weight"].reshape(shape.experts, -1, columns)
         for part, columns in (("gate", shape.width), ("up", shape.width), ("down", shape.expert_ffn))
     )
-    chosen, shares = choose(shape, normed @ weights[f"{block}.ffn_gate_inp.weight"].T)  # each [n, experts_used]
+    gate_bias, up_bias, down_bias = (
+        weights.get(f"{block}.ffn_{part}_exps.bias", np.zeros((shape.experts, 1), np.float32))
+        for part in ("gate", "up", "down")
+    )
+    router_bias = weights.get(f"{block}.ffn_gate_inp.bias", np.float32(0))
+    scores = normed @ weights[f"{block}.ffn_gate_inp.weight"].T + router_bias
+    chosen, shares = choose(shape, scores)  # each [n, experts_used]
     mixed = np.zeros_like(normed)
     for expert in range(shape.experts):
         positions, places = np.nonzero(chosen == expert)
         if len(positions):
-            output = network(shape, normed[positions], gates[expert], ups[expert], downs[expert])
+            inputs = normed[positions]
+            gate, up = inputs @ gates[expert].T + gate_bias[expert], inputs @ ups[expert].T + up_bias[expert]
+            output = activated(shape, gate, up) @ downs[expert].T + down_bias[expert]
             mixed[positions] += shares[positions, places, None] * output
     return mixed
 

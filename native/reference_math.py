@@ -29,6 +29,13 @@ def gelu(inputs: Floats) -> Floats:
     return result
 
 
+def clamped(gate: Floats, up: Floats) -> Floats:
+    """g / (1 + exp(-1.702 g)) · (u + 1) with g = min(gate, 7) and u = up within -7 … 7: the activation of gpt-oss."""
+    bounded = np.minimum(gate, np.float32(7))
+    result: Floats = bounded * sigmoid(np.float32(1.702) * bounded) * (np.clip(up, np.float32(-7), np.float32(7)) + 1)
+    return result
+
+
 def softcap(inputs: Floats, cap: float) -> Floats:
     """cap · tanh(x / cap), so that no input leaves -cap..cap; a cap of 0 leaves them unchanged."""
     return np.float32(cap) * np.tanh(inputs / np.float32(cap)) if cap else inputs
@@ -70,12 +77,14 @@ def attend(
     scale: float | None = None,
     window: int = 0,
     cap: float = 0.0,
+    sinks: Floats | None = None,
 ) -> Floats:
     """Causal grouped-query attention of queries [n, heads, head_size] at `position` and on.
 
     Keys and values are [kv_heads, length, head_size], those of the queries included; query head h reads key/value head
     h // (heads / kv_heads). A query sees the last `window` positions, its own included, or with 0 all; queries are
-    scaled by 1 / √head_size unless told otherwise. The result is [n, heads * head_size].
+    scaled by 1 / √head_size unless told otherwise. `sinks` [1, heads] are scores that take part in the softmax and have
+    no value. The result is [n, heads * head_size].
     """
     count, heads, head_size = queries.shape
     kv_heads, length, _ = keys.shape
@@ -88,7 +97,11 @@ def attend(
     if window:
         visible &= np.arange(length) > own - window
     scores = np.where(visible, scores, np.float32(-np.inf))
-    weights = np.exp(scores - scores.max(axis=2, keepdims=True))  # [heads, n, length]
+    if sinks is not None:
+        column = np.broadcast_to(sinks.reshape(heads, 1, 1), (heads, count, 1))
+        scores = np.concatenate([scores, column], axis=2)  # [heads, n, length + 1]
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     weights /= weights.sum(axis=2, keepdims=True)
+    weights = weights[:, :, :length]  # [heads, n, length]
     mixed: Floats = weights.reshape(kv_heads, -1, length) @ values  # [kv_heads, heads / kv_heads * n, head_size]
     return mixed.reshape(heads, count, head_size).transpose(1, 0, 2).reshape(count, heads * head_size)

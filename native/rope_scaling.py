@@ -37,10 +37,10 @@ class Scaling(NamedTuple):
     context: int
 
 
-def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tensor]) -> Scaling:
+def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tensor], rounded: bool = True) -> Scaling:
     """Linear scaling divides all frequencies alike, rope_freqs.weight (Llama 3) each by a factor of its own, YaRN the
-    slow ones. Raises ValueError for any other, and for a key that is not known: a model with wrong rotations still
-    produces fluent text."""
+    slow ones. `rounded`: whether YaRN's blend is, where the file does not say. Raises ValueError for any other, and for
+    a key that is not known: a model with wrong rotations still produces fluent text."""
     prefix = f"{keys.architecture}.rope."
     kind = keys.values.get(f"{prefix}scaling.type", "linear")
     if kind not in ("none", "linear", "yarn"):
@@ -56,6 +56,7 @@ def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tens
             keys.size("rope.scaling.original_context_length", context),
             keys.positive("rope.scaling.yarn_beta_fast", FAST),
             keys.positive("rope.scaling.yarn_beta_slow", SLOW),
+            Keys("paceline", keys.values).flag("yarn_rounded", rounded),
         )
         if (share := keys.positive("rope.scaling.yarn_ext_factor", 1.0)) != 1.0:
             raise ValueError(f"the key '{prefix}scaling.yarn_ext_factor' is {share}, supported: 1.0")

@@ -29,17 +29,21 @@ class ModelShape:
     rope_layout: RopeLayout
     norm_epsilon: float
     tied: bool
-    qkv_bias: bool
+    qkv_bias: bool  # queries, keys and values have a bias
     qk_norm: bool
     kinds: tuple[LayerKind, ...]  # [layers]
     query_scale: float
+    output_bias: bool = False  # attention's output has one
+    expert_bias: bool = False  # the router and each expert's matrices have one
+    sinks: bool = False  # attn_sinks: a score of each head that takes its share of a softmax and has no value
     rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
     rope_amplitude: float = 1.0  # of its cosines and sines
     window: int = 0
     local_rope_base: float = 0.0  # 0: sliding layers rotate as all others do
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
     post_norms: bool = False  # post_attention_norm and post_ffw_norm of a branch's output, before it is added
-    activation: Activation = "silu"  # "gelu" is its tanh form
+    ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
+    activation: Activation = "silu"  # "gelu" is its tanh form, "clamped" gpt-oss's (reference_math.py)
     embedding_scale: float = 1.0
     attention_softcap: float = 0.0  # 0: none
     final_softcap: float = 0.0  # 0: none
@@ -54,8 +58,3 @@ class ModelShape:
     key_size: int = 0
     value_size: int = 0
     grouped_heads: bool = False
-
-    @property
-    def ffn_norm(self) -> str:
-        """The name of the norm before the feed-forward part; the hybrid families have another."""
-        return "post_attention_norm" if self.gated_attention else "ffn_norm"

@@ -37,6 +37,10 @@ def attention(shape: ModelShape) -> Iterator[Expected]:
         yield "attn_q.bias", 1, mixed
         yield "attn_k.bias", 1, cache
         yield "attn_v.bias", 1, cache
+    if shape.output_bias:
+        yield "attn_output.bias", 1, shape.width
+    if shape.sinks:
+        yield "attn_sinks.weight", 1, shape.heads
     if shape.qk_norm:
         yield "attn_q_norm.weight", 1, shape.head_size
         yield "attn_k_norm.weight", 1, shape.head_size
@@ -71,6 +75,11 @@ def experts(shape: ModelShape) -> Iterator[Expected]:
     yield "ffn_gate_exps.weight", shape.experts * shape.expert_ffn, shape.width
     yield "ffn_up_exps.weight", shape.experts * shape.expert_ffn, shape.width
     yield "ffn_down_exps.weight", shape.experts * shape.width, shape.expert_ffn
+    if shape.expert_bias:
+        yield "ffn_gate_inp.bias", 1, shape.experts
+        yield "ffn_gate_exps.bias", shape.experts, shape.expert_ffn
+        yield "ffn_up_exps.bias", shape.experts, shape.expert_ffn
+        yield "ffn_down_exps.bias", shape.experts, shape.width
     if shape.shared_ffn:
         yield "ffn_gate_inp_shexp.weight", 1, shape.width
         yield "ffn_gate_shexp.weight", shape.shared_ffn, shape.width
@@ -88,5 +97,5 @@ def feed_forward_norms(shape: ModelShape) -> Iterator[Expected]:
 def is_vector(name: str) -> bool:
     """Norms, biases and the small tensors that are no product's weights, or (routers) too sensitive to be rounded."""
     part = name.rsplit(".", 2)[-2] if name.endswith(".weight") else name.rsplit(".", 1)[-1]
-    small = ("ssm_a", "ssm_conv1d", "ffn_gate_inp", "ffn_gate_inp_shexp", "rope_freqs", "bias")
+    small = ("ssm_a", "ssm_conv1d", "ffn_gate_inp", "ffn_gate_inp_shexp", "attn_sinks", "rope_freqs", "bias")
     return part in small or part.endswith("_norm")

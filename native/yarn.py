@@ -16,6 +16,7 @@ class Yarn:
     trained: float
     fast: float = FAST
     slow: float = SLOW
+    rounded: bool = True  # the blend begins and ends at a whole frequency
 
     def divisors(self, base: float, size: int) -> list[float]:
         """What each frequency, base ** (-2 i / size), is divided by: [size / 2]. Raises ValueError."""
@@ -24,8 +25,10 @@ class Yarn:
                 f"YaRN with a RoPE base of {base} and frequencies from {self.slow} to {self.fast} turns, "
                 "expected a base above 1, and no more turns for the slow ones than for the fast"
             )
-        low = max(floor(self._index(self.fast, base, size)), 0)
-        high = min(ceil(self._index(self.slow, base, size)), size - 1)
+        low, high = self._index(self.fast, base, size), self._index(self.slow, base, size)
+        if self.rounded:
+            low, high = floor(low), ceil(high)
+        low, high = max(low, 0), min(high, size - 1)
         width = high - low or 0.001
         slowed = (min(max((index - low) / width, 0.0), 1.0) for index in range(size // 2))
         return [1 / (1 - share + share / self.factor) for share in slowed]

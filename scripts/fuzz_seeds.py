@@ -17,6 +17,7 @@ FILES = {
     "mixtral": ("--type=Q8_0",),
     "gemma2": ("--type=BF16", "--tied"),
     "gemma3": ("--type=F16", "--tied"),
+    "gpt_oss": ("--type=MXFP4",),
     "qwen2moe": ("--type=Q5_1",),
     "qwen3moe": ("--type=Q4_0",),
     "qwen35": ("--type=F32",),
@@ -57,6 +58,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "gemma3": {"model_type": "gemma3_text", "sliding_window": 16, "query_pre_attn_scalar": 8},
     "qwen3moe": {"model_type": "qwen3_moe", "norm_topk_prob": True, "rope_scaling": YARN, **EXPERTS},
     "qwen35": {"model_type": "qwen3_5_text", "rope_parameters": {"rope_theta": 1e4}, **RECURRENT},
+    "gpt_oss": {
+        "model_type": "gpt_oss",
+        "rope_scaling": YARN | {"truncate": False},
+        "sliding_window": 16,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "intermediate_size": 32,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
 }
 
 
@@ -65,7 +75,8 @@ def gguf_files(folder: Path) -> dict[str, bytes]:
     files = {}
     for name, options in FILES.items():
         path = folder / name
-        words = [f"--out={path}", "--seed=1", f"--architecture={name.split('-')[0]}", *SIZES, *options]
+        architecture = name.split("-")[0].replace("_", "-")
+        words = [f"--out={path}", "--seed=1", f"--architecture={architecture}", *SIZES, *options]
         subprocess.run([sys.executable, str(script), *words], check=True)
         files[name] = path.read_bytes()
     return files
@@ -84,13 +95,23 @@ def tensors(family: str) -> dict[str, np.ndarray]:
     for layer in range(2):
         parts = attention(family) if family != "qwen35" or layer else recurrent()
         shapes |= {f"model.layers.{layer}.{part}": shape for part, shape in (parts | feed_forward(family)).items()}
-    return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    return {name: drawn(random, name, shape) for name, shape in shapes.items()}
+
+
+def drawn(random: np.random.RandomState, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """MXFP4's parts are bytes, all others floats."""
+    if name.endswith(("_blocks", "_scales")):
+        return random.randint(120, 126, shape).astype(np.uint8)
+    return random.standard_normal(shape).astype(np.float32)
 
 
 def attention(family: str) -> dict[str, tuple[int, ...]]:
     parts: dict[str, tuple[int, ...]] = {f"self_attn.{part}_proj.weight": (16, 32) for part in "kv"}
     parts |= {"self_attn.q_proj.weight": (64 if family == "qwen35" else 32, 32), "self_attn.o_proj.weight": (32, 32)}
-    if family != "llama":
+    if family == "gpt_oss":
+        rows = {"q": 32, "k": 16, "v": 16, "o": 32}
+        parts |= {f"self_attn.{part}_proj.bias": (rows[part],) for part in rows} | {"self_attn.sinks": (4,)}
+    elif family != "llama":
         parts |= {f"self_attn.{part}_norm.weight": (8,) for part in "qk"}
     return parts
 
@@ -112,6 +133,8 @@ def feed_forward(family: str) -> dict[str, tuple[int, ...]]:
     if family == "gemma3":
         norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
     parts: dict[str, tuple[int, ...]] = {f"{norm}.weight": (32,) for norm in norms}
+    if family == "gpt_oss":
+        return parts | gpt_oss_experts()
     if family != "qwen3moe":
         return (
             parts
@@ -122,3 +145,16 @@ def feed_forward(family: str) -> dict[str, tuple[int, ...]]:
         parts |= {f"mlp.experts.{expert}.{part}_proj.weight": (24, 32) for part in ("gate", "up")}
         parts[f"mlp.experts.{expert}.down_proj.weight"] = (32, 24)
     return parts | {"mlp.gate.weight": (4, 32)}
+
+
+def gpt_oss_experts() -> dict[str, tuple[int, ...]]:
+    """Gate and up packed, down as floats, which then lie transposed."""
+    return {
+        "mlp.router.weight": (4, 32),
+        "mlp.router.bias": (4,),
+        "mlp.experts.gate_up_proj_blocks": (4, 64, 1, 16),
+        "mlp.experts.gate_up_proj_scales": (4, 64, 1),
+        "mlp.experts.gate_up_proj_bias": (4, 64),
+        "mlp.experts.down_proj": (4, 32, 32),
+        "mlp.experts.down_proj_bias": (4, 32),
+    }

@@ -6,8 +6,9 @@ The same options give the same bytes. The weights are scaled so that the logits 
 attention looks at more than the last token. The tokenizer is byte-level BPE: three special tokens, then as many of the
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
-Architectures differ in their layers: with "gemma2", "gemma3" and the hybrids every --interval-th is full attention, the
-others slide or are recurrent. "mixtral" is llama with experts. Options that an architecture has no use for are ignored.
+Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss" and the hybrids every --interval-th is full
+attention, the others slide or are recurrent. "mixtral" is llama with experts. Options that an architecture has no use
+for are ignored.
 """
 
 import argparse
@@ -24,9 +25,20 @@ SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 END = 2
 FLOATS = ("F32", "F16", "BF16")
 INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkeys(
-    SLIDING_GEMMAS, "attention.sliding_window_pattern"
+    ("gpt-oss", *SLIDING_GEMMAS), "attention.sliding_window_pattern"
 )
-ARCHITECTURES = ("llama", "mixtral", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "gemma", *SLIDING_GEMMAS, *HYBRIDS)
+ARCHITECTURES = (
+    "llama",
+    "mixtral",
+    "qwen2",
+    "qwen2moe",
+    "qwen3",
+    "qwen3moe",
+    "gemma",
+    *SLIDING_GEMMAS,
+    "gpt-oss",
+    *HYBRIDS,
+)
 TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q4_K")
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -158,10 +170,10 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
     if chosen.architecture in INTERVAL_KEYS:
         writer.add_uint32(f"{chosen.architecture}.{INTERVAL_KEYS[chosen.architecture]}", chosen.interval)
-    if chosen.architecture in SLIDING_GEMMAS:
+    if chosen.architecture in ("gpt-oss", *SLIDING_GEMMAS):
         writer.add_sliding_window(chosen.window)
-        if chosen.final_softcap:
-            writer.add_final_logit_softcapping(chosen.final_softcap)
+    if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
+        writer.add_final_logit_softcapping(chosen.final_softcap)
     if chosen.architecture in EXPERTS:
         writer.add_expert_count(chosen.experts)
         writer.add_expert_used_count(chosen.experts_used)

@@ -22,7 +22,7 @@ TEXT, ARRAY = 8, 9
 TYPES = 42  # tensor type numbers end here
 FAMILIES = (
     *(b"llama", b"qwen2", b"qwen2moe", b"qwen2vl", b"qwen3", b"qwen3moe", b"qwen3vl", b"qwen3vlmoe", b""),
-    *(b"gemma", b"gemma2", b"gemma3", b"qwen35", b"qwen35moe", b"qwen3next", b"mamba"),
+    *(b"gemma", b"gemma2", b"gemma3", b"gpt-oss", b"qwen35", b"qwen35moe", b"qwen3next", b"mamba"),
 )
 EXTRA_KEYS = (
     *("attention.key_length", "attention.value_length", "attention.head_count_kv", "attention.scale", "vocab_size"),

@@ -8,9 +8,9 @@ import numpy as np
 
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
-EXPERTS = ("mixtral", "qwen3moe", *SHARED_EXPERT)
+EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", *SHARED_EXPERT)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
-BIASED = ("qwen2", "qwen2moe")
+BIASED = ("qwen2", "qwen2moe", "gpt-oss")
 PLAIN_HEADS = ("llama", "mixtral", "gemma", "gemma2", *BIASED)
 
 
@@ -87,8 +87,8 @@ class Weights:
     def norm(self, name: str, size: int, gain: float = 1.0) -> None:
         self.vector(name, np.float32(gain) * (1 + np.float32(0.1) * self.normal(name, size)))
 
-    def bias(self, name: str, size: int) -> None:
-        self.vector(name, np.float32(0.3) * self.normal(name, size))
+    def bias(self, name: str, *shape: int) -> None:
+        self.vector(name, np.float32(0.3) * self.normal(name, *shape))
 
     def vector(self, name: str, values: np.ndarray) -> None:
         self.writer.add_tensor(name, values)
@@ -104,6 +104,9 @@ class Weights:
             self.bias(f"{block}.attn_q.bias", mixed)
             self.bias(f"{block}.attn_k.bias", cache)
             self.bias(f"{block}.attn_v.bias", cache)
+        if chosen.architecture == "gpt-oss":
+            self.bias(f"{block}.attn_output.bias", chosen.width)
+            self.vector(f"{block}.attn_sinks.weight", 1 + self.normal(f"{block}.attn_sinks.weight", chosen.heads))
         if chosen.architecture not in PLAIN_HEADS:
             self.norm(f"{block}.attn_q_norm.weight", chosen.head_size)
             self.norm(f"{block}.attn_k_norm.weight", chosen.head_size)
@@ -139,6 +142,11 @@ class Weights:
         self.matrix(f"{block}.ffn_up_exps.weight", chosen.expert_ffn, chosen.width, 1.5, experts=chosen.experts)
         down = f"{block}.ffn_down_exps.weight"
         self.matrix(down, chosen.width, chosen.expert_ffn, self.outgoing, experts=chosen.experts)
+        if chosen.architecture == "gpt-oss":
+            self.bias(f"{block}.ffn_gate_inp.bias", chosen.experts)
+            self.bias(f"{block}.ffn_gate_exps.bias", chosen.experts, chosen.expert_ffn)
+            self.bias(f"{block}.ffn_up_exps.bias", chosen.experts, chosen.expert_ffn)
+            self.bias(f"{block}.ffn_down_exps.bias", chosen.experts, chosen.width)
         if chosen.architecture in SHARED_EXPERT:
             gate = f"{block}.ffn_gate_inp_shexp.weight"
             self.vector(gate, self.normal(gate, chosen.width) * np.float32(1.5 / np.sqrt(chosen.width)))
@@ -160,9 +168,8 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         if chosen.architecture in SLIDING_GEMMAS:  # louder than its scaled embedding
             weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
             weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
-        weights.norm(
-            f"{block}.{'post_attention' if chosen.architecture in HYBRIDS else 'ffn'}_norm.weight", chosen.width
-        )
+        after = "post_attention" if chosen.architecture in ("gpt-oss", *HYBRIDS) else "ffn"
+        weights.norm(f"{block}.{after}_norm.weight", chosen.width)
         if chosen.architecture in EXPERTS:
             weights.experts(block)
         else:

@@ -1,6 +1,7 @@
 // A window into attention for its tests: one layer and one kv head of cache, written and read by a chosen instruction set.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <vector>
 
@@ -42,11 +43,14 @@ class AttentionProbe {
   }
 
   // split_by_split: each split by itself, the last one first, merged at the end
-  Floats attend(const Floats& queries, const Ints& positions, const std::string& isa, bool split_by_split) const {
+  Floats attend(const Floats& queries, const Ints& positions, const std::string& isa, bool split_by_split, const std::vector<float>& given_sinks) const {
     const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
     const int count = static_cast<int>(queries.shape(0)), size = layout_.head_size;
     if (queries.ndim() != 2 || queries.shape(1) != size || positions.size() != count || count > paceline::kQueryTile)
       throw std::invalid_argument("queries must be [n, head_size] and positions [n], n at most 16");
+    std::vector<float> sinks = given_sinks;
+    if (sinks.empty()) sinks.assign(count, paceline::kNoSink);
+    if (static_cast<int>(sinks.size()) != count) throw std::invalid_argument("sinks must be [n]");
     Floats out({count, size});
     const float* q[paceline::kQueryTile];
     float* o[paceline::kQueryTile];
@@ -58,7 +62,7 @@ class AttentionProbe {
     paceline::Buffer<float> scratch, states;
     scratch.reserve(paceline::kQueryTile * paceline::attention_scratch(view_.value_stride));
     if (!split_by_split) {
-      kernels.attend(view_, table_.data(), count, q, positions.data(), o, nullptr, nullptr, scratch.data());
+      kernels.attend(view_, table_.data(), count, q, positions.data(), sinks.data(), o, nullptr, nullptr, scratch.data());
       return out;
     }
     const int splits = (room() + paceline::kSplit - 1) / paceline::kSplit;
@@ -68,9 +72,9 @@ class AttentionProbe {
     for (int i = 0; i < count; ++i) of[i] = states.data() + i * size_of_states;
     for (int split = splits - 1; split >= 0; --split) {
       const paceline::SplitPart part{split, split + 1, of};
-      kernels.attend(view_, table_.data(), count, q, positions.data(), o, &part, nullptr, scratch.data());
+      kernels.attend(view_, table_.data(), count, q, positions.data(), sinks.data(), o, &part, nullptr, scratch.data());
     }
-    for (int i = 0; i < count; ++i) kernels.merge_splits(view_, positions.at(i), of[i], o[i], scratch.data());
+    for (int i = 0; i < count; ++i) kernels.merge_splits(view_, positions.at(i), sinks[i], of[i], o[i], scratch.data());
     return out;
   }
 
@@ -92,6 +96,7 @@ void register_attention(py::module_& m) {
       .def(py::init<int, int, const std::string&, const std::string&, int, float>(), py::kw_only(), py::arg("head_size"), py::arg("pages"), py::arg("key_type") = "f16",
            py::arg("value_type") = "f16", py::arg("window") = 0, py::arg("softcap") = 0.0f)
       .def("write", &AttentionProbe::write, py::arg("keys"), py::arg("values"), py::arg("position"), py::arg("isa"))
-      .def("attend", &AttentionProbe::attend, py::arg("queries"), py::arg("positions"), py::arg("isa"), py::kw_only(), py::arg("split_by_split") = false)
+      .def("attend", &AttentionProbe::attend, py::arg("queries"), py::arg("positions"), py::arg("isa"), py::kw_only(), py::arg("split_by_split") = false,
+           py::arg("sinks") = std::vector<float>())
       .def("pool", &AttentionProbe::pool);
 }

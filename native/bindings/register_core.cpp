@@ -29,6 +29,15 @@ paceline::LayerKind layer_kind(const std::string& word) {
   throw std::invalid_argument("layer kind '" + word + "': expected attention, sliding or recurrent");
 }
 
+constexpr std::pair<const char*, paceline::Activation> kActivations[] = {
+    {"silu", paceline::Activation::Silu}, {"gelu", paceline::Activation::Gelu}, {"clamped", paceline::Activation::Clamped}};
+
+paceline::Activation activation(const std::string& word) {
+  for (const auto& [name, activation] : kActivations)
+    if (word == name) return activation;
+  throw std::invalid_argument("activation '" + word + "': expected silu, gelu or clamped");
+}
+
 py::tuple step(Core& core, const py::sequence& sources) {
   const Rows rows(sources);
   paceline::StepResult result;
@@ -66,7 +75,8 @@ void register_core(py::module_& m) {
       .def(py::init<>())
 #define FIELD(name) .def_readwrite(#name, &Shape::name)
       FIELD(layers) FIELD(width) FIELD(heads) FIELD(kv_heads) FIELD(head_size) FIELD(ffn) FIELD(vocab) FIELD(context)
-      FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(tied) FIELD(qkv_bias) FIELD(qk_norm) FIELD(gated_attention) FIELD(post_norms) FIELD(gelu)
+      FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(tied) FIELD(qkv_bias) FIELD(output_bias) FIELD(expert_bias) FIELD(qk_norm)
+      FIELD(sinks) FIELD(gated_attention) FIELD(post_norms)
       FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)
       FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn) FIELD(normalize_experts)
       FIELD(conv_kernel) FIELD(key_heads) FIELD(value_heads) FIELD(key_size) FIELD(value_size) FIELD(grouped_heads)
@@ -82,6 +92,9 @@ void register_core(py::module_& m) {
             shape.kinds.clear();
             for (const std::string& kind : kinds) shape.kinds.push_back(layer_kind(kind));
           })
+      .def_property(
+          "activation", [](const Shape& shape) { return kActivations[static_cast<int>(shape.activation)].first; },
+          [](Shape& shape, const std::string& word) { shape.activation = activation(word); })
       .def(
           "page_bytes",
           [](const Shape& shape, const std::string& cache_type_k, const std::string& cache_type_v) {

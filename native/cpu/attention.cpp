@@ -229,8 +229,10 @@ void add_keys(int count, bool early, const CacheView& cache, int first, const ui
   if constexpr (n > 1) add_keys<n - 1>(count, early, cache, first, keys, next, queries);
 }
 
-Query query_at(const CacheView& cache, int position, float* scratch) {
+// The sink comes first, before all splits.
+Query query_at(const CacheView& cache, int position, float sink, float* scratch) {
   Query query;
+  if (sink != kNoSink) query.merged = {sink, 1.0f};
   query.position = position;
   query.lowest = cache.window > 0 ? std::max(position - cache.window + 1, 0) : 0;
   query.weights = scratch;
@@ -256,12 +258,12 @@ void finish(const Query& query, int head_size, float* out) {
 
 }  // namespace
 
-void attend(const CacheView& cache, const int32_t* table, int count, const float* const* q, const int* positions, float* const* out,
-            const SplitPart* part, const uint8_t* then, float* scratch) {
+void attend(const CacheView& cache, const int32_t* table, int count, const float* const* q, const int* positions, const float* sinks,
+            float* const* out, const SplitPart* part, const uint8_t* then, float* scratch) {
   Query queries[kQueryTile];
   int lowest = INT_MAX, last = 0, earliest = INT_MAX;
   for (int i = 0; i < count; ++i) {
-    queries[i] = query_at(cache, positions[i], scratch + attention_scratch(cache.value_stride) * i);
+    queries[i] = query_at(cache, positions[i], sinks[i], scratch + attention_scratch(cache.value_stride) * i);
     queries[i].q = q[i];
     lowest = std::min(lowest, queries[i].lowest);
     earliest = std::min(earliest, positions[i]);
@@ -301,8 +303,8 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
   for (int i = 0; !part && i < count; ++i) finish(queries[i], cache.head_size, out[i]);
 }
 
-void merge_splits(const CacheView& cache, int position, const float* states, float* out, float* scratch) {
-  Query query = query_at(cache, position, scratch);
+void merge_splits(const CacheView& cache, int position, float sink, const float* states, float* out, float* scratch) {
+  Query query = query_at(cache, position, sink, scratch);
   for (int split = query.lowest / kSplit; split <= position / kSplit; ++split) {
     const float* state = states + split * split_state(cache.value_stride);
     std::memcpy(query.value, state, sizeof(float) * cache.value_stride);

@@ -63,14 +63,20 @@ void Weights::check_loaded() {
       for (const float* vector : {layer.convolution, layer.decay, layer.time_bias, layer.recurrent_norm}) need(vector, "recurrent vector", l);
     } else {
       for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v}) need(matrix->data, "query, key or value matrix", l);
-      if (shape.qkv_bias) for (const float* bias : {layer.q_bias, layer.k_bias, layer.v_bias}) need(bias, "query, key or value bias", l);
+      if (shape.qkv_bias) for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v}) need(matrix->bias, "query, key or value bias", l);
+      if (shape.output_bias) need(layer.output.bias, "bias of attention's output", l);
+      if (shape.sinks) need(layer.sinks, "sinks", l);
       if (shape.qk_norm) for (const float* norm : {layer.q_norm, layer.k_norm}) need(norm, "query or key norm", l);
     }
     const auto need_parts = [&](const FeedForward& part) { for (const Matrix* matrix : {&part.gate, &part.up, &part.down}) need(matrix->data, "feed-forward", l); };
     if (!shape.experts || shape.shared_ffn) need_parts(layer.ffn);
     if (shape.experts) need(layer.router.data, "router", l);
     if (shape.experts && shape.shared_ffn) need(layer.shared_gate.data, "gate of the shared expert", l);
-    for (const FeedForward& expert : layer.experts) need_parts(expert);
+    for (const FeedForward& expert : layer.experts) {
+      need_parts(expert);
+      if (shape.expert_bias) for (const Matrix* matrix : {&expert.gate, &expert.up, &expert.down}) need(matrix->bias, "bias of an expert", l);
+    }
+    if (shape.experts && shape.expert_bias) need(layer.router.bias, "router's bias", l);
   }
   loaded_ = true;
 }

@@ -39,6 +39,8 @@ struct SplitPart {
 };
 constexpr size_t split_state(int value_stride) { return static_cast<size_t>(value_stride) + 16; }  // the sums of values, their peak, their weight
 
+constexpr float kNoSink = -__builtin_huge_valf();
+
 // A weight, at most 1, as a whole number: sums of them are exact, and so the same in any order.
 constexpr float kWholeWeight = 0x1p40f;
 constexpr uint64_t whole(float weight) { return static_cast<uint64_t>(static_cast<int64_t>(weight * kWholeWeight)); }
@@ -46,13 +48,12 @@ constexpr uint64_t whole(float weight) { return static_cast<uint64_t>(static_cas
 struct Kernels {
   const char* name;
 
-  // Row tile `tile` of `weights` times `columns` columns: sums of 16 outputs each, stored in or added to out + c * stride + 16 * tile.
+  // Row tile `tile` of `weights` times `columns` columns, plus the bias: sums of 16 outputs each, stored in or added to out + c * stride + 16 * tile.
   void (*product)(const Matrix& weights, int tile, const Activations& input, int columns, Epilogue epilogue, float* out, size_t stride,
                   Scratch& scratch);
 
-  // Row tiles 2*pair and 2*pair+1 of gate and up together: silu(gate) * up, or gelu(gate) * up, 32 outputs, written as block
-  // `pair` of `output`.
-  void (*gated_product)(const Matrix& gate, const Matrix& up, bool gelu, int pair, const Activations& input, int columns, const Activations& output,
+  // Row tiles 2*pair and 2*pair+1 of gate and up together: 32 outputs of the activation, written as block `pair` of `output`.
+  void (*gated_product)(const Matrix& gate, const Matrix& up, Activation activation, int pair, const Activations& input, int columns, const Activations& output,
                         int output_blocks, Scratch& scratch);
 
   // x [size] / rms(x) * weight [size] -> y [padded to 32, zeros past size]. 16 lanes folded 8-4-2-1.
@@ -68,14 +69,15 @@ struct Kernels {
   void (*write_cache)(const CacheView& cache, int page, int position, const float* k, const float* v);
 
   // `queries` queries q[i] [head_size], already scaled, at positions[i], over the keys up to it, or those of its window -> out[i] [head_size].
+  // sinks[i]: a score that takes part in the softmax and has no value; kNoSink: none.
   // part: only some splits, whose states are kept for merge_splits(); out is not used then. May be null.
   // then: keys that will be read next, of any head, their values at the same distance as here; prefetched meanwhile. May be null.
   // scratch: attention_scratch(value_stride) floats per query.
-  void (*attend)(const CacheView& cache, const int32_t* table, int queries, const float* const* q, const int* positions, float* const* out,
-                 const SplitPart* part, const uint8_t* then, float* scratch);
+  void (*attend)(const CacheView& cache, const int32_t* table, int queries, const float* const* q, const int* positions, const float* sinks,
+                 float* const* out, const SplitPart* part, const uint8_t* then, float* scratch);
 
   // The states of all splits of a query's history -> out [head_size], as attend() gives it. scratch: attention_scratch(value_stride) floats.
-  void (*merge_splits)(const CacheView& cache, int position, const float* states, float* out, float* scratch);
+  void (*merge_splits)(const CacheView& cache, int position, float sink, const float* states, float* out, float* scratch);
 
   // Index of the largest of x [size]; the lower index on ties.
   int (*largest)(const float* x, int size);

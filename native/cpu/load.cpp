@@ -59,6 +59,7 @@ void Weights::load_matrix(Matrix& matrix, const Source& source, Store& store, in
   if (paired) m.tiles = (m.tiles + 1) / 2 * 2;
   if (source.scales.size() > 1) throw std::invalid_argument("tensor '" + source.name + "' has " + std::to_string(source.scales.size()) + " scales, expected one");
   if (!source.scales.empty()) m.scale = source.scales[0];
+  m.bias = matrix.bias;
   check_columns(source.name, m.format, source.type, columns);
   const size_t size = source_row_bytes(m.format, columns) * rows;
   if (source.size != size) throw std::invalid_argument("tensor '" + source.name + "' has " + std::to_string(source.size) + " bytes, expected " + std::to_string(size));
@@ -87,6 +88,15 @@ void Weights::load_vector(const float*& vector, const Source& source, Store& sto
   std::vector<float> values(size);
   std::memcpy(values.data(), source.data, source.size);
   vector = store.vector(values.data(), values.size());
+}
+
+// source: [experts, size]
+void Weights::load_expert_biases(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int size) {
+  expect(source, shape.experts, size);
+  for (int e = 0; e < shape.experts; ++e) {
+    const Source one = {source.name, source.type, 1, size, source.data + source.size / shape.experts * e, source.size / shape.experts, {}};
+    load_vector((layer.experts[e].*part).bias, one, store, size);
+  }
 }
 
 // [channels, kernel] in the file, turned around for lanes over channels.
@@ -129,9 +139,11 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "ssm_dt.bias") return load_vector(layer.time_bias, source, store, s.value_heads);
     if (part == "ssm_norm.weight") return load_vector(layer.recurrent_norm, source, store, s.value_size);
   } else {
-    if (part == "attn_q.bias" && s.qkv_bias) return load_vector(layer.q_bias, source, store, s.queries());
-    if (part == "attn_k.bias" && s.qkv_bias) return load_vector(layer.k_bias, source, store, s.keys());
-    if (part == "attn_v.bias" && s.qkv_bias) return load_vector(layer.v_bias, source, store, s.keys());
+    if (part == "attn_q.bias" && s.qkv_bias) return load_vector(layer.q.bias, source, store, s.queries());
+    if (part == "attn_k.bias" && s.qkv_bias) return load_vector(layer.k.bias, source, store, s.keys());
+    if (part == "attn_v.bias" && s.qkv_bias) return load_vector(layer.v.bias, source, store, s.keys());
+    if (part == "attn_output.bias" && s.output_bias) return load_vector(layer.output.bias, source, store, width);
+    if (part == "attn_sinks.weight" && s.sinks) return load_vector(layer.sinks, source, store, s.heads);
     if (part == "attn_q_norm.weight" && s.qk_norm) return load_vector(layer.q_norm, source, store, s.head_size);
     if (part == "attn_k_norm.weight" && s.qk_norm) return load_vector(layer.k_norm, source, store, s.head_size);
     if (part == "attn_q.weight") return load_matrix(layer.q, source, store, (s.gated_attention ? 2 : 1) * s.queries(), width);
@@ -144,6 +156,10 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "ffn_gate_exps.weight") return load_experts(layer, &FeedForward::gate, source, store, s.expert_ffn, width, true);
     if (part == "ffn_up_exps.weight") return load_experts(layer, &FeedForward::up, source, store, s.expert_ffn, width, true);
     if (part == "ffn_down_exps.weight") return load_experts(layer, &FeedForward::down, source, store, width, s.expert_ffn);
+    if (part == "ffn_gate_inp.bias" && s.expert_bias) return load_vector(layer.router.bias, source, store, s.experts);
+    if (part == "ffn_gate_exps.bias" && s.expert_bias) return load_expert_biases(layer, &FeedForward::gate, source, store, s.expert_ffn);
+    if (part == "ffn_up_exps.bias" && s.expert_bias) return load_expert_biases(layer, &FeedForward::up, source, store, s.expert_ffn);
+    if (part == "ffn_down_exps.bias" && s.expert_bias) return load_expert_biases(layer, &FeedForward::down, source, store, width);
     if (part == "ffn_gate_inp_shexp.weight" && s.shared_ffn) return load_matrix(layer.shared_gate, source, store, 1, width);
   }
   const std::string ending = s.experts ? "_shexp.weight" : ".weight";

@@ -19,11 +19,12 @@ struct Shape {
   bool rope_pairs = false;          // neighbours turn together; otherwise the two halves
   float norm_epsilon = 0.0f;
   bool tied = false;                // the head is the embedding
-  bool qkv_bias = false;            // queries, keys and values have a bias
+  bool qkv_bias = false, output_bias = false, expert_bias = false;  // of queries, keys and values; of attention's output; of router and experts
+  bool sinks = false;               // each head has a score without a key: it takes a share of the attention
   bool qk_norm = false;             // each head of queries and keys is normed before it turns
   bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)
   bool post_norms = false;          // a branch is normed again before it joins the residual stream
-  bool gelu = false;                // the feed-forward's gate; otherwise SiLU
+  Activation activation = Activation::Silu;
   int window = 0;                   // of sliding layers
   float embedding_scale = 1.0f, query_scale = 1.0f;
   float attention_softcap = 0.0f, final_softcap = 0.0f;
@@ -63,8 +64,8 @@ struct Layer {
   const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;             // [width]
 
   Matrix q, k, v, output;  // output: of recurrent layers too
-  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;              // [queries], [keys] twice
   const float *q_norm = nullptr, *k_norm = nullptr;                                 // [head_size]
+  const float* sinks = nullptr;                                                     // [heads]
 
   Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice
   const float* convolution = nullptr;               // [conv_kernel][channels padded to 16]
@@ -124,6 +125,7 @@ class Weights {
   void load_matrix(Matrix& matrix, const Source& source, Store& store, int rows, int columns, bool paired = false);
   void load_experts(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int rows, int columns, bool paired = false);
   void load_vector(const float*& vector, const Source& source, Store& store, int size);
+  void load_expert_biases(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int size);
   void load_convolution(Layer& layer, const Source& source, Store& store);
 
   bool loaded_ = false;  // whether every tensor is known to be there

@@ -6,13 +6,13 @@
 namespace paceline::PACELINE_ISA {
 
 void product(const Matrix&, int, const Activations&, int, Epilogue, float*, size_t, Scratch&);
-void gated_product(const Matrix&, const Matrix&, bool, int, const Activations&, int, const Activations&, int, Scratch&);
+void gated_product(const Matrix&, const Matrix&, Activation, int, const Activations&, int, const Activations&, int, Scratch&);
 void rms_norm(const float*, const float*, float, int, float*);
 void quantize(const float*, int, int, int, int, const Activations&);
 void rotate(float*, int, int, int, bool, const float*, const float*);
 void write_cache(const CacheView&, int, int, const float*, const float*);
-void attend(const CacheView&, const int32_t*, int, const float* const*, const int*, float* const*, const SplitPart*, const uint8_t*, float*);
-void merge_splits(const CacheView&, int, const float*, float*, float*);
+void attend(const CacheView&, const int32_t*, int, const float* const*, const int*, const float*, float* const*, const SplitPart*, const uint8_t*, float*);
+void merge_splits(const CacheView&, int, float, const float*, float*, float*);
 int largest(const float*, int);
 int find_larger(const float*, float, int, int32_t*);
 void weigh(const float*, float, float, int, float*);

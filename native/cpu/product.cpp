@@ -87,6 +87,22 @@ void tile_sums(const Matrix& weights, int t, const Activations& input, int colum
 // gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
 Lanes gelu_slope(Lanes x) { return x * fma(x * x, broadcast(0.0713548163f), broadcast(1.59576912f)); }
 
+// Outputs of row tile `tile` from its sums
+Lanes outputs_of(const Matrix& weights, int tile, const float* sums) {
+  const Lanes outputs = load(sums) * broadcast(weights.scale);
+  return weights.bias ? outputs + load(weights.bias + static_cast<size_t>(kTileRows) * tile) : outputs;
+}
+
+Lanes activated(Activation activation, Lanes gate, Lanes up) {
+  if (activation == Activation::Clamped) {  // smaller() and larger() return their second operand where either is NaN
+    const Lanes most = broadcast(kClampedMost);
+    gate = smaller(most, gate);
+    up = larger(broadcast(-kClampedMost), smaller(most, up)) + broadcast(1.0f);
+  }
+  const Lanes slope = activation == Activation::Gelu ? gelu_slope(gate) : activation == Activation::Clamped ? gate * broadcast(kClampedSlope) : gate;
+  return gate / (broadcast(1.0f) + exponential(zero() - slope)) * up;
+}
+
 }  // namespace
 
 void product(const Matrix& weights, int tile, const Activations& input, int columns, Epilogue epilogue, float* out, size_t stride,
@@ -94,12 +110,12 @@ void product(const Matrix& weights, int tile, const Activations& input, int colu
   tile_sums(weights, tile, input, columns, scratch.sums, scratch);
   for (int c = 0; c < columns; ++c) {
     float* destination = out + static_cast<size_t>(c) * stride + static_cast<size_t>(kTileRows) * tile;
-    const Lanes sum = load(scratch.sums + static_cast<size_t>(kTileRows) * c) * broadcast(weights.scale);
+    const Lanes sum = outputs_of(weights, tile, scratch.sums + static_cast<size_t>(kTileRows) * c);
     store(destination, epilogue == Epilogue::Add ? load(destination) + sum : sum);
   }
 }
 
-void gated_product(const Matrix& gate, const Matrix& up, bool gelu, int pair, const Activations& input, int columns, const Activations& output,
+void gated_product(const Matrix& gate, const Matrix& up, Activation activation, int pair, const Activations& input, int columns, const Activations& output,
                    int output_blocks, Scratch& scratch) {
   const size_t size = static_cast<size_t>(columns) * kTileRows;
   for (int half = 0; half < 2; ++half) {
@@ -109,9 +125,9 @@ void gated_product(const Matrix& gate, const Matrix& up, bool gelu, int pair, co
   for (int c = 0; c < columns; ++c) {
     float y[kBlock];
     for (int half = 0; half < 2; ++half) {
-      const Lanes g = load(scratch.sums + size * (2 * half) + kTileRows * c) * broadcast(gate.scale);
-      const Lanes u = load(scratch.sums + size * (2 * half + 1) + kTileRows * c) * broadcast(up.scale);
-      store(y + kTileRows * half, g / (broadcast(1.0f) + exponential(zero() - (gelu ? gelu_slope(g) : g))) * u);
+      const Lanes g = outputs_of(gate, 2 * pair + half, scratch.sums + size * (2 * half) + kTileRows * c);
+      const Lanes u = outputs_of(up, 2 * pair + half, scratch.sums + size * (2 * half + 1) + kTileRows * c);
+      store(y + kTileRows * half, activated(activation, g, u));
     }
     quantize(y, pair, 1, c, output_blocks, output);
   }

@@ -50,6 +50,7 @@ class Core::Step {
   void combine(Member& me, const Layer& layer);
 
   CacheView cache(const Layer& layer, int kv_head) const;
+  float sink(const Layer& layer, int head) const { return layer.sinks ? layer.sinks[head] : kNoSink; }
   float* split_states(int column, int head) {
     const KeptSplits& kept = work.kept[column];
     return work.split_states.data() + kept.begin + static_cast<size_t>(head) * kept.splits * split_state(core.cache_.value_stride());

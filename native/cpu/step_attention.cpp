@@ -28,14 +28,11 @@ void Core::Step::attention(Member& me, Private& own, const Layer& layer) {
   add_product(me, own, layer.output, work.head_input.views, layer.attention_post_norm);
 }
 
-// Biases, norms and rotation of one column's queries and keys; its key and value into the cache. No barrier.
+// Norms and rotation of one column's queries and keys; its key and value into the cache. No barrier.
 void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
   float* const q = mixed(c);
   float* const k = q + static_cast<size_t>(layer.q.tiles) * kTileRows;
   float* const v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
-  const auto add = [](float* to, const float* bias, int size) {
-    for (int i = 0; i < size; ++i) to[i] += bias[i];
-  };
   const auto norm_heads = [&](float* vectors, const float* weight, int heads) {
     for (int h = 0; h < heads; ++h) {
       kernels.rms_norm(vectors + h * s.head_size, weight, s.norm_epsilon, s.head_size, own.norm.data());
@@ -48,11 +45,6 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
       std::memcpy(gates + h * s.head_size, q + (2 * h + 1) * s.head_size, sizeof(float) * s.head_size);
       std::memmove(q + h * s.head_size, q + 2 * h * s.head_size, sizeof(float) * s.head_size);
     }
-  }
-  if (s.qkv_bias) {
-    add(q, layer.q_bias, s.queries());
-    add(k, layer.k_bias, s.keys());
-    add(v, layer.v_bias, s.keys());
   }
   if (s.qk_norm) {
     norm_heads(q, layer.q_norm, s.heads);
@@ -87,10 +79,11 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
     const float* queries[kQueryTile];
     float *out[kQueryTile], *states[kQueryTile];
     int positions[kQueryTile], count = 0;
+    float sinks[kQueryTile];
     const SplitPart part{item.begin_split, item.end_split, states};
     const bool whole = !work.kept[work.first_column[item.row] + item.first].splits;
     const auto flush = [&] {
-      kernels.attend(view, rows[item.row].table, count, queries, positions, out, whole ? nullptr : &part, then, own.attention.data());
+      kernels.attend(view, rows[item.row].table, count, queries, positions, sinks, out, whole ? nullptr : &part, then, own.attention.data());
       count = 0;
     };
     for (int token = 0; token < item.count; ++token) {
@@ -101,6 +94,7 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
         out[count] = work.attention.data() + c * work.stride_attention + head * s.head_size;
         if (!whole) states[count] = split_states(c, head);
         positions[count] = work.position_of[c];
+        sinks[count] = sink(layer, head);
         if (++count == kQueryTile) flush();
       }
     }
@@ -116,7 +110,7 @@ void Core::Step::merge_splits(Member& me, Private& own, const Layer& layer) {
   me.divide(columns * s.heads, [&](int i) {
     const int c = i / s.heads, head = i % s.heads;
     if (!work.kept[c].splits) return;
-    kernels.merge_splits(view, work.position_of[c], split_states(c, head), work.attention.data() + c * work.stride_attention + head * s.head_size, own.attention.data());
+    kernels.merge_splits(view, work.position_of[c], sink(layer, head), split_states(c, head), work.attention.data() + c * work.stride_attention + head * s.head_size, own.attention.data());
   });
 }
 

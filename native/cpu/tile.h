@@ -119,6 +119,7 @@ struct Matrix {
   int tiles = 0;        // ceil(rows / 16), rounded up to the pair where the matrix is used in pairs
   int blocks = 0;       // ceil(columns / 32)
   float scale = 1.0f;   // of all weights
+  const float* bias = nullptr;    // [tiles * 16], added to the outputs; null: none
   const uint8_t* data = nullptr;  // [tiles][blocks / unit] units, 64-byte aligned
 
   size_t row_tile_bytes() const { return unit_offset(format, blocks); }  // blocks fill units: columns are whole blocks of the file
@@ -142,6 +143,10 @@ struct Scratch {
   float* sums;             // [4][columns][kTileRows]
   uint64_t weight_bytes;   // counted where tiles are unpacked
 };
+
+// What becomes of a feed-forward's gate and up. Clamped: the two are kept within bounds, a slope of 1.702 replaces GELU's curve, and up is offset by one.
+enum class Activation { Silu, Gelu, Clamped };
+constexpr float kClampedSlope = 1.702f, kClampedMost = 7.0f;
 
 // The inputs of a product, for any number of columns. Columns come in groups of kGroup, interleaved within a block, so
 // that a kernel over a group reads one stream at constant offsets. Either form is filled, as the weights' formats ask.

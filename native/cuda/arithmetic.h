@@ -1,6 +1,7 @@
 // The fixed summation order of row reductions, and scalar functions: the same operations in the same order as native/cpu/simd.h.
 #pragma once
 
+#include "../cpu/tile.h"
 #include "compat.h"
 
 namespace paceline::cuda {
@@ -71,9 +72,15 @@ PACELINE_DEVICE float hyperbolic_tangent(float x) {
 }
 PACELINE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential_or_nan(0.0f - x)); }
 
-// silu(gate) * up; or gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
-PACELINE_DEVICE float gated(float gate, float up, bool gelu) {
-  const float slope = gelu ? gate * fma(gate * gate, 0.0713548163f, 1.59576912f) : gate;
+// Gate times sigmoid(slope) times up. gelu(x) = x * sigmoid(slope) in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
+PACELINE_DEVICE float activated(Activation activation, float gate, float up) {
+  if (activation == Activation::Clamped) {
+    gate = smaller(kClampedMost, gate);
+    up = larger(-kClampedMost, smaller(kClampedMost, up)) + 1.0f;
+  }
+  float slope = gate;
+  if (activation == Activation::Gelu) slope = gate * fma(gate * gate, 0.0713548163f, 1.59576912f);
+  if (activation == Activation::Clamped) slope = gate * kClampedSlope;
   return gate / (1.0f + exponential(0.0f - slope)) * up;
 }
 

@@ -120,8 +120,9 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     queries.q[i] = query < queries.count ? a.queries[(static_cast<size_t>(queries.column(query)) * a.heads + queries.head(query)) * cache.head_size + d] : 0.0f;
   }
   for (int i = thread; i < most; i += kAttentionThreads) {
-    queries.merged[4 * i] = -__builtin_huge_valf();
-    queries.merged[4 * i + 1] = 0.0f;
+    const bool sink = a.sinks && i < queries.count;  // it comes first, before all splits
+    queries.merged[4 * i] = sink ? a.sinks[queries.head(i)] : -__builtin_huge_valf();
+    queries.merged[4 * i + 1] = sink ? 1.0f : 0.0f;
   }
   const int pairs = cache.value_stride / 2, step = kAttentionThreads / pairs < most / own ? kAttentionThreads / pairs : most / own;
   const int first = thread / pairs, d = thread % pairs * 2;
@@ -225,7 +226,7 @@ PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
   const int end = position / kSplit + 1;
   const float* const parts = a.partial + (static_cast<size_t>(column) * a.heads + head) * a.splits * (stride + 2);
   for (int d = static_cast<int>(thread_index()); d < a.cache.head_size; d += kMergeThreads) {
-    float peak = -__builtin_huge_valf(), sum = 0.0f, total = 0.0f;
+    float peak = a.sinks ? a.sinks[head] : -__builtin_huge_valf(), sum = a.sinks ? 1.0f : 0.0f, total = 0.0f;
     for (int split = lowest / kSplit; split < end; split += kSplitsAhead) {
       float peaks[kSplitsAhead], sums[kSplitsAhead], values[kSplitsAhead];
       PACELINE_UNROLL

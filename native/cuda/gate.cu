@@ -24,7 +24,7 @@ PACELINE_KERNEL gate_column(Gate g) {
   float y = 0.0f;
   if (i < g.size) {
     const size_t place = static_cast<size_t>(column) * g.stride + i;
-    y = gated(g.gate[place], g.up[place], g.gelu);
+    y = activated(g.activation, g.gate[place], g.up[place]);
   }
   store_block(g.out, column, block, y);
 }

@@ -19,21 +19,23 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * 4 * kOutputs);
   const uint32_t* const grid = take_grid<f>(memory);
-  const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);
-  const uint8_t* const weights = weights_of(part < 2 ? gate.weights : up.weights);
+  const uint8_t* const weights = weights_of(tile_of(product, columns, part / 2, 2 * pair).weights);
   if (!begins_early(product)) load_first(weights, product.blocks, segment, even);
   float total[kOwnOutputs<kMost, 4>];
   sum_tiles<f, n, 4>(product, weights, columns, even, kept, grid, sums, total);
+  const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);  // here, so that they take no registers before
   PACELINE_UNROLL
   for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
     const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp;
-    sums[output ^ (output / kOutputs % 2 * kTileRows)] = total[i] * (output < 2 * kOutputs ? gate.scale : up.scale);  // the two halves of a block in different banks
+    const int half = output / kOutputs % 2;
+    const float sum = output_of(output < 2 * kOutputs ? gate : up, half * kTileRows + output % kTileRows, total[i]);
+    sums[output ^ (half * kTileRows)] = sum;  // the two halves of a block in different banks
   }
   sync_block();
   const int lane = static_cast<int>(lane_index());
   for (int c = static_cast<int>(warp_index()); c < kMost && columns.first + c < columns.end; c += kProductWarps) {
     const float* const own = sums + ((lane / kTileRows * kOutputs + c * kTileRows + lane % kTileRows) ^ (lane / kTileRows * kTileRows));
-    store_block(product.gated, columns.first + c, pair, gated(own[0], own[2 * kOutputs], product.gelu));
+    store_block(product.gated, columns.first + c, pair, activated(product.activation, own[0], own[2 * kOutputs]));
   }
 }
 

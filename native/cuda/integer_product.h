@@ -116,8 +116,8 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   if (!columns.end) return;
   SharedMemory memory;
   const uint32_t* const grid = take_grid<f>(memory);
-  const OwnTile own = own_tile(product, columns, place);
-  const uint8_t* const weights = own.weights + own.tile * row_bytes;
+  const OwnTile first_tile = own_tile(product, columns, place);
+  const uint8_t* const weights = first_tile.weights + first_tile.tile * row_bytes;
   LaneInputs inputs[n];
   begin_inputs<f, n>(product.input, columns.first, columns.end - columns.first, 0, inputs);
   float total[n][4];
@@ -138,6 +138,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < 4; ++j) total[i][j] = total[i][j] + acc[i][j];
   }
+  const OwnTile own = own_tile(product, columns, place);  // again, so that nothing of it takes registers meanwhile
   if (!own.out) return;
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)

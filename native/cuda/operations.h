@@ -38,14 +38,13 @@ void rms_norm(const Norm& norm, int most, Stream stream);
 // sum [columns][stride] += branch / rms(branch) * weight
 void add_norm(const Norm& branch, float* sum, int most, Stream stream);
 
-// place.cu: biases, norms and rotation of queries and keys; keys and values into the cache.
+// place.cu: norms and rotation of queries and keys; keys and values into the cache.
 struct Place {
   const float* mixed;              // [columns][stride]: queries (each followed by its gate where there are gates), keys, values
   int stride, key_offset, value_offset;
   float* queries;                  // [columns][heads * head_size], rotated and scaled
   float* gates;                    // [columns][heads * head_size] where attention is gated, or null
-  const float *q_bias, *k_bias, *v_bias;  // or null
-  const float *q_norm, *k_norm;           // or null
+  const float *q_norm, *k_norm;    // or null
   float epsilon, query_scale;
   const float *cosine, *sine;      // [positions][rope_size / 2]
   int heads, kv_heads, head_size, rope_size;
@@ -66,6 +65,7 @@ struct Attention {
   float* out;                      // [columns][out_stride], where head_size is no multiple of 32
   int out_stride;
   const float* gates;              // [columns][heads * head_size], or null: outputs are multiplied by their sigmoid, in `joined` only
+  const float* sinks;              // [heads], or null: scores that take part in the softmax and have no value
   Activations joined;              // in place of `out`, where head_size is a multiple of 32
   PACELINE_HOST_DEVICE bool ends_with_blocks() const { return cache.head_size % kBlock == 0; }
 };
@@ -76,11 +76,11 @@ constexpr int kMostHeadSize = 512;
 // gate.cu
 // x [columns][stride], times sigmoid(gates) where there are gates -> activations of `size` inputs
 void quantize(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, const Activations& out, int most, Stream stream);
-// silu(gate) * up, or gelu: [columns][stride] each -> activations of `size` inputs
+// The activation of gate and up, [columns][stride] each -> inputs of the next product, `size` of them
 struct Gate {
   const float *gate, *up;
   int stride, size;
-  bool gelu;
+  Activation activation;
   const int* count;                // columns, on the device
   const Choice* choices;           // for experts: columns are the places of these, `used` per column of the step
   int used;

@@ -1,4 +1,4 @@
-// Queries, keys and values of a token, head by head: bias, norm, RoPE, and the write of keys and values into their KV cache page. A warp takes a head.
+// Queries, keys and values of a token, head by head: norm, RoPE, and the write of keys and values into their KV cache page. A warp takes a head.
 #include "cache_write.h"
 #include "operations.h"
 
@@ -30,12 +30,7 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   const int index = is_query ? unit : is_key ? unit - p.heads : unit - p.heads - p.kv_heads;  // of its kind
   const float* const from = p.mixed + static_cast<size_t>(column) * p.stride +
                             (is_query ? (p.gates ? 2 * index : index) * p.head_size : (is_key ? p.key_offset : p.value_offset) + index * p.head_size);
-  const float* const bias = is_query ? p.q_bias : is_key ? p.k_bias : p.v_bias;
-  for (int i = lane; i < room; i += kWarp) {
-    float x = i < p.head_size ? from[i] : 0.0f;
-    if (bias && i < p.head_size) x = x + bias[index * p.head_size + i];
-    head[i] = x;
-  }
+  for (int i = lane; i < room; i += kWarp) head[i] = i < p.head_size ? from[i] : 0.0f;
   sync_warp();
   if (weight) {
     const float scale = inverse_rms(head, p.head_size, p.epsilon);

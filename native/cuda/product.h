@@ -22,6 +22,7 @@ constexpr int kMostItems = 4;
 
 struct ExpertWeights {
   const uint8_t* weights;
+  const float* bias;
   float scale;
 };
 
@@ -35,7 +36,8 @@ struct ProductItem {
   float* out = nullptr;              // [columns][stride], this matrix's outputs from here
   float scale = 1.0f;
   int tiles = 0;
-  const ExpertWeights* experts = nullptr;  // [experts] in place of weights and scale, on the device
+  const ExpertWeights* experts = nullptr;  // [experts] in place of weights, bias and scale, on the device
+  const float* bias = nullptr;             // [16 * tiles], added to the outputs; null: none
 };
 
 struct Product {
@@ -49,7 +51,7 @@ struct Product {
   int stride = 0;                // floats from one column's outputs to the next's
   bool add = false;              // the outputs are added to what `out` holds
   int multiprocessors = 0;       // to plan for; 0: the device's own
-  bool gelu = false;             // for gated products, whose items are gate and up; false: silu
+  Activation activation = Activation::Silu;  // of gated products, whose items are gate and up
   Activations gated;             // the output of gated products
 };
 
@@ -58,7 +60,7 @@ void integer_product_32(Format format, const Product& product, int most_columns,
 void integer_product_256(Format format, const Product& product, int most_columns, Stream stream);
 void float16_product(Format format, const Product& product, int most_columns, Stream stream);
 void float32_product(const Product& product, int most_columns, Stream stream);
-// silu(gate) * up, or gelu(gate) * up, as activations; both matrices must have the same integer format.
+// The activation of gate and up, as inputs of the next product; both matrices must have the same integer format.
 void gated_product_32(Format format, const Product& product, int most_columns, Stream stream);
 void gated_product_256(Format format, const Product& product, int most_columns, Stream stream);
 
@@ -112,14 +114,15 @@ PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) {
 struct OwnTile {
   const uint8_t* weights;  // the item's
   float* out;              // null: results are discarded
+  const float* bias;       // the item's, or null
   float scale;
   int tile;
 };
 PACELINE_DEVICE OwnTile tile_of(const Product& product, const OwnColumns& columns, int item_index, int tile) {
   const ProductItem& item = product.items[item_index];
-  if (!product.lists) return {item.weights, item.out, item.scale, tile};
+  if (!product.lists) return {item.weights, item.out, item.bias, item.scale, tile};
   const ExpertWeights expert = item.experts[columns.expert];
-  return {expert.weights, item.out, expert.scale, tile};
+  return {expert.weights, item.out, expert.bias, expert.scale, tile};
 }
 // The place-th tile over all items. Past the end: the last tile again, with its results discarded.
 PACELINE_DEVICE OwnTile own_tile(const Product& product, const OwnColumns& columns, int place) {
@@ -204,9 +207,13 @@ PACELINE_DEVICE void begin_product(const Product& product, LoadFirst load_first)
 }
 
 // row: counted from the tile's first, may be in a tile that follows it.
+PACELINE_DEVICE float output_of(const OwnTile& own, int row, float total) {
+  const float output = total * own.scale;
+  return own.bias ? output + own.bias[kTileRows * own.tile + row] : output;
+}
 PACELINE_DEVICE void store_output(const Product& product, const OwnTile& own, int column, int row, float total) {
   float* const to = own.out + static_cast<size_t>(column) * product.stride + kTileRows * own.tile + row;
-  const float sum = total * own.scale;
+  const float sum = output_of(own, row, total);
   *to = product.add ? *to + sum : sum;
 }
 

@@ -167,7 +167,7 @@ void run_products(Product product, const Matrix* const* matrices, const ExpertWe
     int offset = 0;
     for (int j = 0; j < count; ++j) {
       if (j >= i && !done[j] && matrices[j]->format == matrices[i]->format) {
-        product.items[product.count++] = {matrices[j]->data, out + offset, matrices[j]->scale, matrices[j]->tiles, experts ? experts[j] : nullptr};
+        product.items[product.count++] = {matrices[j]->data, out + offset, matrices[j]->scale, matrices[j]->tiles, experts ? experts[j] : nullptr, matrices[j]->bias};
         done[j] = true;
       }
       offset += matrices[j]->tiles * kTileRows;
@@ -236,7 +236,6 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   place.value_offset = place.key_offset + layer.k.tiles * kTileRows;
   place.queries = work.queries;
   place.gates = s.gated_attention ? work.gates : nullptr;
-  if (s.qkv_bias) place.q_bias = layer.q_bias, place.k_bias = layer.k_bias, place.v_bias = layer.v_bias;
   if (s.qk_norm) place.q_norm = layer.q_norm, place.k_norm = layer.k_norm;
   place.epsilon = s.norm_epsilon;
   place.query_scale = s.query_scale;
@@ -252,7 +251,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   place_keys(place, input, most, stream);
 
   Attention attention{work.queries, s.heads, s.kv_heads, view, head_stride, sizes.splits, nullptr, work.attended, s.queries(), place.gates,
-                      work.attention_input};
+                      layer.sinks, work.attention_input};
   if (work.splits_apart(sizes, s)) attention.partial = work.partial;
   attend(attention, input, sizes.tokens, most, stream);
   if (!attention.ends_with_blocks()) quantize(work.attended, s.queries(), s.queries(), place.gates, s.queries(), columns, work.attention_input, most, stream);

@@ -19,18 +19,18 @@ void DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass) {
   if (runs_gated(ffn)) return run_gated(product, ffn, nullptr, work.ffn_input, pass);
   run_products(product, both, nullptr, 2, work.mixed, pass.most, pass.stream);
   const float* const up = work.mixed + ffn.gate.tiles * kTileRows;
-  gate({work.mixed, up, work.stride_mixed, size, shape().gelu, pass.columns, nullptr, 1, work.ffn_input}, pass.most, pass.stream);
+  gate({work.mixed, up, work.stride_mixed, size, shape().activation, pass.columns, nullptr, 1, work.ffn_input}, pass.most, pass.stream);
 }
 
 // Gate, up and the activation function run as one kernel where both matrices have the same integer format.
 bool DeviceCore::runs_gated(const FeedForward& ffn) { return ffn.gate.format == ffn.up.format && !is_float(ffn.gate.format); }
 
 void DeviceCore::run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass) {
-  product.items[0] = {ffn.gate.data, nullptr, ffn.gate.scale, ffn.gate.tiles, tables ? tables->gate : nullptr};
-  product.items[1] = {ffn.up.data, nullptr, ffn.up.scale, ffn.up.tiles, tables ? tables->up : nullptr};
+  product.items[0] = {ffn.gate.data, nullptr, ffn.gate.scale, ffn.gate.tiles, tables ? tables->gate : nullptr, ffn.gate.bias};
+  product.items[1] = {ffn.up.data, nullptr, ffn.up.scale, ffn.up.tiles, tables ? tables->up : nullptr, ffn.up.bias};
   product.count = 2;
   product.blocks = ffn.gate.blocks;
-  product.gelu = shape().gelu;
+  product.activation = shape().activation;
   product.gated = out;
   run_gated_product(ffn.gate.format, product, pass.most, pass.stream);
 }
@@ -61,7 +61,7 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
     const ExpertWeights* const both_experts[] = {tables.gate, tables.up};
     run_products(grouped(work.expert_input, work.stride_expert), both, both_experts, 2, work.expert_mixed, pass.most, pass.stream);
     const float* const up = work.expert_mixed + any.gate.tiles * kTileRows;
-    gate({work.expert_mixed, up, work.stride_expert, s.expert_ffn, s.gelu, pass.columns, work.choices, s.experts_used, work.expert_ffn}, pass.most,
+    gate({work.expert_mixed, up, work.stride_expert, s.expert_ffn, s.activation, pass.columns, work.choices, s.experts_used, work.expert_ffn}, pass.most,
          pass.stream);
   }
   const Matrix* const down[] = {&any.down};
@@ -84,7 +84,7 @@ void DeviceCore::list_experts() {
   for (const Layer& layer : weights_.layers) {
     const auto table = [&](Matrix FeedForward::*part) {
       std::vector<ExpertWeights> all;
-      for (const FeedForward& expert : layer.experts) all.push_back({(expert.*part).data, (expert.*part).scale});
+      for (const FeedForward& expert : layer.experts) all.push_back({(expert.*part).data, (expert.*part).bias, (expert.*part).scale});
       uint8_t* const place = allocate(all.size() * sizeof(ExpertWeights));
       memory_.upload(place, all.data(), all.size() * sizeof(ExpertWeights));
       return reinterpret_cast<const ExpertWeights*>(place);

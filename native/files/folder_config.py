@@ -5,7 +5,6 @@ either (a sliding window of a qwen2) is passed on, and refused where the shape i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..yarn import stretched
@@ -20,6 +19,7 @@ from .folder_families import (
     PERIODS,
     QWEN_2_VL,
     SHARED_EXPERT,
+    SLIDING_GEMMAS,
     SOFTCAPS,
     UNUSED,
     WIDE_EXPERTS,
@@ -27,26 +27,11 @@ from .folder_families import (
 )
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import positive, read_rope
+from .folder_sizes import Sizes
 from .text_ends import end_tokens
 
 NULL_IS_NONE = ("sliding_window", *SOFTCAPS)  # of other keys, null is the default
 MOST = 1 << 24  # more rows or columns than this are damage, and would take for ever to lay out
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The sizes by which tensors are split and reordered. The last four are 0 without recurrent layers."""
-
-    architecture: str
-    layers: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    experts: int
-    key_heads: int
-    value_heads: int
-    key_size: int
-    value_size: int
 
 
 class Config:
@@ -63,6 +48,8 @@ class Config:
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
         given = {k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}
+        if "rope_scaling" in given:
+            defaults.pop("rope_parameters", None)
         self._values = {k: v for k, v in {**defaults, **given}.items() if v is not None}
         if not self._slides():
             self._values.pop("sliding_window", None)
@@ -141,7 +128,9 @@ class Config:
         if window:
             values["attention.sliding_window"] = window
         if self.architecture in PERIODS:
-            values |= self._gemma_values(sizes)
+            values |= self._sliding_values(sizes)
+        if self.architecture in SLIDING_GEMMAS:
+            values |= self._gemma_values()
         return {
             "general.architecture": self.architecture,
             **{f"{self.architecture}.{key}": value for key, value in values.items()},
@@ -176,7 +165,7 @@ class Config:
         if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
             raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
         expected = "gelu_pytorch_tanh" if self.architecture in GEMMAS else "silu"
-        key = "hidden_activation" if self.architecture in PERIODS else "hidden_act"
+        key = "hidden_activation" if self.architecture in SLIDING_GEMMAS else "hidden_act"
         activation = self._values.get(key, expected)
         if activation != expected and not (self._kind == "gemma" and activation == "gelu"):  # which meant the same
             raise ValueError(f"the key {key!r} of config.json is {activation!r}, supported: {expected!r}")
@@ -238,16 +227,18 @@ class Config:
             return None
         return FULL if window is None else SLIDING
 
-    def _gemma_values(self, sizes: Sizes) -> dict[str, Any]:
+    def _sliding_values(self, sizes: Sizes) -> dict[str, Any]:
         kinds = self._values.get("layer_types")
         usual = PERIODS[self.architecture]
         period = self.size("sliding_window_pattern", usual) if self.architecture == "gemma3" else usual
         pattern = period if kinds is None else sliding_pattern(kinds, sizes.layers)
         values: dict[str, Any] = {"attention.sliding_window": self.size("sliding_window")}
-        if self.architecture == "gemma3":
-            values["rope.freq_base_swa"] = self._rope.local_base
         if pattern != usual:
             values["attention.sliding_window_pattern"] = pattern
+        return values
+
+    def _gemma_values(self) -> dict[str, Any]:
+        values = {"rope.freq_base_swa": self._rope.local_base} if self.architecture == "gemma3" else {}
         values |= {key: self.number(key) if key in self._values else 0.0 for key in SOFTCAPS}
         scalar = self.number("query_pre_attn_scalar")
         return {**values, "attention.scale": scalar**-0.5}

@@ -21,6 +21,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "gemma2": "gemma2",
     "gemma3": "gemma3",
     "gemma3_text": "gemma3",
+    "gpt_oss": "gpt-oss",
     "qwen3_next": "qwen3next",
     "qwen3_5": "qwen35",
     "qwen3_5_text": "qwen35",
@@ -28,15 +29,20 @@ ARCHITECTURES: Mapping[str, str] = {
     "qwen3_5_moe_text": "qwen35moe",
 }
 EXPERTS = ("qwen2moe", "qwen3moe", "qwen3next", "qwen35moe")
-WIDE_EXPERTS = ("mixtral",)  # model types whose experts are as wide as a feed-forward part
+WIDE_EXPERTS = ("mixtral", "gpt_oss")  # model types whose experts are as wide as a feed-forward part
 SHARED_EXPERT = ("qwen2moe", "qwen3next", "qwen35moe")
 HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
-BIASED = ("qwen2", "qwen2moe")  # queries, keys and values have a bias
-PLAIN_HEADS = ("llama", "qwen2", "qwen2moe", "gemma", "gemma2")  # queries and keys are not normed
+BIASED = ("qwen2", "qwen2moe", "gpt-oss")  # queries, keys and values have a bias
+PLAIN_HEADS = ("llama", "qwen2", "qwen2moe", "gemma", "gemma2", "gpt-oss")  # queries and keys are not normed
 GEMMAS = ("gemma", "gemma2", "gemma3")
-PERIODS = {"gemma2": 2, "gemma3": 6}  # every so many layers are full attention, unless config.json says otherwise
+SLIDING_GEMMAS = ("gemma2", "gemma3")
+PERIODS = {
+    "gemma2": 2,
+    "gemma3": 6,
+    "gpt-oss": 2,
+}  # every so many layers are full attention, unless config.json says otherwise
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
-WINDOWED = ("mistral", "mixtral", "gemma2", "gemma3", "gemma3_text")
+WINDOWED = ("mistral", "mixtral", "gemma2", "gemma3", "gemma3_text", "gpt_oss")
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
 FIRST_FULL = ("qwen2", "qwen3", *QWEN_2_VL)
 
@@ -60,6 +66,27 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "final_logit_softcapping": 30.0,
     },
     **{family: {"partial_rotary_factor": 0.25, "full_attention_interval": 4} for family in HYBRIDS},
+    "gpt-oss": {
+        "num_local_experts": 128,
+        "vocab_size": 201088,
+        "hidden_size": 2880,
+        "intermediate_size": 2880,
+        "head_dim": 64,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "num_hidden_layers": 36,
+        "num_experts_per_tok": 4,
+        "max_position_embeddings": 131072,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1.5e5,
+        "sliding_window": 128,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "factor": 32.0,
+            "truncate": False,
+            "original_max_position_embeddings": 4096,
+        },
+    },
     "gemma3": {
         "num_attention_heads": 8,
         "num_key_value_heads": 4,
@@ -83,6 +110,8 @@ UNUSED: Mapping[str, tuple[Any, ...]] = {
     "decoder_sparse_step": (1,),
     "norm_topk_prob": (True,),
     "qkv_bias": (True,),
+    "swiglu_alpha": (1.702,),
+    "swiglu_limit": (7.0,),
 }
 # Those of them that a family reads.
 OWN: Mapping[str, tuple[str, ...]] = {

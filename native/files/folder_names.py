@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from .folder_config import Sizes
-from .folder_families import BIASED, GEMMAS, HYBRIDS, PERIODS, PLAIN_HEADS, SHARED_EXPERT
+from .folder_families import BIASED, GEMMAS, HYBRIDS, PLAIN_HEADS, SHARED_EXPERT, SLIDING_GEMMAS
+from .folder_gpt_oss import gpt_oss_parts
 from .folder_recurrent import Change, Parts, recurrent_parts
+from .folder_sizes import Sizes
 from .model_file import Tensor
 from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
 
@@ -104,18 +105,20 @@ def _parts(sizes: Sizes) -> Parts:
         "self_attn.v_proj.weight": (("attn_v.weight", _same),),
         "self_attn.o_proj.weight": (("attn_output.weight", _same),),
     }
-    if architecture in PERIODS:
+    if architecture in SLIDING_GEMMAS:
         parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)
         parts["pre_feedforward_layernorm.weight"] = (("ffn_norm.weight", norm),)
         parts["post_feedforward_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
     else:
-        after = "post_attention_norm.weight" if hybrid else "ffn_norm.weight"
+        after = "post_attention_norm.weight" if hybrid or architecture == "gpt-oss" else "ffn_norm.weight"
         parts["post_attention_layernorm.weight"] = ((after, norm),)
     if architecture in BIASED:
         parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", _float32),) for part in "qkv"}
     if architecture not in PLAIN_HEADS:
         parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
-    if sizes.experts:
+    if architecture == "gpt-oss":
+        parts |= gpt_oss_parts()
+    elif sizes.experts:
         parts |= _expert_parts(shared=architecture in SHARED_EXPERT)
     else:
         parts |= {f"mlp.{part}_proj.weight": ((f"ffn_{part}.weight", _same),) for part in ("gate", "up", "down")}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from .folder_config import Sizes
+from .folder_sizes import Sizes
 from .model_file import Tensor
 from .rearrange import Indexes, as_float32, move_columns, shaped, take_rows
 

@@ -14,7 +14,8 @@ LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
 @dataclass(frozen=True, slots=True)
 class Rope:
     """`partial` is the share of a head that is rotated; `low` and `high` belong to Llama 3's scaling and are 0 without
-    it, `trained` to that and to YaRN, `yarn` (amplitude, beta_fast, beta_slow) to YaRN."""
+    it, `trained` to that and to YaRN, `yarn` (amplitude, beta_fast, beta_slow) and `rounded` to
+    YaRN."""
 
     base: float
     local_base: float
@@ -25,9 +26,11 @@ class Rope:
     high: float
     trained: float
     yarn: Mapping[str, float]
+    rounded: bool
 
     def gguf_values(self, architecture: str, head_size: int) -> dict[str, Any]:
-        """Its numbers under their GGUF keys, and YaRN's amplitude, for which GGUF has none, under one of ours."""
+        """Its numbers under their GGUF keys, and under our own what GGUF has no key for: YaRN's amplitude, and
+        whether its blend is rounded."""
         values: dict[str, Any] = {"freq_base": self.base, "dimension_count": int(head_size * self.partial)}
         if self.kind in ("linear", "yarn"):
             values |= {"scaling.type": self.kind, "scaling.factor": self.factor}
@@ -35,7 +38,9 @@ class Rope:
             values |= {f"scaling.yarn_{key}": self.yarn[key] for key in ("beta_fast", "beta_slow")}
             values["scaling.original_context_length"] = int(self.trained)
         named = {f"{architecture}.rope.{key}": value for key, value in values.items()}
-        return named | ({"paceline.rope_amplitude": self.yarn["amplitude"]} if self.kind == "yarn" else {})
+        if self.kind == "yarn":
+            named |= {"paceline.rope_amplitude": self.yarn["amplitude"], "paceline.yarn_rounded": self.rounded}
+        return named
 
     def divisors(self, head_size: int) -> list[float]:
         """What each frequency is divided by, [head_size / 2]; empty but for Llama 3's scaling.
@@ -84,6 +89,7 @@ def read_rope(values: Mapping[str, Any], nested: bool = False) -> Rope:
         high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
         trained=trained,
         yarn=_yarn(settings, factor) if yarn else {},
+        rounded=_rounded(settings),
     )
     if rope.partial > 1:
         raise ValueError(f"the key 'partial_rotary_factor' of config.json is {rope.partial!r}, expected at most 1")
@@ -111,8 +117,6 @@ def _factor(settings: Mapping[str, Any], values: Mapping[str, Any], trained: flo
 
 def _yarn(settings: Mapping[str, Any], factor: float) -> dict[str, float]:
     """As in transformers, an attention_factor goes before mscale and mscale_all_dim, which count together only."""
-    if settings.get("truncate", True) is not True:
-        raise ValueError(f"the key 'truncate' of config.json is {settings['truncate']!r}, supported: True")
     given = {key: positive(key, value) for key in YARN if (value := settings.get(key))}  # a 0 is the default
     if settings.get("attention_factor") is not None:
         given["attention_factor"] = positive("attention_factor", settings["attention_factor"])
@@ -123,6 +127,13 @@ def _yarn(settings: Mapping[str, Any], factor: float) -> dict[str, float]:
         "beta_fast": given.get("beta_fast", FAST),
         "beta_slow": given.get("beta_slow", SLOW),
     }
+
+
+def _rounded(settings: Mapping[str, Any]) -> bool:
+    rounded = settings.get("truncate", True)
+    if type(rounded) is not bool:
+        raise ValueError(f"the key 'truncate' of config.json is {rounded!r}, expected true or false")
+    return rounded
 
 
 def _settings(values: Mapping[str, Any], nested: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

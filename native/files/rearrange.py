@@ -74,6 +74,22 @@ def move_columns(tensor: Tensor, order: Indexes, width: int) -> Tensor:
     )
 
 
+def transposed(tensor: Tensor, groups: int) -> Tensor:
+    """Floats [groups * a, b], group by group turned around: [groups * b, a]."""
+    if tensor.type not in FLOAT_TYPES or tensor.rows % groups:
+        raise ValueError(
+            f"the tensor {tensor.name!r} is {tensor.type} [{tensor.rows}, {tensor.columns}], "
+            f"expected floats of {groups} matrices"
+        )
+    inputs, word = tensor.rows // groups, np.uint32 if tensor.type == "F32" else np.uint16
+
+    def read() -> npt.NDArray[np.uint8]:
+        turned = tensor.data.view(word).reshape(groups, inputs, tensor.columns).swapaxes(1, 2)
+        return np.ascontiguousarray(turned).reshape(-1, inputs).view(np.uint8)
+
+    return Tensor(tensor.name, tensor.type, groups * tensor.columns, inputs, read)
+
+
 def stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
     """One tensor after the other: [sum of their rows, columns]; all of one type and shape."""
     first = tensors[0]

@@ -11,6 +11,7 @@ import numpy as np
 from .folder_config import Config
 from .folder_names import gguf_tensors, is_ignored
 from .model_file import Metadata, Tensor, read_object, unreadable
+from .mxfp4 import packed_tensors
 from .nvfp4 import UNUSED, stored_tensors
 from .rearrange import FLOAT_TYPES
 from .safetensors_file import Stored, read_stored
@@ -71,7 +72,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         found |= stored
     found = {name: stored for name, stored in found.items() if not is_ignored(name) and not name.endswith(UNUSED)}
     tensors = {}
-    for tensor, parts in list(stored_tensors(found)):
+    for tensor, parts in [*stored_tensors(found), *packed_tensors(found)]:
         tensors[tensor.name] = tensor
         for part in parts:
             del found[part]

@@ -124,6 +124,7 @@ def local(base: float, window: int, scalar: int, **scaling: Any) -> dict[str, An
 QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
 MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
+SINKS = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36, "sliding_window": 11}
 TWO = {"query_pre_attn_scalar": 31, "intermediate_size": 100}
 # The first of each family also decodes.
 FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
@@ -144,6 +145,12 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | rope()
     | TWO
     | {"sliding_window": 7, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 5.0},
+    "gpt_oss-ratio2": attention(64, 4, 2, 24, 3) | SINKS | rope(1.5e5, **YARN, truncate=False),
+    "gpt_oss-odd-tied": attention(70, 3, 1, 20, 4, True) | SINKS | rope() | {"num_experts_per_tok": 6},
+    "gpt_oss-pattern": attention(48, 8, 2, 8, 3)
+    | SINKS
+    | rope(1.5e5, **YARN, truncate=False)
+    | {"layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding")]},
     "gemma3-ratio2": attention(64, 4, 2, 24, 7, True) | local(1e6, 11, 24) | {"intermediate_size": 100},
     "gemma3-period2-untied": attention(69, 3, 1, 20, 4)
     | local(1e5, 5, 31)

@@ -39,6 +39,26 @@ MODELS = {
     "qwen3moe, Q8_0": {"architecture": "qwen3moe", "type": "Q8_0", "experts": 5, "experts_used": 5},
     "qwen2moe": {"architecture": "qwen2moe", "type": "F32", "experts": 6, "experts_used": 2, "shared_ffn": 40},
     "mixtral": {"architecture": "mixtral", "type": "F32", "experts": 6, "experts_used": 2, "expert_ffn": 40},
+    "gpt-oss": {
+        "architecture": "gpt-oss",
+        "type": "F32",
+        "width": 72,
+        "heads": 6,
+        "kv_heads": 2,
+        "head_size": 20,
+        "window": 70,
+        "experts": 6,
+        "experts_used": 2,
+        "expert_ffn": 40,
+    },
+    "gpt-oss, MXFP4": {
+        "architecture": "gpt-oss",
+        "type": "MXFP4",
+        "experts": 4,
+        "experts_used": 4,
+        "expert_ffn": 96,
+        "window": 70,
+    },
     "gemma": {"architecture": "gemma", "type": "F32", "width": 72, "ffn": 100, "tied": True},
     "gemma2": {
         "architecture": "gemma2",
@@ -127,6 +147,8 @@ TOLERANCE = {
     "qwen3moe, Q8_0": 0.05,
     "qwen2moe": 1e-3,
     "mixtral": 1e-3,
+    "gpt-oss": 1e-3,
+    "gpt-oss, MXFP4": 0.05,
     "gemma": 1e-3,
     "gemma2": 1e-3,
     "gemma3": 1e-3,
@@ -140,7 +162,8 @@ TOLERANCE = {
 }
 # With float32 in place of F16, whose products a GPU rounds in its own way (test_cuda_float16.py).
 ONE_ORDER = {name: sizes | ({"type": "F32"} if sizes["type"] == "F16" else {}) for name, sizes in MODELS.items()}
-EXPERTS = ("mixtral", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")  # of which a step reads those that are chosen
+# Of their experts a step reads those that are chosen.
+EXPERTS = ("mixtral", "gpt-oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
 
 
 def ids_of(seed: int, count: int, vocab: int) -> list[int]:

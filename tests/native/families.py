@@ -13,13 +13,15 @@ CLASSES = {
     "gemma": ("GemmaConfig", "GemmaForCausalLM"),
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM"),
     "qwen3moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM"),
+    "gpt_oss": ("GptOssConfig", "GptOssForCausalLM"),
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
     "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
 }
 SLIDING_GEMMAS = ("gemma2", "gemma3")
-EXPERTS = ("mixtral", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
+ARCHITECTURES = {"mixtral": "llama", "gpt_oss": "gpt-oss"}  # others by the same name
+EXPERTS = ("mixtral", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
 CENTRED = ("gemma", *SLIDING_GEMMAS, "qwen35", "qwen35moe", "qwen3next")  # their norms' weights are stored minus one
 OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 NAMES = {
@@ -34,6 +36,8 @@ NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
     "mlp.gate": "ffn_gate_inp",
+    "mlp.router": "ffn_gate_inp",
+    "self_attn.sinks": "attn_sinks",
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
     "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
     "mlp.shared_expert.up_proj": "ffn_up_shexp",
@@ -74,7 +78,9 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.uniform_(weights, 3.0, 6.0)
         elif family == "gemma" and name.endswith(("o_proj.weight", "down_proj.weight")):  # the same
             torch.nn.init.normal_(weights, 0.0, 2.0)
-        elif name.endswith("_proj.bias"):
+        elif name.endswith("sinks"):
+            torch.nn.init.normal_(weights, 1.0, 1.0)
+        elif name.endswith(("_proj.bias", "router.bias")):
             torch.nn.init.normal_(weights, 0.0, 0.5)
         elif "norm" in name:  # centred at 0
             torch.nn.init.uniform_(weights, -0.5, 0.5)
@@ -106,7 +112,7 @@ def expected_logits(model: Any, ids: list[int]) -> np.ndarray:
 def export_family(family: str, model: Any, path: Path, fused: bool = False) -> None:
     """`fused`: the older form of qwen3next, with one tensor for all projections of a recurrent layer."""
     config = model.config
-    writer = gguf.GGUFWriter(path, "llama" if family == "mixtral" else family)
+    writer = gguf.GGUFWriter(path, ARCHITECTURES.get(family, family))
     add_keys(writer, family, config)
     gemmas = dict.fromkeys(SLIDING_GEMMAS, GEMMA_NORMS)
     norms = (gemmas | dict.fromkeys(("gemma", "mixtral", "qwen2moe", "qwen3moe"), PLAIN_NORMS)).get(
@@ -183,12 +189,19 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         return
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_rope_dimension_count(int(config.head_dim * rope.get("partial_rotary_factor", 1.0)))
-    if family == "mixtral" and config.sliding_window:
+    if family in ("mixtral", "gpt_oss") and config.sliding_window:
         writer.add_sliding_window(config.sliding_window)
+    if rope["rope_type"] == "yarn":
+        add_yarn(writer, rope)
     if family in EXPERTS:
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
-    if family in EXPERTS and family != "mixtral":  # whose experts are as wide as a feed-forward part
+    if family == "gpt_oss":
+        sliding = [kind == "sliding_attention" for kind in config.layer_types]
+        if sliding != [layer % 2 == 0 for layer in range(len(sliding))]:  # else the default
+            writer.add_sliding_window_pattern(sliding)
+        writer.add_expert_feed_forward_length(config.intermediate_size)
+    elif family in EXPERTS and family != "mixtral":  # whose experts are as wide as a feed-forward part
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     if family in ("qwen3moe", "qwen3next") or (family == "qwen2moe" and config.norm_topk_prob):  # else the default
         writer.add_expert_weights_norm(config.norm_topk_prob)
@@ -203,6 +216,15 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     writer.add_ssm_group_count(config.linear_num_key_heads)
     writer.add_ssm_time_step_rank(config.linear_num_value_heads)
     writer.add_ssm_inner_size(config.linear_num_value_heads * config.linear_value_head_dim)
+
+
+def add_yarn(writer: gguf.GGUFWriter, rope: dict[str, Any]) -> None:
+    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(rope["factor"])
+    writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if "beta_fast" in rope:
+        writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+        writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
 
 
 def tiled(part: str, weights: np.ndarray, config: Any) -> np.ndarray:
@@ -237,6 +259,15 @@ def parts(
             return [("ssm_conv1d.weight", weights[:, 0])]
         case "shared_expert_gate":
             return [("ffn_gate_inp_shexp.weight", weights[0])]
+        case "gate_up_proj" if config.model_type == "gpt_oss":  # [experts, width, 2 * expert_ffn]
+            gate, up = (weights[..., first::2].swapaxes(1, 2) for first in (0, 1))
+            return [("ffn_gate_exps.weight", gate), ("ffn_up_exps.weight", up)]
+        case "gate_up_proj_bias":
+            return [("ffn_gate_exps.bias", weights[:, 0::2]), ("ffn_up_exps.bias", weights[:, 1::2])]
+        case "down_proj" if config.model_type == "gpt_oss":
+            return [("ffn_down_exps.weight", weights.swapaxes(1, 2))]
+        case "down_proj_bias":
+            return [("ffn_down_exps.bias", weights)]
         case "gate_up_proj":
             gate, up = np.split(weights, 2, axis=1)  # [experts, expert_ffn, width] each
             if fused:

@@ -6,7 +6,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from .families import NAMES, OUTER, PLAIN_NORMS, VOCAB, paired
+from .families import NAMES, OUTER, PLAIN_NORMS, VOCAB, add_yarn, paired
 
 
 def random_model(options: dict[str, Any]) -> Any:
@@ -38,15 +38,6 @@ def random_model(options: dict[str, Any]) -> Any:
         if name.endswith("bias"):
             torch.nn.init.normal_(weights, 0.0, 0.5)
     return model
-
-
-def add_yarn(writer: gguf.GGUFWriter, rope: dict[str, Any]) -> None:
-    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
-    writer.add_rope_scaling_factor(rope["factor"])
-    writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
-    if "beta_fast" in rope:
-        writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
-        writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
 
 
 def export(model: Any, path: Path) -> None:

@@ -39,15 +39,24 @@ def stored(kind: str, x: Floats) -> Floats:
     return (codes * step).astype(np.float32).reshape(x.shape)
 
 
-def expected(keys: Floats, values: Floats, query: Floats, position: int, window: int, softcap: float) -> Floats:
+def expected(
+    keys: Floats,
+    values: Floats,
+    query: Floats,
+    position: int,
+    window: int,
+    softcap: float,
+    sink: float = -np.inf,
+) -> Floats:
     """keys, values [n, head_size] as the cache gives them back -> [head_size] in float64."""
     begin = max(0, position - window + 1) if window else 0
     seen = slice(begin, position + 1)
     scores = keys[seen].astype(np.float64) @ query.astype(np.float64)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
-    weights = np.exp(scores - scores.max())
-    result: Floats = (weights / weights.sum()) @ values[seen].astype(np.float64)
+    peak = max(scores.max(), sink)
+    weights = np.exp(scores - peak)
+    result: Floats = (weights / (weights.sum() + np.exp(sink - peak))) @ values[seen].astype(np.float64)
     return result
 
 
@@ -66,6 +75,29 @@ def test_attention_agrees_with_numpy(head_size: int, window: int, softcap: float
     for i, position in enumerate(positions.tolist()):
         truth = expected(*read, queries[i], position, window, softcap)
         np.testing.assert_allclose(found[i], truth, rtol=0, atol=2e-5, err_msg=f"position {position}")
+
+
+@pytest.mark.parametrize("window", [0, 70, 600])
+@pytest.mark.parametrize("head_size", [20, 64])
+def test_sinks_take_their_share_in_any_company(head_size: int, window: int) -> None:
+    count = 1200
+    probe = _cpu.AttentionProbe(head_size=head_size, pages=PAGES, window=window)
+    keys, values = draw(1, count, head_size), draw(2, count, head_size)
+    probe.write(keys, values, 0, SETS[-1])
+    read = stored("f16", keys), stored("f16", values)
+    positions = np.array([0, 1, 63, 64, 127, 511, 512, 700, 1024, 1199], np.int32)
+    queries = draw(3, len(positions), head_size) * 0.7
+    sinks = np.array([-50, -2, 0, 3, 50, -np.inf, 1, 2, 4, 7], np.float32)
+    found = probe.attend(queries, positions, SETS[-1], sinks=sinks.tolist())
+    for i, position in enumerate(positions.tolist()):
+        truth = expected(*read, queries[i], position, window, 0.0, float(sinks[i]))
+        np.testing.assert_allclose(found[i], truth, rtol=0, atol=2e-5, err_msg=f"position {position}")
+        for isa in SETS:
+            for parts in (False, True):
+                alone = slice(i, i + 1)
+                options = {"split_by_split": parts, "sinks": sinks[alone].tolist()}
+                again = probe.attend(queries[alone], positions[alone], isa, **options)
+                assert np.array_equal(again[0].view(np.uint32), found[i].view(np.uint32)), (isa, parts, position)
 
 
 @pytest.mark.parametrize("softcap", [0.0, 20.0])

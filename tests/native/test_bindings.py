@@ -18,7 +18,7 @@ OPTIONS: dict[str, Any] = {"slots": 1, "pages": 2, "threads": 1, "isa": "plain"}
 CONTEXT = 64
 
 
-@pytest.fixture(params=["llama", "gemma3", "qwen35", "qwen35moe"])
+@pytest.fixture(params=["llama", "gpt-oss", "gemma3", "qwen35", "qwen35moe"])
 def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:
     metadata, tensors = open_model(tiny_model(architecture=request.param))
     return read_shape(metadata, tensors), tensors

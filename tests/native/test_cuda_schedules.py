@@ -39,7 +39,7 @@ def test_integer_products_hash_to_the_emulators(name: str, monkeypatch: pytest.M
     assert on_gpu == hashed()
 
 
-@pytest.fixture(scope="module", params=("Q8_0", "gemma3"))
+@pytest.fixture(scope="module", params=("Q8_0", "gpt-oss, MXFP4", "gemma3"))
 def path(request: pytest.FixtureRequest, tiny_model: Any) -> Path:
     return tiny_model(**ONE_ORDER[request.param])
 

@@ -98,6 +98,28 @@ def test_a_llama_file_may_have_experts(tiny_model) -> None:
     assert not read_shape(*opened(tiny_model(architecture="qwen2moe"))).normalize_experts
 
 
+def test_the_options_of_a_gpt_oss_arrive(tiny_model) -> None:
+    shape = read_shape(*opened(tiny_model(architecture="gpt-oss", layers=4, experts=5, experts_used=2, window=9)))
+    assert shape.kinds == ("sliding", "attention", "sliding", "attention") and shape.window == 9
+    assert shape.qkv_bias and shape.output_bias and shape.expert_bias and shape.sinks and shape.normalize_experts
+    assert (shape.activation, shape.ffn_norm, shape.rope_layout) == ("clamped", "post_attention_norm", "halves")
+
+
+def test_yarn_of_a_gpt_oss_is_not_rounded(tiny_model) -> None:
+    """The frequencies of gpt-oss-20b, whose blend is from 8.09 to 17.4; a folder may say that it is rounded."""
+    yarn = {"rope__scaling__type": "yarn", "rope__scaling__factor": 32.0, "rope__freq_base": 150000.0}
+    model = opened(tiny_model(architecture="gpt-oss", head_size=64))
+    metadata, tensors = changed(model, **yarn, rope__scaling__original_context_length=4096)
+    exact, rounded = (
+        read_shape(replace(metadata, values={**metadata.values, **more}), tensors).rope_divisors
+        for more in ({}, {"paceline.yarn_rounded": True})
+    )
+    assert exact[8] == 1.0 and exact[18] == rounded[18] == 32.0
+    share = (9 - 8.0928) / (17.3980 - 8.0928)
+    assert exact[9] == pytest.approx(1 / (1 - share + share / 32), rel=1e-3)
+    assert rounded[9] == pytest.approx(1 / (1 - 0.1 + 0.1 / 32))
+
+
 @pytest.mark.parametrize(("text", "seeing"), [("qwen2", "qwen2vl"), ("qwen3", "qwen3vl"), ("qwen3moe", "qwen3vlmoe")])
 def test_a_file_of_a_model_that_sees_is_one_of_text(tiny_model, text: str, seeing: str) -> None:
     metadata, tensors = opened(tiny_model(architecture=text))
@@ -169,7 +191,7 @@ def test_the_sizes_of_a_hybrid_arrive(tiny_model) -> None:
 
 @pytest.mark.parametrize(
     "architecture",
-    ["mixtral", "qwen2moe", "qwen3moe", "gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next"],
+    ["mixtral", "qwen2moe", "qwen3moe", "gemma", "gemma2", "gemma3", "gpt-oss", "qwen35", "qwen35moe", "qwen3next"],
 )
 def test_every_tensor_of_a_newer_family_is_expected_by_name(tiny_model, architecture: str) -> None:
     metadata, tensors = opened(tiny_model(architecture=architecture))

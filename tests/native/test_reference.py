@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paceline.native.reference import Reference, attend, open_reference, rotate, silu
 from paceline.native.reference_experts import choose
+from paceline.native.reference_math import clamped
 from paceline.native.rope import rope_table
 
 from .sequences import Row, relative_error, run
@@ -184,6 +185,27 @@ def test_attention_with_a_window_a_scale_and_a_cap_is_the_plain_formula() -> Non
             seen = slice(5 + query - 2, 5 + query + 1)
             weights = np.exp(0.9 * np.tanh(keys[head // 3, seen] @ queries[query, head] * 0.7 / 0.9))
             np.testing.assert_allclose(found[query, head], weights @ values[head // 3, seen] / weights.sum(), rtol=1e-4)
+
+
+def test_a_sink_takes_its_share_of_the_attention() -> None:
+    generator = np.random.RandomState(1)
+    queries = generator.standard_normal((3, 6, 4)).astype(np.float32)  # positions 5, 6, 7 of 8
+    keys, values = generator.standard_normal((2, 2, 8, 4)).astype(np.float32)
+    sinks = np.linspace(-3, 3, 6, dtype=np.float32)
+    found = attend(queries, keys, values, 5, sinks=sinks[None]).reshape(3, 6, 4)
+    for query in range(3):
+        for head in range(6):
+            seen = slice(0, 5 + query + 1)
+            weights = np.exp(keys[head // 3, seen] @ queries[query, head] / 2)
+            expected = weights @ values[head // 3, seen] / (weights.sum() + np.exp(sinks[head]))
+            np.testing.assert_allclose(found[query, head], expected, rtol=1e-4)
+
+
+def test_a_clamped_gate_and_up() -> None:
+    gate, up = np.array([[-1e4, -1.0, 2.0, 8.0, 8.0, 8.0]], np.float32), np.array([[1, 1, -9, 9, -9, 0]], np.float32)
+    seven = 7 / (1 + np.exp(-1.702 * 7))
+    expected = [0, -2 / (1 + np.exp(1.702)), -6 * 2 / (1 + np.exp(-1.702 * 2)), 8 * seven, -6 * seven, seven]
+    np.testing.assert_allclose(clamped(gate, up)[0], expected, rtol=1e-5)
 
 
 def test_equally_likely_experts_are_chosen_by_the_lower_id(tiny_model) -> None:

@@ -6,7 +6,18 @@ from paceline.native.reference import Reference, open_reference
 
 from .sequences import Row, run
 
-FAMILIES = ["mixtral", "qwen2moe", "qwen3moe", "gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next"]
+FAMILIES = [
+    "mixtral",
+    "qwen2moe",
+    "qwen3moe",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gpt-oss",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

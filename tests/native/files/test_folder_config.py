@@ -45,7 +45,8 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
         ({"rms_norm_eps": True}, "the key 'rms_norm_eps' of config.json is True"),
         ({"hidden_act": "relu"}, "the key 'hidden_act' of config.json is 'relu', supported: 'silu'"),
         ({"rope_scaling": {"type": "dynamic", "factor": 4}}, "its RoPE scaling is 'dynamic', supported: 'default', '"),
-        ({"rope_scaling": YARN | {"truncate": False}}, "the key 'truncate' of config.json is False, supported: True"),
+        ({"rope_scaling": YARN | {"truncate": 0}}, "the key 'truncate' of config.json is 0, expected true or false"),
+        ({"model_type": "gpt_oss", "swiglu_limit": 5.0}, "the key 'swiglu_limit' of config.json is 5.0, supported: 7"),
         (
             {"rope_scaling": YARN | {"beta_fast": -1}},
             "the key 'beta_fast' of config.json is -1, expected a number above",

@@ -1,0 +1,63 @@
+"""The parts of a gpt-oss layer that no other family has: sinks, biases, and experts whose gate and up are every second
+row of one matrix. Matrices that are not MXFP4 lie transposed in a folder."""
+
+import numpy as np
+
+from .folder_recurrent import Parts
+from .folder_sizes import Sizes
+from .model_file import Tensor
+from .mxfp4 import MXFP4
+from .rearrange import as_float32, floats, take_rows, transposed
+
+
+def gpt_oss_parts() -> Parts:
+    return {
+        "self_attn.o_proj.bias": (("attn_output.bias", _vector),),
+        "self_attn.sinks": (("attn_sinks.weight", _vector),),
+        "mlp.router.weight": (("ffn_gate_inp.weight", _vector),),
+        "mlp.router.bias": (("ffn_gate_inp.bias", _vector),),
+        "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _gates), ("ffn_up_exps.weight", _ups)),
+        "mlp.experts.gate_up_proj_bias": (("ffn_gate_exps.bias", _gate_biases), ("ffn_up_exps.bias", _up_biases)),
+        "mlp.experts.down_proj": (("ffn_down_exps.weight", _upright),),
+        "mlp.experts.down_proj_bias": (("ffn_down_exps.bias", _vector),),
+    }
+
+
+def _vector(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return as_float32(tensor)
+
+
+def _upright(tensor: Tensor, sizes: Sizes) -> Tensor:
+    """[experts * outputs, inputs]"""
+    return tensor if tensor.type == MXFP4 else transposed(tensor, sizes.experts)
+
+
+def _gates(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _rows(_upright(tensor, sizes), 0)
+
+
+def _ups(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _rows(_upright(tensor, sizes), 1)
+
+
+def _rows(tensor: Tensor, first: int) -> Tensor:
+    return take_rows(tensor, np.arange(first, tensor.rows, 2))
+
+
+def _gate_biases(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _columns(as_float32(tensor), 0)
+
+
+def _up_biases(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _columns(as_float32(tensor), 1)
+
+
+def _columns(tensor: Tensor, first: int) -> Tensor:
+    columns = len(range(first, tensor.columns, 2))
+    return Tensor(
+        tensor.name,
+        tensor.type,
+        tensor.rows,
+        columns,
+        lambda: np.ascontiguousarray(floats(tensor)[:, first::2]).view(np.uint8),
+    )

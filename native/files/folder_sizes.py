@@ -1,0 +1,19 @@
+"""The sizes of a Hugging Face folder's model."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes by which tensors are split and reordered. The last four are 0 without recurrent layers."""
+
+    architecture: str
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    experts: int
+    key_heads: int
+    value_heads: int
+    key_size: int
+    value_size: int
