@@ -51,10 +51,19 @@ class Family:
     yarn_rounded: bool = True  # where the file does not say
     own_keys: tuple[str, ...] = ()
 
+    @property
+    def recurs(self) -> bool:
+        return self.layer_kind == "recurrent"
+
+    @property
+    def slides(self) -> bool:
+        """Some layers have a window, others have none."""
+        return self.layer_kind == "sliding"
+
     def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
-        if self.layer_kind == "sliding" and not self.window(keys):
+        if self.slides and not self.window(keys):
             return tuple("attention" for _ in range(layers))
-        if self.layer_kind == "sliding" and keys.is_list(self.interval_key):
+        if self.slides and keys.is_list(self.interval_key):
             sliding = keys.flags(self.interval_key, layers)
             return tuple("sliding" if each else "attention" for each in sliding)
         if self.window(keys) and self.may_slide:
@@ -66,8 +75,7 @@ class Family:
         """The positions that a sliding layer sees, or 0 where none slides."""
         if self.window_size:
             return keys.size("attention.sliding_window", self.window_size)
-        slides = self.may_slide or self.layer_kind == "sliding"
-        return keys.optional_size("attention.sliding_window") if slides else 0
+        return keys.optional_size("attention.sliding_window") if self.may_slide or self.slides else 0
 
     def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
         """The factor of queries where the file gives none; the largest Gemmas derive it from their width."""

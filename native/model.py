@@ -159,7 +159,7 @@ def _expert_size(keys: Keys, family: Family) -> int:
 
 
 def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
-    if family.layer_kind != "recurrent":
+    if not family.recurs:
         return {}
     value_heads, inner = keys.size("ssm.time_step_rank"), keys.size("ssm.inner_size")
     if inner % value_heads:

@@ -7,19 +7,14 @@ either (a sliding window of a qwen2) is passed on, and refused where the shape i
 from collections.abc import Mapping
 from typing import Any
 
+from ..families import FAMILIES
 from ..yarn import stretched
 from .folder_families import (
     ARCHITECTURES,
     DEFAULTS,
-    EXPERTS,
     FIRST_FULL,
-    GEMMAS,
-    HYBRIDS,
     OWN,
-    PERIODS,
     QWEN_2_VL,
-    SHARED_EXPERT,
-    SLIDING_GEMMAS,
     SOFTCAPS,
     UNUSED,
     WIDE_EXPERTS,
@@ -46,6 +41,7 @@ class Config:
         if not isinstance(kind, str) or kind not in ARCHITECTURES:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
+        self._family = FAMILIES[self.architecture]
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
         given = {k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}
         if "rope_scaling" in given:
@@ -61,18 +57,18 @@ class Config:
         head_size = self.size("head_dim", max(1, self.size("hidden_size") // heads))
         if head_size % 2:
             raise ValueError(f"its head size is {head_size}, expected an even number")
-        hybrid = self.architecture in HYBRIDS
+        recurs = self._family.recurs
         sizes = Sizes(
             architecture=self.architecture,
             layers=self.size("num_hidden_layers"),
             heads=heads,
             kv_heads=self.size("num_key_value_heads", heads),
             head_size=head_size,
-            experts=self._experts() if self.architecture in EXPERTS or self._kind in WIDE_EXPERTS else 0,
-            key_heads=self.size("linear_num_key_heads") if hybrid else 0,
-            value_heads=self.size("linear_num_value_heads") if hybrid else 0,
-            key_size=self.size("linear_key_head_dim") if hybrid else 0,
-            value_size=self.size("linear_value_head_dim") if hybrid else 0,
+            experts=self._experts() if self._family.experts or self._kind in WIDE_EXPERTS else 0,
+            key_heads=self.size("linear_num_key_heads") if recurs else 0,
+            value_heads=self.size("linear_num_value_heads") if recurs else 0,
+            key_size=self.size("linear_key_head_dim") if recurs else 0,
+            value_size=self.size("linear_value_head_dim") if recurs else 0,
         )
         counts = (heads, sizes.kv_heads, sizes.key_heads, sizes.value_heads)
         widths = (head_size, head_size, sizes.key_size, sizes.value_size)
@@ -116,20 +112,20 @@ class Config:
             "attention.layer_norm_rms_epsilon": self.number("rms_norm_eps", 1e-6),
             "vocab_size": self.vocab,
         }
-        if self.architecture not in SHARED_EXPERT or "intermediate_size" in self._values:
+        if not self._family.shared_expert or "intermediate_size" in self._values:
             values["feed_forward_length"] = self.size("intermediate_size")
         if sizes.experts:
             values |= self._expert_values(sizes)
         if sizes.key_heads:
             values |= self._recurrent_values(sizes)
         window = self._window()
-        if self.architecture not in PERIODS and not sizes.key_heads:
+        if not self._family.slides and not sizes.key_heads:
             check_alike(self._values.get("layer_types"), sizes.layers, self._kind_of_layer(window))
         if window:
             values["attention.sliding_window"] = window
-        if self.architecture in PERIODS:
+        if self._family.slides:
             values |= self._sliding_values(sizes)
-        if self.architecture in SLIDING_GEMMAS:
+        if self._family.post_norms:
             values |= self._gemma_values()
         return {
             "general.architecture": self.architecture,
@@ -159,13 +155,13 @@ class Config:
             if key not in own and value is not None and value not in harmless:
                 expected = " or ".join(map(repr, harmless)) or "null"
                 raise ValueError(f"the key {key!r} of config.json is {value!r}, supported: {expected}")
-        if self._rope.partial != 1 and self.architecture not in HYBRIDS:
+        if self._rope.partial != 1 and not self._family.recurs:
             raise ValueError(f"the key 'partial_rotary_factor' of config.json is {self._rope.partial}, supported: 1.0")
         quantization = self._values.get("quantization_config")
         if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
             raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
-        expected = "gelu_pytorch_tanh" if self.architecture in GEMMAS else "silu"
-        key = "hidden_activation" if self.architecture in SLIDING_GEMMAS else "hidden_act"
+        expected = "gelu_pytorch_tanh" if self._family.activation == "gelu" else "silu"
+        key = "hidden_activation" if self._family.post_norms else "hidden_act"
         activation = self._values.get(key, expected)
         if activation != expected and not (self._kind == "gemma" and activation == "gelu"):  # which meant the same
             raise ValueError(f"the key {key!r} of config.json is {activation!r}, supported: {expected!r}")
@@ -182,7 +178,7 @@ class Config:
         }
         if "norm_topk_prob" in OWN.get(self.architecture, ()):
             values["expert_weights_norm"] = self._flag("norm_topk_prob", True)
-        if self.architecture in SHARED_EXPERT:
+        if self._family.shared_expert:
             values["expert_shared_feed_forward_length"] = self.size("shared_expert_intermediate_size")
         return values
 
@@ -216,7 +212,7 @@ class Config:
 
     def _window(self) -> int | None:
         """Every layer's; None: they see all positions, or not all layers are alike."""
-        if self.architecture in PERIODS or "sliding_window" not in self._values:
+        if self._family.slides or "sliding_window" not in self._values:
             return None
         window = self.size("sliding_window")
         return window if window < self.context else None
@@ -229,7 +225,7 @@ class Config:
 
     def _sliding_values(self, sizes: Sizes) -> dict[str, Any]:
         kinds = self._values.get("layer_types")
-        usual = PERIODS[self.architecture]
+        usual = self._family.interval
         period = self.size("sliding_window_pattern", usual) if self.architecture == "gemma3" else usual
         pattern = period if kinds is None else sliding_pattern(kinds, sizes.layers)
         values: dict[str, Any] = {"attention.sliding_window": self.size("sliding_window")}

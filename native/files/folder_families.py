@@ -1,4 +1,7 @@
-"""The GGUF names of Hugging Face's families, defaults for what config.json leaves out, and values that it may have."""
+"""The GGUF names of Hugging Face's families, defaults for what config.json leaves out, and values that it may have.
+
+What a family is made of is in native/families.py.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,19 +31,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "qwen3_5_moe": "qwen35moe",
     "qwen3_5_moe_text": "qwen35moe",
 }
-EXPERTS = ("qwen2moe", "qwen3moe", "qwen3next", "qwen35moe")
 WIDE_EXPERTS = ("mixtral", "gpt_oss")  # model types whose experts are as wide as a feed-forward part
-SHARED_EXPERT = ("qwen2moe", "qwen3next", "qwen35moe")
-HYBRIDS = ("qwen3next", "qwen35", "qwen35moe")
-BIASED = ("qwen2", "qwen2moe", "gpt-oss")  # queries, keys and values have a bias
-PLAIN_HEADS = ("llama", "qwen2", "qwen2moe", "gemma", "gemma2", "gpt-oss")  # queries and keys are not normed
-GEMMAS = ("gemma", "gemma2", "gemma3")
-SLIDING_GEMMAS = ("gemma2", "gemma3")
-PERIODS = {
-    "gemma2": 2,
-    "gemma3": 6,
-    "gpt-oss": 2,
-}  # every so many layers are full attention, unless config.json says otherwise
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
 WINDOWED = ("mistral", "mixtral", "gemma2", "gemma3", "gemma3_text", "gpt_oss")
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
@@ -65,7 +56,10 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "attn_logit_softcapping": 50.0,
         "final_logit_softcapping": 30.0,
     },
-    **{family: {"partial_rotary_factor": 0.25, "full_attention_interval": 4} for family in HYBRIDS},
+    **{
+        name: {"partial_rotary_factor": 0.25, "full_attention_interval": 4}
+        for name in ("qwen3next", "qwen35", "qwen35moe")
+    },
     "gpt-oss": {
         "num_local_experts": 128,
         "vocab_size": 201088,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from .folder_families import BIASED, GEMMAS, HYBRIDS, PLAIN_HEADS, SHARED_EXPERT, SLIDING_GEMMAS
+from ..families import FAMILIES
 from .folder_gpt_oss import gpt_oss_parts
 from .folder_recurrent import Change, Parts, recurrent_parts
 from .folder_sizes import Sizes
@@ -18,11 +18,12 @@ from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
 
 OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.")
 SEEING = re.compile(r"(model\.)?(visual|vision_tower|vision_model|multi_modal_projector|embed_vision)\.")
-DRAFTING = re.compile(r"(model\.)?mtp\.")  # the head that drafts tokens ahead, of Qwen's later models
+DRAFTERS = re.compile(r"(model\.)?mtp\.")  # the head that drafts tokens ahead, of Qwen's later models
 EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
 MIXTRALS_EXPERT = re.compile(r"block_sparse_moe\.experts\.(\d+)\.(w1|w2|w3)\.weight")
 KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
-CENTRED = (*GEMMAS, *HYBRIDS)  # families that store norm weights minus one
+# Families that store norm weights minus one.
+CENTRED = ("gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next")
 
 
 def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -> Iterator[Tensor]:
@@ -71,7 +72,7 @@ def _is_embedding(head: Tensor, found: Mapping[str, Tensor]) -> bool:
 
 def is_ignored(name: str) -> bool:
     """Whether a tensor of the folder is no part of decoding text."""
-    return bool(SEEING.match(name) or DRAFTING.match(name)) or name.endswith("rotary_emb.inv_freq")
+    return bool(SEEING.match(name) or DRAFTERS.match(name)) or name.endswith("rotary_emb.inv_freq")
 
 
 def _short(name: str) -> str:
@@ -94,10 +95,9 @@ def _expert(part: str, sizes: Sizes) -> tuple[str, int] | None:
 
 def _parts(sizes: Sizes) -> Parts:
     """The parts of a layer."""
-    architecture = sizes.architecture
-    centred, hybrid = architecture in CENTRED, architecture in HYBRIDS
-    norm = _centred if centred else _float32
-    paired = architecture == "llama"
+    architecture, family = sizes.architecture, FAMILIES[sizes.architecture]
+    norm = _centred if architecture in CENTRED else _float32
+    paired = family.rope_layout == "pairs"
     parts: dict[str, tuple[tuple[str, Change], ...]] = {
         "input_layernorm.weight": (("attn_norm.weight", norm),),
         "self_attn.q_proj.weight": (("attn_q.weight", _paired_queries if paired else _same),),
@@ -105,25 +105,24 @@ def _parts(sizes: Sizes) -> Parts:
         "self_attn.v_proj.weight": (("attn_v.weight", _same),),
         "self_attn.o_proj.weight": (("attn_output.weight", _same),),
     }
-    if architecture in SLIDING_GEMMAS:
+    if family.post_norms:
         parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)
         parts["pre_feedforward_layernorm.weight"] = (("ffn_norm.weight", norm),)
         parts["post_feedforward_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
     else:
-        after = "post_attention_norm.weight" if hybrid or architecture == "gpt-oss" else "ffn_norm.weight"
-        parts["post_attention_layernorm.weight"] = ((after, norm),)
-    if architecture in BIASED:
+        parts["post_attention_layernorm.weight"] = ((f"{family.ffn_norm}.weight", norm),)
+    if family.qkv_bias:
         parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", _float32),) for part in "qkv"}
-    if architecture not in PLAIN_HEADS:
+    if family.qk_norm:
         parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
     if architecture == "gpt-oss":
         parts |= gpt_oss_parts()
     elif sizes.experts:
-        parts |= _expert_parts(shared=architecture in SHARED_EXPERT)
+        parts |= _expert_parts(family.shared_expert)
     else:
         parts |= {f"mlp.{part}_proj.weight": ((f"ffn_{part}.weight", _same),) for part in ("gate", "up", "down")}
-    if hybrid:
-        parts |= recurrent_parts(tiled=architecture != "qwen3next")
+    if family.recurs:
+        parts |= recurrent_parts(tiled=not family.grouped_heads)
     return parts
 
 
