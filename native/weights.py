@@ -101,7 +101,6 @@ def _metadata(path: Path, values: Mapping[str, Any]) -> Metadata:
         path=path,
         architecture=architecture,
         name=name if isinstance(name, str) else path.stem,
-        context=_count(path, values, f"{architecture}.context_length", 0),
         vocab=vocab,
         eos=tuple(dict.fromkeys(token for token in named + control_ends(values) if 0 <= token < vocab)),
         values=values,

@@ -38,7 +38,6 @@ class Metadata:
     path: Path
     architecture: str
     name: str
-    context: int
     vocab: int
     eos: tuple[int, ...]
     values: Mapping[str, Any]

@@ -52,7 +52,6 @@ def _metadata(path: Path, config: Config) -> Metadata:
         path=path,
         architecture=config.architecture,
         name=path.resolve().name,
-        context=config.context,
         vocab=config.vocab,
         eos=tuple(dict.fromkeys(token for token in ends if 0 <= token < config.vocab)),
         values=config.gguf_values(),

@@ -5,7 +5,7 @@ Only a control token of a GGUF file, or a special one of a folder, is an end by 
 them as a normal token: those are made control tokens, as in llama.cpp.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from .model_file import read_object
 CONTROL = int(gguf.TokenType.CONTROL)
 SETTINGS = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
-OF_TURNS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<end_of_utterance>")
+OF_MESSAGES = "<|end|>"
+OF_ANSWERS = ("<|return|>", "<|call|>")
+OF_TURNS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", OF_MESSAGES, *OF_ANSWERS, "<end_of_utterance>")
 OF_TEXTS = ("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>")
 OF_CODE = ("<EOT>", "▁<EOT>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>")  # that was filled in, and of a file
 SURE = frozenset(OF_TURNS + OF_TEXTS)
@@ -39,15 +41,14 @@ def control_ends(values: Mapping[str, Any]) -> list[int]:
     tokens, types = values.get("tokenizer.ggml.tokens"), values.get("tokenizer.ggml.token_type")
     if not isinstance(tokens, list) or not isinstance(types, list) or len(tokens) != len(types):
         return []
-    return [token for token, kind in enumerate(types) if kind == CONTROL and tokens[token] in ENDS]
+    return _ends_among((token, tokens[token]) for token, kind in enumerate(types) if kind == CONTROL)
 
 
 def special_ends(path: Path) -> list[int]:
     """The ids of ends among the special tokens of a folder; none of a file that is damaged, as only texts need it."""
     settings = _object(path / SETTINGS)
     named = settings.get("eos_token")
-    ends = (*ENDS, named.get("content") if isinstance(named, dict) else named)
-    return [token for token, text in _special_tokens(path, settings) if text in ends]
+    return _ends_among(_special_tokens(path, settings), named.get("content") if isinstance(named, dict) else named)
 
 
 def end_tokens(values: Mapping[str, Any]) -> tuple[int, ...]:
@@ -57,6 +58,14 @@ def end_tokens(values: Mapping[str, Any]) -> tuple[int, ...]:
     if not all(type(end) is int for end in ends):
         raise ValueError(f"the key 'eos_token_id' is {found!r}, expected a token id or a list of them")
     return tuple(ends)
+
+
+def _ends_among(tokens: Iterable[tuple[int, Any]], *named: Any) -> list[int]:
+    """The ids of those that end a text by their spelling, or are `named`."""
+    spellings = (*ENDS, *named)
+    found = {token: text for token, text in tokens if text in spellings}
+    other = OF_MESSAGES if {*OF_ANSWERS} <= {*found.values()} else None
+    return [token for token, text in found.items() if text != other]
 
 
 def _special_tokens(path: Path, settings: Mapping[str, Any]) -> Iterator[tuple[int, str]]:

@@ -28,7 +28,7 @@ def test_the_metadata_of_a_folder(folder: Path) -> None:
     metadata = read_metadata(folder)
     assert metadata == open_model(folder)[0]
     assert (metadata.path, metadata.architecture, metadata.name) == (folder, "llama", "tiny")
-    assert (metadata.context, metadata.vocab, metadata.eos) == (512, 131, (7, 2))
+    assert (metadata.vocab, metadata.eos) == (131, (7, 2))
     assert metadata.values["llama.attention.key_length"] == metadata.values["llama.rope.dimension_count"] == 16
     assert metadata.values["llama.rope.freq_base"] == 10000.0
     assert find_model(str(folder)) == folder
