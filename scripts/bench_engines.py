@@ -32,7 +32,8 @@ class Engine(Protocol):
         """Copies the `count` tokens of sequence 0 to all others."""
 
     def decode(self, sequences: int, context: int) -> None:
-        """Decodes GENERATED tokens of sequences 0 .. sequences - 1, which have `context` tokens, all in each step."""
+        """Decodes GENERATED tokens of sequences 0 .. sequences - 1, which have `context` tokens, all in each step.
+        Their ids are given, so that all engines use the same experts."""
 
     def truncate(self, sequences: int, context: int) -> None:
         """Cuts sequences 0 .. sequences - 1 back to their first `context` tokens."""
@@ -55,8 +56,8 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one model: bytes of its matrices, bytes of a position's keys and values in one layer, numbers of products with
-    weights."""
+    """Of one model: bytes of the matrices that a step of one token reads, bytes of a position's keys and values in one
+    layer, numbers of products with weights."""
 
     weight_bytes: int
     cache_bytes: int
@@ -76,18 +77,24 @@ class Paceline:
         pages = -(-capacity // PAGE)
         self.tables = [array("i", range(slot * pages, (slot + 1) * pages)) for slot in range(MOST)]
         shape = read_shape(*open_model(Path(model)))
-        if shape.experts or "recurrent" in shape.kinds:
-            raise SystemExit(f"{model}: only dense attention models are measured")
-        sizes = {name: rows * columns for name, rows, columns in expected_tensors(shape) if not is_vector(name)}
+        if "recurrent" in shape.kinds:
+            raise SystemExit(f"{model}: only models whose layers all have attention are measured")
+        used = {name: shape.experts_used / shape.experts for name, *_ in expected_tensors(shape) if "_exps." in name}
+        sizes = {
+            name: rows * columns * used.get(name, 1)
+            for name, rows, columns in expected_tensors(shape)
+            if not is_vector(name)
+        }
         head = sizes.pop("token_embd.weight")
         head = sizes.pop("output.weight", head)
+        _, weight_bytes = self.core.step([Row(0, [0], 0, 1, self.tables[0])])
         self.facts = asdict(
             Facts(
-                weight_bytes=self.core.stepper.weight_bytes,
+                weight_bytes=weight_bytes,
                 cache_bytes=self.core.page_bytes // PAGE // shape.layers,
                 windows=tuple(shape.window if kind == "sliding" else 0 for kind in shape.kinds),
-                layer_products=sum(sizes.values()),
-                head_products=head,
+                layer_products=round(sum(sizes.values())),
+                head_products=round(head),
             )
         )
 
@@ -107,11 +114,8 @@ class Paceline:
         self.truncate(MOST, count)
 
     def decode(self, sequences: int, context: int) -> None:
-        pending = [1000 + slot for slot in range(sequences)]
         for position in range(context, context + GENERATED):
-            rows = [Row(slot, [pending[slot]], position, 1, self.tables[slot]) for slot in range(sequences)]
-            results, _ = self.core.step(rows)
-            pending = [tokens[0] for tokens, *_ in results]
+            self.core.step([Row(slot, [1000 + slot], position, 1, self.tables[slot]) for slot in range(sequences)])
             for slot in range(sequences):
                 self.core.commit(slot, position + 1)
 

@@ -1,6 +1,6 @@
 """Every file of the speed table through bench_llama_cpp.py, one JSON each in benchmarks/llama_cpp/MACHINE/.
 
-    python scripts/bench_files.py                       # all six; files are made in the cache folder at the first run
+    python scripts/bench_files.py                       # all; files are made in the cache folder at the first run
     python scripts/bench_files.py --only smollm2-q4_0 --rounds 3 --contexts 32 --out FOLDER [--gemma gemma.gguf]
     python scripts/bench_files.py --isa avx2            # into MACHINE-avx2; llama.cpp has to be built for that, too
 
@@ -11,6 +11,8 @@
 | smollm2-f16 | all of it as F16, by the same |
 | gemma3-270m | Gemma 3 270M Q4_K_M as it comes: Q5_0, Q4_K, Q6_K and Q8_0, the embedding Q8_0; fetched with pip |
 | bench-q4_k | 24 layers of 1024, feed-forward 2816: random Q4_K blocks (make_shaped_model.py) |
+| moe-q4_k | 4 of the 48 layers of Qwen3-30B-A3B, 128 experts of which 8 are used: the same |
+| gpt-oss-mxfp4 | 4 of the 24 layers of gpt-oss-20b, 32 experts of which 4 are used: the same with MXFP4 |
 
 Then scripts/plot_bench.py and scripts/bench_table.py make the plot and README's table of them.
 """
@@ -88,9 +90,12 @@ def gemma() -> Path:
     return made("gemma-3-270m-it.Q4_K_M.gguf", make)
 
 
-def shaped(path: Path) -> None:
-    script = Path(__file__).with_name("make_shaped_model.py")
-    subprocess.run([sys.executable, str(script), "bench", str(path)], check=True)
+def shaped(shape: str, kind: str = "Q4_K") -> Path:
+    def make(path: Path) -> None:
+        script = Path(__file__).with_name("make_shaped_model.py")
+        subprocess.run([sys.executable, str(script), shape, str(path), f"--type={kind}"], check=True)
+
+    return made(f"{shape}.{kind}.gguf", make)
 
 
 FILES: dict[str, Callable[[], Path]] = {
@@ -99,7 +104,9 @@ FILES: dict[str, Callable[[], Path]] = {
     "smollm2-q8_0": lambda: requantized("Q8_0"),
     "smollm2-f16": lambda: requantized("F16", "F16"),
     "gemma3-270m": gemma,
-    "bench-q4_k": lambda: made("bench.Q4_K.gguf", shaped),
+    "bench-q4_k": lambda: shaped("bench"),
+    "moe-q4_k": lambda: shaped("moe"),
+    "gpt-oss-mxfp4": lambda: shaped("gpt-oss", "MXFP4"),
 }
 
 

@@ -8,9 +8,9 @@ Needs the bench extra (llama-cpp-python, built for this machine; beside --isa fo
 '-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON', for avxvnni with -DGGML_AVX_VNNI=ON).
 Each engine lives in a process of its own and is idle while another is timed; the peer has two, with flash attention as
 it chooses and without, and each time we are compared with the faster one. The prompt is computed once for each context
-and copied to 16 sequences; the cache is f16; 32 tokens are decoded after the context and cut off again. We pick a token
-from the logits in our time, the peer only computes them. Rates come from the rounds' median seconds, after one round of
-warm-up, and a ratio is the median of the rounds' ratios; the record holds the seconds of each.
+and copied to 16 sequences; the cache is f16; 32 given tokens are decoded after the context and cut off again. We pick a
+token from the logits in our time, the peer only computes them. Rates come from the rounds' median seconds, after one
+round of warm-up, and a ratio is the median of the rounds' ratios; the record holds the seconds of each.
 
 The roofs are measured in the same run, before and after: the bytes per second that all threads together read from
 memory, and the products of 8-bit codes per second that they sum in registers. A step of one sequence is compared with

@@ -2,11 +2,12 @@
 
     python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
 
-Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers with the demo model's tokenizer, so that llama.cpp loads it
-too), moe (that of Qwen3-30B-A3B with 4 of its 48 layers), tiny (for tests of formats with blocks of 256). The same
-options give the same bytes. A tensor is a cyclic run through one pool of random blocks, from an offset that depends on
-its name; the number of blocks is prime, so that no two rows of most matrices are alike. Scales are chosen so that the
-logits spread and attention sees more than one token.
+Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers), gpt-oss
+(that of gpt-oss-20b with 4 of its 24 layers), tiny (for tests of formats with blocks of 256). bench, moe and gpt-oss
+have the demo model's tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the same
+bytes. A tensor is a cyclic run through one pool of random blocks, from an offset that depends on its name; the number
+of blocks is prime, so that no two rows of most matrices are alike. Scales are chosen so that the logits spread and
+attention sees more than one token.
 """
 
 import argparse
@@ -66,10 +67,13 @@ def dense(architecture: str, layers: int, **sizes: int) -> ModelShape:
     )
 
 
+DEMO_VOCAB = 49152
 HEADS_OF_128 = {"head_size": 128, "vocab": 151936, "context": 40960}
 SHAPES = {
     "8b": dense("qwen3", 36, width=4096, ffn=12288, heads=32, kv_heads=8, **HEADS_OF_128),
-    "bench": dense("llama", 24, width=1024, ffn=2816, heads=16, kv_heads=4, head_size=64, vocab=49152, context=8192),
+    "bench": dense(
+        "llama", 24, width=1024, ffn=2816, heads=16, kv_heads=4, head_size=64, vocab=DEMO_VOCAB, context=8192
+    ),
     "tiny": dense("qwen3", 2, width=256, ffn=768, heads=4, kv_heads=2, head_size=64, vocab=304, context=1024),
     "moe": replace(
         dense("qwen3moe", 4, width=2048, ffn=768, heads=32, kv_heads=4, **HEADS_OF_128),
@@ -77,7 +81,22 @@ SHAPES = {
         experts_used=8,
         expert_ffn=768,
     ),
+    "gpt-oss": replace(
+        dense("gpt-oss", 4, width=2880, ffn=2880, heads=64, kv_heads=8, head_size=64, vocab=DEMO_VOCAB, context=131072),
+        qkv_bias=True,
+        output_bias=True,
+        expert_bias=True,
+        qk_norm=False,
+        sinks=True,
+        rope_base=1.5e5,
+        ffn_norm="post_attention_norm",
+        window=128,
+        experts=32,
+        experts_used=4,
+        expert_ffn=2880,
+    ),
 }
+WITH_TOKENIZER = ("bench", "moe", "gpt-oss")
 
 
 def scale_bytes(kind: str, scale: float) -> np.ndarray:
@@ -151,6 +170,8 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
     writer.add_rope_freq_base(shape.rope_base)
     writer.add_layer_norm_rms_eps(shape.norm_epsilon)
     writer.add_vocab_size(shape.vocab)
+    if shape.window:
+        writer.add_sliding_window(shape.window)
     if shape.experts:
         writer.add_expert_count(shape.experts)
         writer.add_expert_used_count(shape.experts_used)
@@ -186,10 +207,12 @@ def main() -> None:
     if layers < 1:
         parser.error(f"--layers {layers}: expected at least 1")
     shape = replace(shape, layers=layers, kinds=("attention",) * layers)
+    if arguments.shape in WITH_TOKENIZER:
+        shape = replace(shape, vocab=DEMO_VOCAB)
     fresh = arguments.out.with_name(f"{arguments.out.name}.{os.getpid()}")
     writer = gguf.GGUFWriter(fresh, shape.architecture)
     add_metadata(writer, shape, arguments.shape)
-    if arguments.shape == "bench":
+    if arguments.shape in WITH_TOKENIZER:
         copy_tokenizer(writer, find_model(None))
     add_tensor_infos(writer, shape, arguments.type)
     writer.write_header_to_file()
