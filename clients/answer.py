@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from .detokenizer import Detokenizer
+from .detokenizer import Decoder
 from .stop_strings import StopStrings
 from .stream import AsyncStream, Stream, Token
 
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
 class Answer(Generic[S]):
     """`stop_string` is the one that ended it, if any."""
 
-    def __init__(self, stream: S, decoder: Detokenizer | None, strings: StopStrings) -> None:
+    def __init__(self, stream: S, decoder: Decoder | None, strings: StopStrings) -> None:
         self.stream = stream
         self.decoder = decoder
         self.strings = strings

@@ -6,6 +6,14 @@ character until its last byte is there."""
 
 import codecs
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Protocol
+
+
+class Decoder(Protocol):
+    """Ids to text, for one answer."""
+
+    def push(self, token: int) -> str: ...
+    def flush(self) -> str: ...
 
 
 class Detokenizer:

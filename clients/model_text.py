@@ -9,8 +9,9 @@ from typing import NamedTuple, cast
 from ..native.weights import ModelUnreadable
 from .answer import Prompt, Stops
 from .chat import ChatTemplate, Message
-from .detokenizer import Detokenizer
+from .detokenizer import Decoder
 from .folder_text import FolderTokenizer, folder_chat_template
+from .harmony import Channels, Spelled, harmony_marks
 from .stop_strings import StopStrings
 from .tokenizer import Tokenizer, Vocabulary
 
@@ -23,7 +24,7 @@ class Order(NamedTuple):
     total: int
     stop_tokens: tuple[int, ...]
     stop_strings: StopStrings
-    decoder: Detokenizer | None
+    decoder: Decoder | None
 
 
 class ModelText:
@@ -41,21 +42,30 @@ class ModelText:
     def chat_template(self) -> ChatTemplate:
         return open_chat_template(self._file())
 
+    @cached_property
+    def _marks(self) -> dict[int, str]:
+        return harmony_marks(self.chat_template.source, self.tokenizer)
+
     def ids(self, prompt: Prompt) -> list[int]:
         """A text as it is, control tokens included; messages through the chat template; ids unchanged. Raises
         ValueError if there are none, and for a text that is not valid Unicode."""
+        return self._read(prompt)[0]
+
+    def _read(self, prompt: Prompt) -> tuple[list[int], str | None]:
+        """The ids, and what the chat template has made of messages."""
+        rendered = None
         if isinstance(prompt, bytes | bytearray | Mapping):
             raise TypeError(f"prompt: a {type(prompt).__name__}, expected a text, a list of messages or token ids")
         if isinstance(prompt, str):
             ids = self.tokenizer.encode(_checked(prompt))
         elif len(prompt) and isinstance(prompt[0], Mapping):  # an array has no truth value
-            text = self.chat_template.render(cast(Sequence[Message], prompt))
-            ids = self.tokenizer.encode_rendered(_checked(text))
+            rendered = _checked(self.chat_template.render(cast(Sequence[Message], prompt)))
+            ids = self.tokenizer.encode_rendered(rendered)
         else:
             ids = list(cast(Sequence[int], prompt))
         if not ids:
             raise ValueError("prompt: it is empty, expected at least one token")
-        return ids
+        return ids, rendered
 
     def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops) -> Order:
         """Without `max_tokens`, an answer may take all the room there is. Raises ValueError for an empty prompt or stop
@@ -66,19 +76,22 @@ class ModelText:
             tokens = tuple(index(word) for word in words if not isinstance(word, str))
         except TypeError:
             raise TypeError(f"stop: {stop!r}, expected texts and token ids") from None
-        ids = self.ids(prompt)
+        ids, rendered = self._read(prompt)
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens: {max_tokens}, expected at least 1")
         total = max(1, self._most_positions - len(ids)) if max_tokens is None else max_tokens
-        return Order(ids, total, tokens, StopStrings(strings), self._decoder(needed=bool(strings)))
+        return Order(ids, total, tokens, StopStrings(strings), self._decoder(bool(strings), rendered))
 
-    def _decoder(self, needed: bool) -> Detokenizer | None:
+    def _decoder(self, needed: bool, rendered: str | None) -> Decoder | None:
         try:
-            return self.tokenizer.detokenizer()
+            decoder = self.tokenizer.detokenizer()
         except ModelUnreadable:
             if needed:
                 raise
             return None
+        if rendered is not None and (marks := self._marks):
+            return Spelled(Channels(marks, decoder, rendered))
+        return decoder
 
     def _file(self) -> str:
         if self._path is None:

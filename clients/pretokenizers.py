@@ -2,7 +2,8 @@
 
 Merges never cross a cut, so a wrong cut gives wrong tokens without any error. The names are llama.cpp's; what each one
 does is what the model's own tokenizer.json says. "gpt-2" is the regex inside ByteLevel itself; "smollm" cuts every
-digit out first; those in COMPOSED compose letters with their accents (NFC) before they cut."""
+digit out first; those in COMPOSED compose letters with their accents (NFC) before they cut. "gpt-4o" is OpenAI's
+o200k, of gpt-oss too."""
 
 from typing import Any, Final
 
@@ -21,11 +22,24 @@ def _modern(digits: str, marks: str = "") -> str:
     return "|".join((_CONTRACTIONS, words, digits, signs, _BLANKS))
 
 
+def _by_case() -> str:
+    """Of o200k: a word ends where a capital follows a small letter, and takes its contraction along. A letter without
+    case, and an accent, may stand on either side."""
+    uncased = r"\p{Lm}\p{Lo}\p{M}"
+    capital, small = rf"[\p{{Lu}}\p{{Lt}}{uncased}]", rf"[\p{{Ll}}{uncased}]"
+    words = (
+        rf"[^\r\n\p{{L}}\p{{N}}]?{letters}{_CONTRACTIONS}?"
+        for letters in (f"{capital}*{small}+", f"{capital}+{small}*")
+    )
+    return "|".join((*words, r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", _BLANKS))
+
+
 _SPLITS: Final = {
     "llama-bpe": _modern(r"\p{N}{1,3}"),
     "qwen2": _modern(r"\p{N}"),
     "deepseek-r1-qwen": _modern(r"\p{N}"),
     "qwen35": _modern(r"\p{N}", r"\p{M}"),
+    "gpt-4o": _by_case(),
 }
 COMPOSED: Final = ("qwen2", "qwen35")
 UNNAMED: Final = "default"  # what a converter writes if it knows no name

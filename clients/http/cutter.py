@@ -6,8 +6,9 @@ begins in, and is dropped if that lies after a stop string."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from ..detokenizer import Decoder
 from ..stop_strings import StopStrings
 
 
@@ -32,11 +33,6 @@ class Delta(NamedTuple):
     text: str
     likely: tuple[Likely, ...] = ()
     thought: bool = False
-
-
-class Decoder(Protocol):
-    def push(self, token: int) -> str: ...
-    def flush(self) -> str: ...
 
 
 class Cutter:

@@ -9,6 +9,8 @@ from .refused import wrong
 
 ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 OWN_NAMES: Final = {"self", "messages", "add_generation_prompt"}  # template variables that we set
+NO_EFFORT: Final = "none"
+EFFORTS: Final = (NO_EFFORT, "minimal", "low", "medium", "high", "xhigh")  # OpenAI's; a model may know some of them
 # Fields for features that do not exist yet, each with the values that ask for nothing.
 UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
     "tools": ([],),
@@ -20,7 +22,6 @@ UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
     "audio": (),
     "prediction": (),
     "web_search_options": (),
-    "reasoning_effort": (),
     "verbosity": ("medium",),
 }
 UNSUPPORTED_COMPLETION: Final[dict[str, tuple[Any, ...]]] = {
@@ -135,14 +136,25 @@ def _message(fields: Fields) -> dict[str, str]:
 
 def _names(fields: Fields) -> dict[str, Any]:
     """Further variables for the chat template."""
+    names = _effort(fields)
     given = fields.value("chat_template_kwargs")
     if given is None:
-        return {}
-    names = Fields(given, "chat_template_kwargs")
-    names.refuse(dict.fromkeys(("tools", "documents"), ()))
+        return names
+    more = Fields(given, "chat_template_kwargs")
+    more.refuse(dict.fromkeys(("tools", "documents"), ()))
     for name in OWN_NAMES & given.keys():  # even null, which a template would take for a value
-        raise wrong(names.path(name), "is not supported", "unsupported_parameter")
-    return dict(given)
+        raise wrong(more.path(name), "is not supported", "unsupported_parameter")
+    return names | dict(given)
+
+
+def _effort(fields: Fields) -> dict[str, Any]:
+    """By the name that templates know it by; without any, those that can be told not to think are told so."""
+    effort = fields.text("reasoning_effort")
+    if effort is None:
+        return {}
+    if effort not in EFFORTS:
+        raise wrong("reasoning_effort", f"{shown(effort)} is not supported, expected {', '.join(EFFORTS)}")
+    return {"reasoning_effort": effort} | ({"enable_thinking": False} if effort == NO_EFFORT else {})
 
 
 def _prompts(given: Any) -> tuple[Text | Ids, ...]:

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from ..errors import DaemonGone, Refused, RequestFailed
 from ..stream import AsyncStream
 from .asked import Asked
-from .cutter import Cutter, Delta, Likely
+from .cutter import Delta, Likely
 from .engine import Engine
 from .metrics import Observed
 from .openai_answers import Counts
 from .refused import HttpRefused, refused_by_engine
 from .starting import begin, too_long
-from .thinking import Splitter
+from .voice import Voice
 
 MOST_UNSENT: Final = 4096  # pieces that wait for a slow reader
 _log: Final = logging.getLogger(__name__)
@@ -35,31 +35,6 @@ class News(NamedTuple):
 
     number: int
     what: Delta | Ended
-
-
-class Voice:
-    """One answer's text: cut into pieces that may be sent, and those into reasoning and the answer itself."""
-
-    def __init__(self, cutter: Cutter, splitter: Splitter | None) -> None:
-        self._cutter = cutter
-        self._splitter = splitter
-
-    @property
-    def stopped(self) -> str | None:
-        return self._cutter.stopped
-
-    @property
-    def thinking(self) -> bool:
-        return self._splitter is not None and self._splitter.thinking
-
-    def push(self, token: int, likely: Likely | None) -> Sequence[Delta]:
-        delta = self._cutter.push(token, likely)
-        return self._splitter.push(delta) if self._splitter else (delta,)
-
-    def finish(self) -> Sequence[Delta]:
-        """The rest, when the answer has ended; after a stop string there is nothing left in the cutter."""
-        delta = Delta("") if self.stopped is not None else self._cutter.finish()
-        return self._splitter.finish(delta) if self._splitter else (delta,)
 
 
 class Run:
@@ -106,7 +81,7 @@ class Run:
         """As `begin` in starting.py, and raises what it raises."""
         begun = await begin(engine, asked, seconds, queue_tokens, default_tokens)
         texts = engine.texts
-        voices = [Voice(texts.cutter(asked.stop), given.splitter()) for given in begun.prompts for _ in range(asked.n)]
+        voices = [texts.voice(given, asked.stop) for given in begun.prompts for _ in range(asked.n)]
         prompt_tokens = sum(len(given.ids) for given in begun.prompts)
         return cls(asked, begun.streams, voices, prompt_tokens, begun.echoes, engine.observed, seconds, begun.until)
 

@@ -6,11 +6,14 @@ from typing import Final, NamedTuple, Protocol
 
 from ..chat import BrokenTemplate, ChatRefused, ChatTemplate, NoTemplate
 from ..detokenizer import Detokenizer
+from ..harmony import Channels, harmony_marks
 from ..model_text import open_chat_template, open_tokenizer
 from .asked import Chat, Ids, Text
+from .channels import ChannelSplitter, Counted
 from .cutter import Cutter
 from .refused import HttpRefused, wrong
-from .thinking import Marks, Splitter, marks_of
+from .thinking import Splitter, marks_of
+from .voice import Voice
 
 MOST_CHARACTERS: Final = 1 << 20  # of a text for /tokenize
 MOST_IDS: Final = 1 << 20  # for /detokenize
@@ -44,17 +47,12 @@ class NumberTokens:
 
 
 class Given(NamedTuple):
-    """A prompt as the daemon takes it. `param` is the field that it came in; `text` and `marks` are set for a chat:
-    what the answer continues, and how the model marks its thoughts, if it thinks."""
+    """A prompt as the daemon takes it. `param` is the field that it came in; `text` is set for a chat: what the answer
+    continues."""
 
     ids: Sequence[int]
     param: str
-    text: str = ""
-    marks: Marks | None = None
-
-    def splitter(self) -> Splitter | None:
-        """A fresh one: each answer has its own."""
-        return Splitter.after(self.marks, self.text) if self.marks else None
+    text: str | None = None
 
 
 class Texts:
@@ -69,6 +67,7 @@ class Texts:
         self._template = template
         self.broken = broken
         self._marks = marks_of(template.source) if template else None
+        self._harmony = harmony_marks(template.source, tokens) if template else {}
         self._vocab = vocab
         self._context = context
         self.spell = tokens.detokenizer().piece
@@ -105,10 +104,18 @@ class Texts:
                 except ChatRefused as problem:
                     raise wrong(prompt.param, str(problem)) from None
                 ids = self._prompt(rendered, prompt.param, self._tokens.encode_rendered)
-                return Given(ids, prompt.param, rendered, self._marks)
+                return Given(ids, prompt.param, rendered)
 
-    def cutter(self, stops: Sequence[str]) -> Cutter:
-        return Cutter(self.detokenizer(), stops)
+    def voice(self, given: Given, stops: Sequence[str]) -> Voice:
+        """Of one answer to this prompt. Only that of a chat is split: there the template tells how the model marks what
+        it thinks."""
+        decoder = self.detokenizer()
+        if given.text is not None and self._harmony:
+            counted = Counted(Channels(self._harmony, decoder, given.text))
+            return Voice(Cutter(counted, stops), ChannelSplitter(counted))
+        if given.text is not None and self._marks:
+            return Voice(Cutter(decoder, stops), Splitter.after(self._marks, given.text))
+        return Voice(Cutter(decoder, stops), None)
 
     def encode(self, text: str, field: str, special: bool = True) -> list[int]:
         """Raises HttpRefused."""

@@ -8,6 +8,7 @@ import pytest
 from paceline.clients.chat import BrokenTemplate, NoTemplate
 from paceline.clients.cli import main
 from paceline.clients.folder_text import FolderTokenizer
+from paceline.clients.harmony import MARKS, harmony_marks
 from paceline.clients.http.asked import Chat
 from paceline.clients.http.texts import Texts
 from paceline.clients.model_text import ModelText, open_chat_template, open_tokenizer
@@ -45,6 +46,22 @@ def sentence_pieces() -> Peer:
     peer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     peer.add_special_tokens(["<s>", "</s>"])
     return peer
+
+
+def test_the_marks_of_a_folder_that_answers_in_harmony(tmp_path: Path) -> None:
+    peer = byte_level(begin=True)
+    peer.add_special_tokens([*MARKS])
+    template = {"chat_template": "<|channel|><|message|>{{ messages[0].content }}<|start|>assistant"}
+    path = folder(tmp_path / "m", peer, template)
+    ours = open_tokenizer(path)
+    marks = harmony_marks(open_chat_template(path).source, ours)
+    assert marks == {peer.token_to_id(mark): mark for mark in MARKS}
+    order = ModelText(str(path), 64).order([{"role": "user", "content": "Hi"}], 5, ())
+    assert order.decoder is not None
+    ids = ours.encode_rendered(
+        "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>Yes"
+    )
+    assert "".join(map(order.decoder.push, ids)) == "<think>\nHm\n</think>\n\nYes"
 
 
 def folder(path: Path, peer: Peer, settings: dict[str, Any] | None = None) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paceline.clients.pretokenizers import pretokenizer
 from paceline.clients.tokenizer import Tokenizer
 from paceline.native.weights import ModelUnreadable
 from tokenizers.pre_tokenizers import ByteLevel
@@ -138,6 +139,27 @@ def test_words_end_where_the_model_says() -> None:
     assert modern["qwen2"] == ["1", "2", "3", "4", " ", "1", " a", "'S", "!\n"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["Hello", "World", " XMLHttp", "Request", " i", "Phone", " HTMLs"],
+        ["don't", " WE'LL", " they", "RE's", " O", "'Brien's", "'d'Ve"],
+        ["123", "456", "78", " ", "5½Ⅷ", "x", "2"],
+        ["你好World世界", "Abcひらがな", " ABCカタカナdef"],
+        ["e\u0301a", "E\u0301", " \u0301a", "École", "ÉÉ\u0301"],
+        ["ǅungla", " ǅǄʰAʰb"],
+        ["http", "://", "a", "/b", "//\n/\n\n", " \n", "  ", " x", " \t"],
+        ["(see", " below", ")!\r\n", "-x", "…", "\u00a0y", "  "],
+    ],
+    ids=lambda words: ascii("".join(words)),
+)
+def test_words_of_o200k(words: list[str]) -> None:
+    """As OpenAI's own regex cuts them."""
+    text = "".join(words)
+    cut = pretokenizer("gpt-4o").pre_tokenize_str(text)
+    assert [text[start:end] for _, (start, end) in cut] == words
+
+
 @pytest.mark.parametrize("pre", ["default", None])
 def test_who_does_not_say_how_text_is_cut_is_refused(pre: str | None) -> None:
     found = values("gpt-2")
@@ -195,7 +217,8 @@ def test_an_id_outside_the_vocabulary_is_named(wrong: int) -> None:
         (
             "pre",
             "tekken",
-            "its pre-tokenizer is 'tekken', supported are gpt-2, llama-bpe, qwen2, deepseek-r1-qwen, qwen35, smollm",
+            "its pre-tokenizer is 'tekken', supported are gpt-2, llama-bpe, qwen2, deepseek-r1-qwen, qwen35, gpt-4o, "
+            "smollm",
         ),
         ("merges", ["a nowhere"], "its vocabulary and merges do not fit together: "),
         ("merges", ["ab"], "its vocabulary and merges do not fit together: "),

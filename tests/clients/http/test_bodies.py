@@ -88,6 +88,27 @@ def test_messages_in_parts_and_roles() -> None:
     assert message.messages == ({"role": "system", "content": "ab"}, {"role": "user", "content": "Hi"})
 
 
+@pytest.mark.parametrize(
+    ("more", "names"),
+    [
+        ({}, {}),
+        ({"reasoning_effort": None}, {}),
+        ({"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        ({"reasoning_effort": "none"}, {"reasoning_effort": "none", "enable_thinking": False}),
+        (
+            {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}},
+            {"reasoning_effort": "none", "enable_thinking": True},
+        ),
+        ({"reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high", "x": 1}},
+         {"reasoning_effort": "high", "x": 1}),
+    ],
+)  # fmt: skip
+def test_what_the_template_is_told(more: dict[str, Any], names: dict[str, Any]) -> None:
+    (chat,) = read_chat(CHAT | more).prompts
+    assert isinstance(chat, Chat)
+    assert chat.names == names
+
+
 def test_turns_of_one_role_are_one() -> None:
     thinking = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hello."}]
     said = [
@@ -129,7 +150,7 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
         *((read_chat, CHAT | {name: value}, name) for name, value in [
             ("tools", [{}]), ("tool_choice", "required"), ("response_format", {"type": "json_object"}),
             ("functions", [{}]),
-            ("modalities", ["audio"]), ("audio", {}), ("reasoning_effort", "low"), ("prediction", {}),
+            ("modalities", ["audio"]), ("audio", {}), ("reasoning_effort", "most"), ("prediction", {}),
             ("temperature", 3), ("temperature", "1"), ("temperature", True), ("temperature", float("nan")),
             ("top_p", 2), ("top_k", 1.5), ("min_p", -1), ("n", 0), ("n", 17), ("n", True), ("seed", "x"),
             ("seed", 1 << 70),

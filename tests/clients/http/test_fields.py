@@ -88,6 +88,7 @@ CASES: dict[str, dict[str, Case] | Case] = {
     "stream": Case((True, False), NO_FLAG),
     "stream_options": Case(({}, {"include_usage": True}), (*NO_OBJECT, {"include_usage": 1}), {"stream": True}),
     "chat_template_kwargs": Case(({}, {"enable_thinking": False}), (*NO_OBJECT, *WRONG_NAMES)),
+    "reasoning_effort": Case(("none", "low", "xhigh"), (5, ["low"], "", "most")),
     "thinking": Case(
         ({"type": "disabled"}, {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 8}),
         (*NO_OBJECT, {}, {"type": "on"}, {"type": 5}, {"type": "enabled"}, {"type": "enabled", "budget_tokens": "9"},

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from paceline.native.files.text_ends import CONTROL, SETTINGS, TOKENIZER, control_ends, special_ends, with_sure_ends
@@ -18,7 +19,7 @@ CASES = [
 ]
 
 
-def gguf(tokens: list[str], *types: int) -> dict[str, object]:
+def gguf(tokens: list[Any], *types: int) -> dict[str, object]:
     return {"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": list(types) or [CONTROL] * len(tokens)}
 
 
@@ -54,7 +55,7 @@ def test_only_control_tokens_are_ends_but_what_is_surely_one_is_made_one() -> No
 
 @pytest.mark.parametrize(
     "values", [{}, gguf(["<|end|>"], CONTROL, CONTROL), {"tokenizer.ggml.tokens": ["<|end|>"]}, gguf([5, None])]
-)  # type: ignore[list-item]
+)
 def test_a_vocabulary_that_is_damaged_has_none(values: dict[str, object]) -> None:
     assert control_ends(values) == []
     assert with_sure_ends(values) == values

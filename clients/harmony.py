@@ -1,0 +1,116 @@
+"""Harmony, the format in which gpt-oss answers: messages, each with a header that says who it is for.
+
+    <|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>
+
+The channel `analysis` is for thoughts; `final`, and `commentary` before a call of a tool, are for the user. A message
+to a tool (` to=functions.weather` in its header) is left out: no request can offer tools yet. The first header is begun
+by the prompt, which ends with <|start|>assistant.
+
+Marks are known by their ids: a text that spells one out in other tokens is still text."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from .detokenizer import Decoder, Detokenizer
+
+START: Final = "<|start|>"
+CHANNEL: Final = "<|channel|>"
+CONSTRAIN: Final = "<|constrain|>"
+MESSAGE: Final = "<|message|>"
+ENDS: Final = ("<|end|>", "<|return|>", "<|call|>")
+MARKS: Final = (START, CHANNEL, CONSTRAIN, MESSAGE, *ENDS)
+
+ROLE: Final = "assistant"
+RECIPIENT: Final = "to="
+TO_A_TOOL: Final = re.compile(rf"\b{RECIPIENT}(?!{ROLE}\b)")
+
+
+class Words(Protocol):
+    def encode(self, text: str) -> list[int]: ...
+    def detokenizer(self) -> Detokenizer: ...
+
+
+def harmony_marks(template: str, words: Words) -> dict[int, str]:
+    """The ids of the marks, for a model with this chat template; none if it does not use the format."""
+    if CHANNEL not in template or MESSAGE not in template:
+        return {}
+    spelled = words.detokenizer().piece
+    last = [(mark, words.encode(mark)[-1:]) for mark in MARKS]  # there may be a begin token before it
+    found = {token: mark for mark, tokens in last for token in tokens if spelled(token) == mark.encode()}
+    return found if {CHANNEL, MESSAGE} <= set(found.values()) else {}
+
+
+class Channels:
+    """A decoder for one answer to this prompt: the text of its messages, those of the same kind joined by a newline.
+    `thinking` tells whether what push and flush return is a thought."""
+
+    def __init__(self, marks: Mapping[int, str], decoder: Decoder, prompt: str) -> None:
+        header, begun, _ = (prompt.rpartition(START)[2] if START in prompt else "").partition(MESSAGE)
+        self._marks = marks
+        self._decoder = decoder
+        self._header: str | None = header.removeprefix(ROLE).rstrip()  # None within a message
+        self._kept = True  # the message is shown
+        self._bare = True  # nothing of it came so far
+        self._told: set[bool] = set()  # the kinds that have a text already
+        self.thinking = False
+        if begun:
+            self._begin()
+
+    def push(self, token: int) -> str:
+        mark = self._marks.get(token)
+        if mark is None:
+            return self._said(self._decoder.push(token))
+        rest = self.flush()
+        if mark == START:
+            self._header = START
+        elif mark in (CHANNEL, CONSTRAIN):
+            self._header = (self._header or START) + mark
+        elif mark == MESSAGE:
+            self._begin()
+        return rest  # a message without a header, behind an end, belongs to the one before it
+
+    def flush(self) -> str:
+        """A character that was cut off."""
+        return self._said(self._decoder.flush())
+
+    def _begin(self) -> None:
+        if self._header is not None:
+            self.thinking = self._header.rpartition(CHANNEL)[2].lstrip().startswith("analysis")
+            self._kept = TO_A_TOOL.search(self._header) is None
+            self._header, self._bare = None, True
+
+    def _said(self, text: str) -> str:
+        if self._header is not None:
+            self._header += text
+            begun = self._header.lstrip()
+            if begun.startswith((*MARKS, RECIPIENT)) or RECIPIENT.startswith(begun):
+                return ""
+            text, self._header = self._header, None  # it answers without any format
+        if not text or not self._kept:
+            return ""
+        between = "\n" if self._bare and self.thinking in self._told else ""
+        self._bare = False
+        self._told.add(self.thinking)
+        return between + text
+
+
+class Spelled:
+    """A decoder that spells thoughts as other models do: between <think> and </think>."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._thinking = False
+
+    def push(self, token: int) -> str:
+        return self._spelled(self._channels.push(token))
+
+    def flush(self) -> str:
+        return self._spelled(self._channels.flush())
+
+    def _spelled(self, text: str) -> str:
+        thinking = self._channels.thinking
+        if not text or thinking is self._thinking:
+            return text
+        self._thinking = thinking
+        return ("<think>\n" if thinking else "\n</think>\n\n") + text

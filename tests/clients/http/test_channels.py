@@ -1,0 +1,98 @@
+"""Answers in the harmony format, as they are sent: stop strings and log probabilities are those of the text."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from paceline.clients.detokenizer import Detokenizer
+from paceline.clients.harmony import MARKS, Channels
+from paceline.clients.http.channels import ChannelSplitter, Counted
+from paceline.clients.http.cutter import Cutter, Delta, Likely
+from paceline.clients.http.voice import Voice
+
+from ..test_harmony import CUTS, MESSAGES, PROMPT, THOUGHT, Message, spelled, tokens_of, told
+
+ANSWER = f"{THOUGHT}<|channel|>final<|message|>Yes."
+
+
+def voice(pieces: Sequence[bytes], stops: Sequence[str] = ()) -> Voice:
+    counted = Counted(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT))
+    return Voice(Cutter(counted, stops), ChannelSplitter(counted))
+
+
+def sent(text: str, cuts: Sequence[int] = (), stops: Sequence[str] = ()) -> tuple[list[Delta], str | None, int]:
+    """The pieces that leave, the stop string that ended it, and the number of tokens. The log probability of a token is
+    told by its place."""
+    pieces, ids = tokens_of(text, cuts)
+    one, taken = voice(pieces, stops), 0
+    parts: list[Delta] = []
+    for place, token in enumerate(ids):
+        parts += one.push(token, Likely(place, -1.0, ()))
+        taken += 1
+        if one.stopped is not None:
+            break
+    return [*parts, *one.finish()], one.stopped, taken
+
+
+def texts(parts: Sequence[Delta]) -> tuple[str, str]:
+    thought, said = ("".join(part.text for part in parts if part.thought is kind) for kind in (True, False))
+    return thought, said
+
+
+@given(MESSAGES, CUTS)
+def test_thoughts_and_answer_leave_apart_with_all_log_probabilities(messages: list[Message], cuts: list[int]) -> None:
+    text = spelled(messages)
+    parts, stopped, tokens = sent(text, cuts, ["never said"])
+    assert (texts(parts), stopped) == (told(text, cuts), None)
+    assert [one.token for part in parts for one in part.likely] == list(range(tokens))
+    assert all(part.text for part in parts[:-1])
+
+
+@given(MESSAGES, CUTS, st.lists(st.sampled_from(["a", "ab", "é🙂", "\n", "<", "=t", "channel", "final"]), max_size=3))
+def test_a_stop_string_is_one_of_the_text(messages: list[Message], cuts: list[int], stops: list[str]) -> None:
+    """In whatever order thoughts and answer come, it ends both."""
+    text = spelled(messages)
+    whole, _, _ = sent(text, cuts)
+    stream = "".join(part.text for part in whole)
+    parts, stopped, _ = sent(text, cuts, stops)
+    left = "".join(part.text for part in parts)
+    assert stream.startswith(left) and not any(stop in left for stop in stops)
+    assert left == stream if stopped is None else stream[len(left) :].startswith(stopped)
+    for short, long in zip(texts(parts), texts(whole), strict=True):
+        assert long.startswith(short)
+
+
+def test_a_stop_string_is_not_found_in_a_header() -> None:
+    for stop in ("analysis", "final", "assistant", "<|end|>", "<|", "message"):
+        parts, stopped, _ = sent(ANSWER, stops=[stop])
+        assert (texts(parts), stopped) == (("Hm.", "Yes."), None)
+    parts, stopped, tokens = sent(ANSWER, stops=["m."])
+    assert (texts(parts), stopped) == (("H", ""), "m.")
+    assert tokens < len(ANSWER)
+
+
+def test_what_is_held_back_for_a_stop_string_keeps_its_kind() -> None:
+    parts, stopped, _ = sent(ANSWER, stops=["m.Yea"])
+    assert (texts(parts), stopped) == (("Hm.", "Yes."), None)
+    assert [(part.text, part.thought) for part in parts if part.text] == [
+        ("H", True), ("m.", True), ("Yes", False), (".", False),
+    ]  # fmt: skip
+
+
+def test_tokens_that_think_are_counted_until_the_answer_begins() -> None:
+    pieces, ids = tokens_of(ANSWER)
+    one, thinking = voice(pieces), []
+    for token in ids:
+        one.push(token, None)
+        thinking.append(one.thinking)
+    begin, end = thinking.index(True), len(thinking) - 1 - thinking[::-1].index(True)
+    assert ids[begin] == ids[end + 1] == MARKS.index("<|message|>") and all(thinking[begin : end + 1])
+
+
+def test_log_probabilities_of_a_header_that_was_cut_off_are_told() -> None:
+    parts, _, tokens = sent("<|channel|>fin")
+    assert parts == [Delta("", tuple(Likely(place, -1.0, ()) for place in range(tokens)), False)]
+    parts, _, tokens = sent(f"{THOUGHT}<|channel|>")
+    assert [(part.text, part.thought) for part in parts] == [("H", True), ("m", True), (".", True), ("", True)]
+    assert [one.token for part in parts for one in part.likely] == list(range(tokens))
+    assert voice([]).finish() == []
