@@ -2,12 +2,12 @@
 
     python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
 
-Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers), gpt-oss
-(that of gpt-oss-20b with 4 of its 24 layers), tiny (for tests of formats with blocks of 256). bench, moe and gpt-oss
-have the demo model's tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the same
-bytes. A tensor is a cyclic run through one pool of random blocks, from an offset that depends on its name; the number
-of blocks is prime, so that no two rows of most matrices are alike. Scales are chosen so that the logits spread and
-attention sees more than one token.
+Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers),
+gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), tiny (for tests of formats with blocks of 256). bench, moe and
+gpt-oss have the demo model's tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the
+same bytes. A tensor is a cyclic run through one pool of random blocks, from an offset that depends on its name; the
+number of blocks is prime, so that no two rows of most matrices are alike. Scales are chosen so that the logits spread
+and attention sees more than one token.
 """
 
 import argparse

@@ -61,6 +61,7 @@ class Config:
         sizes = Sizes(
             architecture=self.architecture,
             layers=self.size("num_hidden_layers"),
+            width=self.size("hidden_size"),
             heads=heads,
             kv_heads=self.size("num_key_value_heads", heads),
             head_size=head_size,

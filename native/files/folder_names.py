@@ -14,7 +14,7 @@ from .folder_gpt_oss import gpt_oss_parts
 from .folder_recurrent import Change, Parts, recurrent_parts
 from .folder_sizes import Sizes
 from .model_file import Tensor
-from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
+from .rearrange import Indexes, as_float32, renamed, stacked, take_rows, transposed
 
 OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.")
 SEEING = re.compile(r"(model\.)?(visual|vision_tower|vision_model|multi_modal_projector|embed_vision)\.")
@@ -130,9 +130,9 @@ def _expert_parts(shared: bool) -> Parts:
     parts: dict[str, tuple[tuple[str, Change], ...]] = {
         "mlp.gate.weight": (("ffn_gate_inp.weight", _float32),),
         "block_sparse_moe.gate.weight": (("ffn_gate_inp.weight", _float32),),
-        # the form with all experts in one tensor: [experts, 2 * ffn, width] and [experts, width, ffn]
+        # all experts in one tensor: [experts, 2 * ffn, width] and [experts, width, ffn]; of Qwen 3 VL transposed
         "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _first_halves), ("ffn_up_exps.weight", _second_halves)),
-        "mlp.experts.down_proj": (("ffn_down_exps.weight", _same),),
+        "mlp.experts.down_proj": (("ffn_down_exps.weight", _downs),),
     }
     if shared:
         parts["mlp.shared_expert_gate.weight"] = (("ffn_gate_inp_shexp.weight", _float32),)
@@ -167,14 +167,20 @@ def _pairs(heads: int, head_size: int) -> Indexes:
 
 
 def _first_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return take_rows(tensor, _halves(tensor, sizes)[:, 0].ravel())
+    return _half(tensor, sizes, 0)
 
 
 def _second_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return take_rows(tensor, _halves(tensor, sizes)[:, 1].ravel())
+    return _half(tensor, sizes, 1)
 
 
-def _halves(tensor: Tensor, sizes: Sizes) -> Indexes:
-    if tensor.rows % (2 * sizes.experts):
-        raise ValueError(f"the tensor {tensor.name!r} has {tensor.rows} rows for {sizes.experts} experts' two halves")
-    return np.arange(tensor.rows).reshape(sizes.experts, 2, -1)
+def _half(tensor: Tensor, sizes: Sizes, which: int) -> Tensor:
+    """The first or the second half of each expert's rows."""
+    upright = tensor if tensor.columns == sizes.width else transposed(tensor, sizes.experts)
+    if upright.rows % (2 * sizes.experts):
+        raise ValueError(f"the tensor {tensor.name!r} has {upright.rows} rows for {sizes.experts} experts' two halves")
+    return take_rows(upright, np.arange(upright.rows).reshape(sizes.experts, 2, -1)[:, which].ravel())
+
+
+def _downs(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return tensor if tensor.rows == sizes.experts * sizes.width else transposed(tensor, sizes.experts)

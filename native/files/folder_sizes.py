@@ -9,6 +9,7 @@ class Sizes:
 
     architecture: str
     layers: int
+    width: int
     heads: int
     kv_heads: int
     head_size: int

@@ -110,6 +110,10 @@ def test_logits_of_mistral_in_bfloat16(tmp_path: Path, window: int | None) -> No
 SEEING = {
     "Qwen2VL": {"depth": 1, "embed_dim": 16, "hidden_size": 64, "num_heads": 2},
     "Qwen2_5_VL": {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 64},
+    "Qwen3VLMoe": {
+        "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 64,
+        "deepstack_visual_indexes": [0],
+    },
     "Qwen3VL": {
         "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 64,
         "deepstack_visual_indexes": [0],
@@ -130,7 +134,8 @@ def test_logits_of_text_of_a_qwen_that_sees(tmp_path: Path, family: str, flat: b
     text = {
         "vocab_size": VOCAB, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128,
-        "initializer_range": 0.2, "rope_parameters": rope, "tie_word_embeddings": False,
+        "initializer_range": 0.2, "rope_parameters": rope, "tie_word_embeddings": False, "num_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 24,
     }  # fmt: skip
     config = getattr(transformers, f"{family}Config")(
         text_config=text, vision_config=SEEING[family], tie_word_embeddings=False
