@@ -12,7 +12,7 @@ and copied to 16 sequences; the cache is f16; 32 given tokens are decoded after 
 token from the logits in our time, the peer only computes them. Rates come from the rounds' median seconds, after one
 round of warm-up, and a ratio is the median of the rounds' ratios; the record holds the seconds of each.
 
-The roofs are measured in the same run, before and after: the bytes per second that all threads together read from
+The roofs are measured in the same run, before it and after each context: the bytes per second that all threads together read from
 memory, and the products of 8-bit codes per second that they sum in registers. A step of one sequence is compared with
 the first (its bytes: all matrices, and the keys and values that it reads), a step of 16 and the prefill with the
 second: only products with weights, not those of attention; float weights count too, though no processor multiplies them
@@ -149,9 +149,9 @@ def bench(model: Path, threads: int, rounds: int, contexts: list[int], isa: str 
             contest.ask(name, "copy", context)
         for sequences in sequence_counts(context):
             one("decode", sequences, context)
+        again = roofs(threads, isa)  # other load may lower one of them, and bandwidth may change
+        roof = {name: max(value, again[name]) for name, value in roof.items()}
     contest.close()
-    again = roofs(threads, isa)
-    roof = {name: max(value, again[name]) for name, value in roof.items()}  # other load may have lowered one of them
     results = [result | shares(result, contest.facts, roof) for result in results]
     print(
         roof, *(f"{r['kind']} {r['sequences']} {r['context']}: {s:.0%}" for r in results for s in share_of(r)), sep="\n"

@@ -127,10 +127,12 @@ def limited_table(all_found: list[Found]) -> str:
 
 
 HEAD = (
-    "Tokens per second, greedy, on files of up to 0.4 billion weights; the engines take turns, and medians of the "
-    "rounds are shown. "
+    "Tokens per second, greedy, on files of up to 0.4 billion weights, and on four layers of two models with experts "
+    "(moe: Qwen3-30B-A3B's, gpt-oss: gpt-oss-20b's; random weights); the engines take turns, and medians of the rounds "
+    "are shown. "
     "In brackets: the ratio to llama.cpp on the same file; for 1 sequence also the share of the memory "
-    "bandwidth measured in the same run (above 100 % where part of a small file stays in the last-level cache); for 16 "
+    "bandwidth measured in the same run (above 100 % where part of a small file stays in the last-level cache, or "
+    "where a virtual machine's bandwidth changed meanwhile); for 16 "
     "sequences and the prefill the share of the measured peak rate of 8-bit multiply-accumulates (those with weights "
     "are counted, those of attention are not; F16 is multiplied by slower instructions). llama.cpp's attention is "
     "slower on some processors than on others, so there is a table for each machine, with both engines as they were "
