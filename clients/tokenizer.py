@@ -16,7 +16,13 @@ from .sentence_pieces import Marks, SentencePieces, blank_pieces
 
 CONTROL: Final = 3
 USER_DEFINED: Final = 4
-LLAMA_3: Final = "llama-bpe"  # takes a word that is itself a token whole, and begins a prompt with its begin token
+WHOLE: Final = (
+    "llama-bpe",
+    "llama3",
+    "llama-v3",
+    "tekken",
+)  # take a word that is itself a token whole, and begin prompts with their begin token
+UNBEGUN: Final = ("glm4", "chatglm-bpe")  # have none, whatever a file says
 
 LONG: Final = 1 << 13  # characters; what is shorter takes some milliseconds
 COMPOSES: Final = 3  # a Korean syllable has three bytes, decomposed it has nine
@@ -68,13 +74,12 @@ class Tokenizer(Vocabulary):
         kinds = list(zip(tokens, types, strict=False))  # types may be missing
         control = {number: token for number, (token, type_) in enumerate(kinds) if type_ == CONTROL}
         defined = {number: token for number, (token, type_) in enumerate(kinds) if type_ == USER_DEFINED}
-        begins = False
+        pre = values.get("tokenizer.ggml.pre", UNNAMED)
         match values.get("tokenizer.ggml.model", "none"):
             case "gpt2":
-                kind = values.get("tokenizer.ggml.pre", UNNAMED)
-                self._with_control, self._plain = byte_level(values, kind, control, defined)
+                self._with_control, self._plain = byte_level(values, pre, control, defined)
                 self._pieces = byte_pieces(tokens, control.keys() | defined.keys())
-                begins = kind == LLAMA_3
+                begins = pre in WHOLE
             case "llama":
                 self._with_control, self._plain = sentence_pieces(values, control, defined)
                 self._pieces = blank_pieces(tokens)
@@ -83,11 +88,11 @@ class Tokenizer(Vocabulary):
                 raise ValueError(f"its tokenizer model is {model!r}, supported are 'gpt2' and 'llama'")
         self.vocab = len(tokens)
         self.longest = max(map(len, self._pieces), default=1)
-        if values.get("tokenizer.ggml.pre") in COMPOSED:
+        if pre in COMPOSED:
             self.longest *= COMPOSES
         self.bos = _spelling(tokens, values.get("tokenizer.ggml.bos_token_id"))
         self.eos = _spelling(tokens, values.get("tokenizer.ggml.eos_token_id"))
-        begins = self.bos != "" and values.get("tokenizer.ggml.add_bos_token", begins)
+        begins = self.bos != "" and pre not in UNBEGUN and values.get("tokenizer.ggml.add_bos_token", begins)
         self._begin = [int(values["tokenizer.ggml.bos_token_id"])] if begins else []
 
     @classmethod
@@ -112,7 +117,7 @@ def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: M
     ids = {token: number for number, token in enumerate(_listed(values, "tokens", str))}
     merges = [tuple(merge.split(" ", 1)) for merge in _listed(values, "merges", str)]
     try:
-        words = BPE(ids, merges, ignore_merges=kind == LLAMA_3)
+        words = BPE(ids, merges, ignore_merges=kind in WHOLE)
         return _encode(words, kind, {**control, **defined}), _encode(words, kind, defined)
     except Exception as problem:  # the library raises no narrower type
         reason = " ".join(str(problem).split())

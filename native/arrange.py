@@ -1,7 +1,7 @@
 """Tensors in the one form that the reference and the cores read, whatever form a file has them in.
 
 Rows of a matrix are moved as the bytes they are, whatever the type of the weights. What has the form already is passed
-on, memory-mapped; so nothing changes when this is done twice.
+on, memory-mapped; so nothing changes when it is arranged twice.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from .shape import ModelShape
 from .weights import Tensor
 
 Indexes = npt.NDArray[np.int64]
+BRANCHES = (".attn_output.weight", ".ffn_down.weight")  # what they give is added to the residual stream
 
 
 def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -23,13 +24,43 @@ def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
     return [part for tensor in tensors for part in _parts(shape, tensor)]
 
 
+def computed_with(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors of a file, arranged, and with a scale where the model scales what they give."""
+    return [_scaled(shape, tensor) for tensor in arranged(shape, tensors)]
+
+
+def embedding_scale(shape: ModelShape) -> float:
+    """What the embedding is multiplied by; a tied one is scaled as the head already."""
+    return shape.embedding_scale / (shape.logit_scale if shape.tied else 1.0)
+
+
+def _scaled(shape: ModelShape, tensor: Tensor) -> Tensor:
+    factor = 1.0
+    if tensor.name == ("token_embd.weight" if shape.tied else "output.weight"):
+        factor = shape.logit_scale
+    elif tensor.name.endswith(BRANCHES):
+        factor = shape.residual_scale
+    if factor == 1:
+        return tensor
+    scales = tuple(scale * factor for scale in tensor.scales or (1.0,))
+    return Tensor(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.source, scales)
+
+
 def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
     *before, name = tensor.name.split(".", 2)
     block = ".".join(before)
     ratio = shape.value_heads // shape.key_heads if shape.key_heads else 0
+    queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     match name:
         case "ffn_gate_inp.weight" if tensor.type in ("F16", "BF16"):
             yield as_float32(tensor)
+        case "attn_qkv.weight" if not ratio:
+            sizes = [queries, keys, keys]
+            for part, rows in zip("qkv", _taken_apart(tensor, 1, sizes), strict=True):
+                yield _joined(tensor, f"{block}.attn_{part}.weight", [rows])
+        case "ffn_up.weight" if tensor.rows == 2 * shape.ffn:
+            for part, rows in zip(("gate", "up"), _taken_apart(tensor, 1, [shape.ffn] * 2), strict=True):
+                yield _joined(tensor, f"{block}.ffn_{part}.weight", [rows])
         case "ssm_a.weight":
             yield renamed(tensor, f"{block}.ssm_a")
         case "ffn_gate_up_exps.weight":

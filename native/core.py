@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
-from .arrange import arranged
+from .arrange import computed_with, embedding_scale
 from .cuda_core import DeviceStepper
 from .fingerprint import Fingerprint, mapping_of
 from .machine import cache_pages, check_cache, read_memory, usable_cores
@@ -24,7 +24,7 @@ from .model import read_shape
 from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
 from .reference import Reference
-from .rope import Table, local_rope_table, rope_table
+from .rope import Table, local_rope_table, rope_table, unrotated_table
 from .rope_scaling import ROPE_FREQUENCIES
 from .shape import ModelShape
 from .sizes import held_bytes
@@ -36,9 +36,11 @@ PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
 ROUNDED_BY_GPU = ("BF16", "F16")  # a GPU rounds their products in its own way (cuda/product_float16.cu)
 EMPTY = np.empty(0, np.float32)
-# Fields that only the rotation tables need, and fields that C++ names otherwise; all others it has by the same name.
+# Fields that only the rotation tables or the tensors need, and fields that C++ has in another form; all others it has
+# by the same name.
 OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors", "rope_amplitude"}
-OTHERWISE_NAMED = {"architecture", "rope_layout", "ffn_norm"}
+OF_THE_TENSORS = {"residual_scale", "logit_scale", "ffn_norm"}  # arrange.py, and names
+OTHERWISE_NAMED = {"architecture", "rope_layout", "kinds", "embedding_scale"}
 
 
 class Core:
@@ -155,7 +157,7 @@ def open_core(
     if is_device(kind):
         wanted = Wanted(slots, step_tokens, pages, sum(tensor.nbytes for tensor in tensors), gpu_memory, states, replay)
         device, memory = open_device(kind, native, rotations(shape, context), wanted, (cache_type_k, cache_type_v))
-        load(device, arranged(shape, tensors), fingerprint, progress)
+        load(device, computed_with(shape, tensors), fingerprint, progress)
         if any(tensor.type in ROUNDED_BY_GPU and tensor.rows > 1 for tensor in tensors):
             fingerprint.add_machine(memory.name)
         if kind != "emulator":
@@ -174,22 +176,29 @@ def open_core(
         cache_type_k=cache_type_k,
         cache_type_v=cache_type_v,
     )
-    load(core, arranged(shape, tensors), fingerprint, progress)
+    load(core, computed_with(shape, tensors), fingerprint, progress)
     return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core, fingerprint)
 
 
 def native_shape(shape: ModelShape, context: int) -> Shape:
     native = Shape()
-    for name in {field.name for field in fields(shape)} - OF_THE_TABLES - OTHERWISE_NAMED:
+    for name in {field.name for field in fields(shape)} - OF_THE_TABLES - OF_THE_TENSORS - OTHERWISE_NAMED:
         setattr(native, name, getattr(shape, name))  # an AttributeError means a formula that the C++ cores lack
     native.context = context
     native.rope_pairs = shape.rope_layout == "pairs"
+    # A sliding layer without a window has full attention, and its own table of rotation.
+    native.kinds = ["sliding" if kind == "unrotated" else kind for kind in shape.kinds]
+    native.embedding_scale = embedding_scale(shape)
     return native
 
 
 def rotations(shape: ModelShape, context: int) -> tuple[Table, Table, Table, Table]:
-    """Cosines and sines, each [context, rope_size / 2]; then those of sliding layers, or empty ones."""
-    local = local_rope_table(shape, context) if "sliding" in shape.kinds else (EMPTY, EMPTY)
+    """Cosines and sines, each [context, rope_size / 2]; then those of sliding or unrotated layers, or empty ones."""
+    local = (EMPTY, EMPTY)
+    if "sliding" in shape.kinds:
+        local = local_rope_table(shape, context)
+    elif "unrotated" in shape.kinds:
+        local = unrotated_table(shape, context)
     return *rope_table(shape, context), *local
 
 

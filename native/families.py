@@ -9,7 +9,7 @@ from .drafting import DRAFTING
 from .metadata_keys import Keys
 
 RopeLayout = Literal["pairs", "halves"]
-LayerKind = Literal["attention", "sliding", "recurrent"]
+LayerKind = Literal["attention", "sliding", "unrotated", "recurrent"]
 Activation = Literal["silu", "gelu", "clamped"]
 
 
@@ -24,12 +24,14 @@ class Family:
 
     rope_layout: RopeLayout
     qkv_bias: bool = False  # queries, keys and values have a bias
+    may_bias: bool = False  # they have one if the file has
     output_bias: bool = False  # attention's output has one
     expert_bias: bool = False  # the router and the experts have one
     sinks: bool = False  # each head has a score without a key
     qk_norm: bool = False  # each head of queries and keys is normed before its rotation
     interval: int = 0
     interval_key: str = ""
+    unrotated: int = 0  # every so many layers, the queries and keys of one are not rotated
     layer_kind: LayerKind = "attention"
     rope_base: float | None = 10000.0  # where the file has none; None: it must have one
     local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
@@ -66,6 +68,8 @@ class Family:
         if self.slides and keys.is_list(self.interval_key):
             sliding = keys.flags(self.interval_key, layers)
             return tuple("sliding" if each else "attention" for each in sliding)
+        if self.unrotated:
+            return tuple("attention" if (layer + 1) % self.unrotated else "unrotated" for layer in range(layers))
         if self.window(keys) and self.may_slide:
             return tuple("sliding" for _ in range(layers))
         interval = keys.size(self.interval_key, self.interval) if self.interval else 1
@@ -90,6 +94,7 @@ GEMMA_KEYS = (
     "attn_logit_softcapping",
     "final_logit_softcapping",
 )
+MULTIPLIERS = ("attention.scale", "embedding_scale", "logit_scale", "residual_scale")
 QWEN2 = Family("halves", qkv_bias=True)
 QWEN3 = Family("halves", qk_norm=True)
 QWEN3_EXPERTS = replace(QWEN3, experts=True, own_keys=EXPERT_KEYS)
@@ -121,6 +126,11 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3vl": QWEN3,
     "qwen3moe": QWEN3_EXPERTS,
     "qwen3vlmoe": QWEN3_EXPERTS,
+    "seed_oss": replace(QWEN2, ffn_norm="post_attention_norm"),
+    "phi3": Family("halves", may_slide=True, own_keys=("attention.sliding_window",)),
+    "glm4": Family("pairs", may_bias=True, post_norms=True),
+    "granite": Family("pairs", own_keys=MULTIPLIERS),
+    "smollm3": Family("pairs", unrotated=4),
     "gemma": GEMMA,
     "gemma2": replace(
         SLIDING_GEMMA, interval=2, window_size=4096, attention_softcap=50.0, final_softcap=30.0, scaled_by_width=46

@@ -24,6 +24,7 @@ from .tensors import expected_tensors, is_vector
 from .weights import Metadata, ModelUnreadable, Tensor
 
 VECTOR_TYPES = ("F32",)
+FIRST_BIAS = "blk.0.attn_q.bias"
 
 # Keys that change the maths, with the value that leaves it alone.
 UNUSED_KEYS: Mapping[str, Any] = {
@@ -104,7 +105,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         rope_layout=layout,
         norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
         tied=all(tensor.name != "output.weight" for tensor in tensors),
-        qkv_bias=family.qkv_bias,
+        qkv_bias=family.qkv_bias or (family.may_bias and any(tensor.name == FIRST_BIAS for tensor in tensors)),
         output_bias=family.output_bias,
         expert_bias=family.expert_bias,
         sinks=family.sinks,
@@ -114,7 +115,9 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         post_norms=family.post_norms,
         ffn_norm=family.ffn_norm,
         activation=family.activation,
-        embedding_scale=float(np.sqrt(np.float32(width))) if family.scaled_embedding else 1.0,
+        embedding_scale=_embedding_scale(keys, family, width),
+        residual_scale=keys.positive("residual_scale", 1.0),
+        logit_scale=1 / keys.positive("logit_scale", 1.0),
         attention_softcap=keys.optional("attn_logit_softcapping", family.attention_softcap),
         final_softcap=keys.optional("final_logit_softcapping", family.final_softcap),
         query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
@@ -123,6 +126,12 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         **_read_experts(keys, family),
         **_read_recurrent(keys, family),
     )
+
+
+def _embedding_scale(keys: Keys, family: Family, width: int) -> float:
+    if family.scaled_embedding:
+        return float(np.sqrt(np.float32(width)))
+    return keys.positive("embedding_scale", 1.0)
 
 
 def _read_layers(keys: Keys) -> int:

@@ -19,12 +19,12 @@ import numpy as np
 from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize
 
-from .arrange import arranged
+from .arrange import computed_with, embedding_scale
 from .model import read_shape
 from .reference_experts import feed_forward
 from .reference_math import Floats, Integers, attend, likeliest, root_mean_square_norm, rotate, sigmoid, silu, softcap
 from .reference_recurrent import Inputs, LayerState, advance, empty_state, gated, read_inputs
-from .rope import local_rope_table, rope_table
+from .rope import local_rope_table, rope_table, unrotated_table
 from .shape import ModelShape
 from .weights import Tensor, open_model
 
@@ -78,10 +78,14 @@ class Reference:
 
     def __init__(self, shape: ModelShape, tensors: Sequence[Tensor]) -> None:
         self.shape = shape
-        self.weights = {tensor.name: to_float32(tensor) for tensor in arranged(shape, tensors)}  # each [rows, columns]
+        self.weights = {
+            tensor.name: to_float32(tensor) for tensor in computed_with(shape, tensors)
+        }  # each [rows, columns]
         self.tables = {"attention": rope_table(shape)}  # each [context, rope_size / 2]
         if "sliding" in shape.kinds:
             self.tables["sliding"] = local_rope_table(shape)
+        if "unrotated" in shape.kinds:
+            self.tables["unrotated"] = unrotated_table(shape)
         self.recurrent = [layer for layer in range(shape.layers) if shape.kinds[layer] == "recurrent"]
         self.slots: dict[int, SlotCache] = {}
 
@@ -100,7 +104,7 @@ class Reference:
             self._begin(self._cache(row.slot))
         ids = np.concatenate([np.asarray(row.tokens, np.int64) for row in rows])  # [n], all rows concatenated
         positions = np.concatenate([row.position + np.arange(len(row.tokens)) for row in rows])  # [n]
-        hidden = self.weights["token_embd.weight"][ids] * np.float32(self.shape.embedding_scale)  # [n, width]
+        hidden = self.weights["token_embd.weight"][ids] * np.float32(embedding_scale(self.shape))  # [n, width]
         for layer in range(self.shape.layers):
             hidden = hidden + self._mix(layer, hidden, positions, rows)
             hidden = hidden + self._feed_forward(layer, hidden)

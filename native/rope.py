@@ -46,6 +46,12 @@ def local_rope_table(shape: LocalRotation, positions: int | None = None) -> tupl
     return _table(count, shape.local_rope_base, shape, scaled=False)
 
 
+def unrotated_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Table]:
+    """A rotation by nothing."""
+    size = (shape.context if positions is None else positions, shape.rope_size // 2)
+    return np.ones(size, np.float32), np.zeros(size, np.float32)
+
+
 def _table(positions: int, base: float, shape: Rotation, scaled: bool = True) -> tuple[Table, Table]:
     frequencies = base ** (-np.arange(0, shape.rope_size, 2, dtype=np.float64) / shape.rope_size)
     if scaled and shape.rope_divisors:

@@ -10,9 +10,10 @@ class ModelShape:
     """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout.
 
     Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
-    included, and rotates by `local_rope_base`, unscaled, unless that is 0. A "recurrent" layer holds, for each
-    value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs of its convolution. Value head h
-    reads key head h // (value_heads / key_heads) if `grouped_heads`, else h mod key_heads.
+    included, and rotates by `local_rope_base`, unscaled, unless that is 0. Those of an "unrotated" layer do not rotate.
+    A "recurrent" layer holds, for each value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs
+    of its convolution. Value head h reads key head h // (value_heads / key_heads) if `grouped_heads`, else h mod
+    key_heads.
     """
 
     architecture: str
@@ -45,6 +46,8 @@ class ModelShape:
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
     activation: Activation = "silu"  # "gelu" is its tanh form, "clamped" gpt-oss's (reference_math.py)
     embedding_scale: float = 1.0
+    residual_scale: float = 1.0  # of what each branch adds
+    logit_scale: float = 1.0
     attention_softcap: float = 0.0  # 0: none
     final_softcap: float = 0.0  # 0: none
     experts: int = 0

@@ -20,7 +20,9 @@ ID_BYTES = FLOAT_BYTES = 4
 def held_bytes(shape: Shape, slots: int, states: int, replay: int) -> int:
     """What a core holds beside weights and pages: the tables of rotation; for each slot its ids, two recurrent states
     and the updates of `replay` tokens; the kept states."""
-    tables = (1 + ("sliding" in shape.kinds)) * shape.context * shape.rope_size * FLOAT_BYTES
+    tables = (
+        (1 + (not {"sliding", "unrotated"}.isdisjoint(shape.kinds))) * shape.context * shape.rope_size * FLOAT_BYTES
+    )
     recurrent = (2 * slots + states) * shape.state_bytes + slots * replay * shape.update_bytes
     return tables + slots * shape.context * ID_BYTES + recurrent
 

@@ -27,8 +27,11 @@ FLOATS = ("F32", "F16", "BF16")
 INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkeys(
     ("gpt-oss", *SLIDING_GEMMAS), "attention.sliding_window_pattern"
 )
+MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.25, "attention.scale": 0.3}
 ARCHITECTURES = (
     "llama",
+    "smollm3",
+    "granite",
     "mixtral",
     "qwen2",
     "qwen2moe",
@@ -174,6 +177,9 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_sliding_window(chosen.window)
     if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
         writer.add_final_logit_softcapping(chosen.final_softcap)
+    if chosen.architecture == "granite":
+        for key, value in MULTIPLIERS.items():
+            writer.add_float32(f"granite.{key}", value)
     if chosen.architecture in EXPERTS:
         writer.add_expert_count(chosen.experts)
         writer.add_expert_used_count(chosen.experts_used)

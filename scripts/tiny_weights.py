@@ -11,7 +11,7 @@ SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
 EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", *SHARED_EXPERT)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss")
-PLAIN_HEADS = ("llama", "mixtral", "gemma", "gemma2", *BIASED)
+PLAIN_HEADS = ("llama", "smollm3", "granite", "mixtral", "gemma", "gemma2", *BIASED)
 
 
 def stored_q4_k(values: np.ndarray) -> np.ndarray:

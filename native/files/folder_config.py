@@ -13,7 +13,9 @@ from .folder_families import (
     ARCHITECTURES,
     DEFAULTS,
     FIRST_FULL,
+    MULTIPLIERS,
     OWN,
+    PARTIAL,
     QWEN_2_VL,
     SOFTCAPS,
     UNUSED,
@@ -42,6 +44,7 @@ class Config:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         self._family = FAMILIES[self.architecture]
+        self._sliding_gemma = self._family.slides and self._family.post_norms
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
         given = {k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}
         if "rope_scaling" in given:
@@ -126,8 +129,10 @@ class Config:
             values["attention.sliding_window"] = window
         if self._family.slides:
             values |= self._sliding_values(sizes)
-        if self._family.post_norms:
+        if self._sliding_gemma:
             values |= self._gemma_values()
+        if self.architecture == "granite":
+            values |= {key: self.number(name, 1.0) for name, key in MULTIPLIERS.items()}
         return {
             "general.architecture": self.architecture,
             **{f"{self.architecture}.{key}": value for key, value in values.items()},
@@ -156,13 +161,18 @@ class Config:
             if key not in own and value is not None and value not in harmless:
                 expected = " or ".join(map(repr, harmless)) or "null"
                 raise ValueError(f"the key {key!r} of config.json is {value!r}, supported: {expected}")
-        if self._rope.partial != 1 and not self._family.recurs:
+        if self._rope.partial != 1 and self.architecture not in PARTIAL:
             raise ValueError(f"the key 'partial_rotary_factor' of config.json is {self._rope.partial}, supported: 1.0")
+        unrotated, layers = self._values.get("no_rope_layers"), self._family.unrotated
+        if unrotated is not None and unrotated != [int((n + 1) % layers != 0) for n in range(len(unrotated))]:
+            raise ValueError(
+                "the key 'no_rope_layers' of config.json is not 0 for every fourth layer, and 1 for others"
+            )
         quantization = self._values.get("quantization_config")
         if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
             raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
         expected = "gelu_pytorch_tanh" if self._family.activation == "gelu" else "silu"
-        key = "hidden_activation" if self._family.post_norms else "hidden_act"
+        key = "hidden_activation" if self._sliding_gemma else "hidden_act"
         activation = self._values.get(key, expected)
         if activation != expected and not (self._kind == "gemma" and activation == "gelu"):  # which meant the same
             raise ValueError(f"the key {key!r} of config.json is {activation!r}, supported: {expected!r}")

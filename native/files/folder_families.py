@@ -10,6 +10,11 @@ ARCHITECTURES: Mapping[str, str] = {
     "llama": "llama",
     "mistral": "llama",
     "mixtral": "llama",
+    "seed_oss": "seed_oss",
+    "phi3": "phi3",
+    "glm4": "glm4",
+    "granite": "granite",
+    "smollm3": "smollm3",
     "qwen2": "qwen2",
     "qwen2_vl": "qwen2",  # of models that can also see: what decodes text
     "qwen2_vl_text": "qwen2",
@@ -34,13 +39,18 @@ ARCHITECTURES: Mapping[str, str] = {
     "qwen3_5_moe_text": "qwen35moe",
 }
 WIDE_EXPERTS = ("mixtral", "gpt_oss")  # model types whose experts are as wide as a feed-forward part
+PARTIAL = ("phi3", "glm4", "qwen35", "qwen35moe", "qwen3next")  # families that may rotate a part of each head
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
-WINDOWED = ("mistral", "mixtral", "gemma2", "gemma3", "gemma3_text", "gpt_oss")
+WINDOWED = ("mistral", "mixtral", "phi3", "gemma2", "gemma3", "gemma3_text", "gpt_oss")
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
 FIRST_FULL = ("qwen2", "qwen3", *QWEN_2_VL)
 
 # What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "seed_oss": {"head_dim": 128},
+    "phi3": {"rms_norm_eps": 1e-5},
+    "smollm3": {"rope_theta": 2e6},
+    "glm4": {"head_dim": 128, "num_key_value_heads": 2, "rms_norm_eps": 1.5625e-7, "partial_rotary_factor": 0.5},
     "qwen2": {"max_window_layers": 28, "sliding_window": 4096},
     **{kind: {"rope_theta": 1e6, "rms_norm_eps": 1e-5, "max_window_layers": 80} for kind in QWEN_2_VL},
     "qwen2moe": {"norm_topk_prob": False, "sliding_window": 4096},
@@ -97,6 +107,13 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "sliding_window": 4096,
     },
 }
+# Those of Granite by GGUF key.
+MULTIPLIERS = {
+    "embedding_multiplier": "embedding_scale",
+    "residual_multiplier": "residual_scale",
+    "logits_scaling": "logit_scale",
+    "attention_multiplier": "attention.scale",
+}
 SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 # Keys that change the maths, with the values that do not; an absent or null key does not either.
 UNUSED: Mapping[str, tuple[Any, ...]] = {
@@ -108,12 +125,18 @@ UNUSED: Mapping[str, tuple[Any, ...]] = {
     "norm_topk_prob": (True,),
     "qkv_bias": (True,),
     "swiglu_alpha": (1.702,),
+    "no_rope_layer_interval": (4,),
+    "embedding_multiplier": (1,),
+    "residual_multiplier": (1,),
+    "logits_scaling": (1,),
+    "attention_multiplier": (),
     "swiglu_limit": (7.0,),
 }
 # Those of them that a family reads.
 OWN: Mapping[str, tuple[str, ...]] = {
     "gemma2": SOFTCAPS,
     "gemma3": SOFTCAPS,
+    "granite": tuple(MULTIPLIERS),
     "qwen2moe": ("norm_topk_prob",),
     "qwen3moe": ("norm_topk_prob",),
     "qwen3next": ("norm_topk_prob",),

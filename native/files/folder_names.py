@@ -23,6 +23,11 @@ EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight
 MIXTRALS_EXPERT = re.compile(r"block_sparse_moe\.experts\.(\d+)\.(w1|w2|w3)\.weight")
 KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 # Families that store norm weights minus one.
+PAIRED = (
+    "llama",
+    "granite",
+    "smollm3",
+)  # families whose queries and keys rotate by halves in a folder, by pairs in GGUF
 CENTRED = ("gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next")
 
 
@@ -97,7 +102,7 @@ def _parts(sizes: Sizes) -> Parts:
     """The parts of a layer."""
     architecture, family = sizes.architecture, FAMILIES[sizes.architecture]
     norm = _centred if architecture in CENTRED else _float32
-    paired = family.rope_layout == "pairs"
+    paired = architecture in PAIRED
     parts: dict[str, tuple[tuple[str, Change], ...]] = {
         "input_layernorm.weight": (("attn_norm.weight", norm),),
         "self_attn.q_proj.weight": (("attn_q.weight", _paired_queries if paired else _same),),
@@ -105,13 +110,17 @@ def _parts(sizes: Sizes) -> Parts:
         "self_attn.v_proj.weight": (("attn_v.weight", _same),),
         "self_attn.o_proj.weight": (("attn_output.weight", _same),),
     }
-    if family.post_norms:
+    if architecture == "glm4":
+        parts["post_self_attn_layernorm.weight"] = (("post_attention_norm.weight", norm),)
+        parts["post_attention_layernorm.weight"] = (("ffn_norm.weight", norm),)
+        parts["post_mlp_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
+    elif family.post_norms:
         parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)
         parts["pre_feedforward_layernorm.weight"] = (("ffn_norm.weight", norm),)
         parts["post_feedforward_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
     else:
         parts["post_attention_layernorm.weight"] = ((f"{family.ffn_norm}.weight", norm),)
-    if family.qkv_bias:
+    if family.qkv_bias or family.may_bias:
         parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", _float32),) for part in "qkv"}
     if family.qk_norm:
         parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
@@ -121,6 +130,8 @@ def _parts(sizes: Sizes) -> Parts:
         parts |= _expert_parts(family.shared_expert)
     else:
         parts |= {f"mlp.{part}_proj.weight": ((f"ffn_{part}.weight", _same),) for part in ("gate", "up", "down")}
+        parts["mlp.gate_up_proj.weight"] = (("ffn_up.weight", _same),)  # of Phi 3 and GLM 4
+        parts["self_attn.qkv_proj.weight"] = (("attn_qkv.weight", _same),)
     if family.recurs:
         parts |= recurrent_parts(tiled=not family.grouped_heads)
     return parts

@@ -72,7 +72,7 @@ def test_decode_of_any_ids(independent: Any, demo_model: Path) -> None:
         assert ours.decode(ids) == independent.decode(ids), ids
 
 
-@pytest.mark.parametrize("pre", ["qwen2", "llama-bpe"])
+@pytest.mark.parametrize("pre", ["qwen2", "llama-bpe", "dbrx", "smaug-bpe", "qwen35", "gpt-4o", "tekken"])
 def test_words_are_cut_as_transformers_cuts_them(pre: str) -> None:
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split

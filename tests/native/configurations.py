@@ -96,6 +96,11 @@ def attention(width: int, heads: int, kv_heads: int, head_size: int, layers: int
     }
 
 
+def plain(width: int, heads: int, kv_heads: int, layers: int, tied: bool = False) -> dict[str, Any]:
+    sizes = attention(width, heads, kv_heads, 0, layers, tied)
+    return {key: value for key, value in sizes.items() if key != "head_dim"}
+
+
 def routing(experts: int, used: int, ffn: int, shared: int = 0) -> dict[str, Any]:
     sizes = {"num_experts": experts, "num_experts_per_tok": used, "moe_intermediate_size": ffn}
     return sizes | ({"shared_expert_intermediate_size": shared} if shared else {"intermediate_size": 3 * ffn})
@@ -125,6 +130,13 @@ QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
 MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
 SINKS = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36, "sliding_window": 11}
+FFN = {"intermediate_size": 100, "pad_token_id": None}
+GRANITE = {
+    "embedding_multiplier": 0.4,
+    "residual_multiplier": 1.7,
+    "logits_scaling": 0.7,
+    "attention_multiplier": 0.1,
+}
 TWO = {"query_pre_attn_scalar": 31, "intermediate_size": 100}
 # The first of each family also decodes.
 FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
@@ -151,6 +163,22 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | SINKS
     | rope(1.5e5, **YARN, truncate=False)
     | {"layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding")]},
+    "seed_oss-ratio2": attention(64, 4, 2, 24, 3) | rope(1e6) | FFN,
+    "phi3-ratio2": plain(64, 4, 2, 3) | rope() | FFN,
+    "phi3-odd-tied-window": plain(72, 6, 1, 2, True)
+    | rope(1e4, partial_rotary_factor=0.5)
+    | FFN
+    | {"sliding_window": 9},
+    "glm4-ratio2": attention(64, 4, 2, 16, 3) | rope(1e4, partial_rotary_factor=0.5) | FFN,
+    "glm4-odd-plain": attention(66, 3, 1, 20, 2) | rope(partial_rotary_factor=1.0) | FFN | {"attention_bias": False},
+    "granite-ratio2-tied": plain(64, 4, 2, 3, True) | rope() | FFN | GRANITE,
+    "granite-odd": plain(72, 6, 2, 2)
+    | rope(1e6)
+    | FFN
+    | GRANITE
+    | {"logits_scaling": 0.3, "embedding_multiplier": 12.0},
+    "smollm3-ratio2": plain(64, 4, 2, 5) | rope(2e6) | FFN,
+    "smollm3-long-tied": plain(64, 2, 1, 9, True) | rope(1e4, **YARN) | FFN,
     "gemma3-ratio2": attention(64, 4, 2, 24, 7, True) | local(1e6, 11, 24) | {"intermediate_size": 100},
     "gemma3-period2-untied": attention(69, 3, 1, 20, 4)
     | local(1e5, 5, 31)

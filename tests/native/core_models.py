@@ -39,6 +39,8 @@ MODELS = {
     "qwen3moe, Q8_0": {"architecture": "qwen3moe", "type": "Q8_0", "experts": 5, "experts_used": 5},
     "qwen2moe": {"architecture": "qwen2moe", "type": "F32", "experts": 6, "experts_used": 2, "shared_ffn": 40},
     "mixtral": {"architecture": "mixtral", "type": "F32", "experts": 6, "experts_used": 2, "expert_ffn": 40},
+    "smollm3": {"architecture": "smollm3", "type": "F32", "layers": 4, "width": 72, "heads": 6, "head_size": 12},
+    "granite": {"architecture": "granite", "type": "Q4_0", "tied": True},
     "gpt-oss": {
         "architecture": "gpt-oss",
         "type": "F32",
@@ -147,6 +149,8 @@ TOLERANCE = {
     "qwen3moe, Q8_0": 0.05,
     "qwen2moe": 1e-3,
     "mixtral": 1e-3,
+    "smollm3": 2e-3,  # four layers
+    "granite": 0.05,
     "gpt-oss": 1e-3,
     "gpt-oss, MXFP4": 0.05,
     "gemma": 1e-3,

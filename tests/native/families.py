@@ -14,12 +14,18 @@ CLASSES = {
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM"),
     "qwen3moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM"),
     "gpt_oss": ("GptOssConfig", "GptOssForCausalLM"),
+    "seed_oss": ("SeedOssConfig", "SeedOssForCausalLM"),
+    "phi3": ("Phi3Config", "Phi3ForCausalLM"),
+    "glm4": ("Glm4Config", "Glm4ForCausalLM"),
+    "granite": ("GraniteConfig", "GraniteForCausalLM"),
+    "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM"),
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
     "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
 }
 SLIDING_GEMMAS = ("gemma2", "gemma3")
+PAIRED = ("mixtral", "granite", "smollm3")
 ARCHITECTURES = {"mixtral": "llama", "gpt_oss": "gpt-oss"}  # others by the same name
 EXPERTS = ("mixtral", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
 CENTRED = ("gemma", *SLIDING_GEMMAS, "qwen35", "qwen35moe", "qwen3next")  # their norms' weights are stored minus one
@@ -35,6 +41,8 @@ NAMES = {
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+    "self_attn.qkv_proj": "attn_qkv",
+    "mlp.gate_up_proj": "ffn_up",
     "mlp.gate": "ffn_gate_inp",
     "mlp.router": "ffn_gate_inp",
     "self_attn.sinks": "attn_sinks",
@@ -58,6 +66,11 @@ GEMMA_NORMS = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+GLM_NORMS = {
+    "post_self_attn_layernorm": "post_attention_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "post_mlp_layernorm": "post_ffw_norm",
+}
 HYBRID_NORMS = {"post_attention_layernorm": "post_attention_norm"}
 
 
@@ -78,6 +91,8 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.uniform_(weights, 3.0, 6.0)
         elif family == "gemma" and name.endswith(("o_proj.weight", "down_proj.weight")):  # the same
             torch.nn.init.normal_(weights, 0.0, 2.0)
+        elif family == "glm4" and ".post_" in name and "attention_layernorm" not in name:
+            torch.nn.init.uniform_(weights, 0.5, 1.5)
         elif name.endswith("sinks"):
             torch.nn.init.normal_(weights, 1.0, 1.0)
         elif name.endswith(("_proj.bias", "router.bias")):
@@ -114,10 +129,10 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
     config = model.config
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(family, family))
     add_keys(writer, family, config)
-    gemmas = dict.fromkeys(SLIDING_GEMMAS, GEMMA_NORMS)
-    norms = (gemmas | dict.fromkeys(("gemma", "mixtral", "qwen2moe", "qwen3moe"), PLAIN_NORMS)).get(
-        family, HYBRID_NORMS
-    )
+    gemmas = dict.fromkeys(SLIDING_GEMMAS, GEMMA_NORMS) | {"glm4": GLM_NORMS}
+    norms = (
+        gemmas | dict.fromkeys(("gemma", "mixtral", "qwen2moe", "qwen3moe", "phi3", "granite", "smollm3"), PLAIN_NORMS)
+    ).get(family, HYBRID_NORMS)
     for name, parameter in model.named_parameters():
         weights = parameter.detach().float().numpy()
         stem = name.removesuffix(".weight")
@@ -130,7 +145,7 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
         if part.endswith(".bias"):
             writer.add_tensor(f"blk.{layer}.{NAMES[part.removesuffix('.bias')]}.bias", weights)
             continue
-        if family == "mixtral" and part.endswith(("q_proj", "k_proj")):
+        if family in PAIRED and part.endswith(("q_proj", "k_proj")):
             heads = config.num_attention_heads if "q_proj" in part else config.num_key_value_heads
             weights = paired(weights, heads)
         if family in ("qwen35", "qwen35moe") and part.startswith("linear_attn."):
@@ -149,6 +164,11 @@ def paired(weights: np.ndarray, heads: int) -> np.ndarray:
     return weights.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
+def head_size(config: Any) -> int:
+    own: int | None = getattr(config, "head_dim", None)
+    return own or config.hidden_size // config.num_attention_heads
+
+
 def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     rope = config.rope_parameters
     writer.add_context_length(config.max_position_embeddings)
@@ -156,8 +176,8 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     writer.add_block_count(config.num_hidden_layers)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(config.head_dim)
-    writer.add_value_length(config.head_dim)
+    writer.add_key_length(head_size(config))
+    writer.add_value_length(head_size(config))
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
     if family not in ("qwen35moe", "qwen3next"):
@@ -188,9 +208,14 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
             writer.add_final_logit_softcapping(config.final_logit_softcapping)
         return
     writer.add_rope_freq_base(rope["rope_theta"])
-    writer.add_rope_dimension_count(int(config.head_dim * rope.get("partial_rotary_factor", 1.0)))
-    if family in ("mixtral", "gpt_oss") and config.sliding_window:
+    writer.add_rope_dimension_count(int(head_size(config) * rope.get("partial_rotary_factor", 1.0)))
+    if family in ("mixtral", "gpt_oss", "phi3") and config.sliding_window:
         writer.add_sliding_window(config.sliding_window)
+    if family == "granite":
+        writer.add_embedding_scale(config.embedding_multiplier)
+        writer.add_residual_scale(config.residual_multiplier)
+        writer.add_logit_scale(config.logits_scaling)
+        writer.add_attention_scale(config.attention_multiplier)
     if rope["rope_type"] == "yarn":
         add_yarn(writer, rope)
     if family in EXPERTS:
@@ -268,7 +293,7 @@ def parts(
             return [("ffn_down_exps.weight", weights.swapaxes(1, 2))]
         case "down_proj_bias":
             return [("ffn_down_exps.bias", weights)]
-        case "gate_up_proj":
+        case "gate_up_proj" if part == "mlp.experts.gate_up_proj":
             gate, up = np.split(weights, 2, axis=1)  # [experts, expert_ffn, width] each
             if fused:
                 return [("ffn_gate_up_exps.weight", weights)]

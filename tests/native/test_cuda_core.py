@@ -20,6 +20,8 @@ NAMES = (
     "qwen3",
     "qwen3moe",
     "qwen3moe, Q8_0",
+    "smollm3",
+    "granite",
     "gpt-oss",
     "gpt-oss, MXFP4",
     "gemma3",

@@ -7,9 +7,10 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
-from paceline.native.arrange import arranged
-from paceline.native.core import open_core
+from paceline.native.arrange import arranged, computed_with, embedding_scale
+from paceline.native.core import native_shape, open_core, rotations
 from paceline.native.families import FAMILIES
+from paceline.native.files.rearrange import renamed, stacked
 from paceline.native.model import read_shape
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
 
@@ -96,6 +97,76 @@ def test_a_llama_file_may_have_experts(tiny_model) -> None:
     assert shape.architecture == "llama" and shape.rope_layout == "pairs" and shape.normalize_experts
     assert (shape.experts, shape.experts_used, shape.expert_ffn, shape.shared_ffn) == (5, 2, 40, 0)
     assert not read_shape(*opened(tiny_model(architecture="qwen2moe"))).normalize_experts
+
+
+def as_another(model: Opened, architecture: str) -> Opened:
+    """The same model under another family's name."""
+    metadata, tensors = model
+    old = f"{metadata.architecture}."
+    values = {key.replace(old, f"{architecture}."): value for key, value in metadata.values.items()}
+    return replace(metadata, architecture=architecture, values=values), tensors
+
+
+def test_every_fourth_layer_of_a_smollm3_is_not_rotated(tiny_model) -> None:
+    shape = read_shape(*opened(tiny_model(architecture="smollm3", layers=9)))
+    assert [layer for layer, kind in enumerate(shape.kinds) if kind == "unrotated"] == [3, 7]
+    assert set(shape.kinds) == {"attention", "unrotated"} and shape.rope_layout == "pairs"
+    cosines, sines, *local = rotations(shape, 16)
+    assert cosines[5, 0] != 1 and sines[5, 0] != 0
+    assert (local[0] == 1).all() and (local[1] == 0).all() and local[0].shape == cosines.shape
+    assert list(native_shape(shape, 16).kinds[2:4]) == ["attention", "sliding"]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_multipliers_of_a_granite_are_scales_of_its_matrices(tiny_model, tied: bool) -> None:
+    metadata, tensors = opened(tiny_model(architecture="granite", tied=tied))
+    shape = read_shape(metadata, tensors)
+    assert (shape.embedding_scale, shape.residual_scale, shape.logit_scale) == (0.5, 1.5, 0.8)
+    assert shape.query_scale == pytest.approx(0.3)
+    assert embedding_scale(shape) == pytest.approx(0.625 if tied else 0.5)
+    scales = {tensor.name: tensor.scales for tensor in computed_with(shape, tensors)}
+    assert scales.pop("token_embd.weight" if tied else "output.weight") == (0.8,)
+    branches = {f"blk.{layer}.{part}.weight" for layer in range(2) for part in ("attn_output", "ffn_down")}
+    assert {name for name, factors in scales.items() if factors} == branches
+    assert all(scales[name] == (1.5,) for name in branches)
+    again = computed_with(shape, [replace(each, scales=(2.0,)) for each in tensors])
+    assert {tensor.scales for tensor in again} == {(2.0,), (1.6,), (3.0,)}
+
+
+def test_what_other_families_do_not_scale_is_refused(tiny_model) -> None:
+    with pytest.raises(ModelUnreadable, match=r"'smollm3.residual_scale' is 1.5, supported: 1.0"):
+        read_shape(*changed(opened(tiny_model(architecture="smollm3")), residual_scale=1.5))
+
+
+def test_a_seed_oss_is_a_qwen_2_whose_norm_has_another_name(tiny_model) -> None:
+    metadata, tensors = as_another(opened(tiny_model(architecture="qwen2")), "seed_oss")
+    named = [renamed(tensor, tensor.name.replace("ffn_norm", "post_attention_norm")) for tensor in tensors]
+    assert read_shape(metadata, named).qkv_bias
+    with pytest.raises(ModelUnreadable, match=r"the tensor 'blk.0.post_attention_norm.weight' \[1, 64\] is missing"):
+        read_shape(metadata, tensors)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_fused_matrices_of_phi_and_glm_are_taken_apart(tiny_model, biased: bool) -> None:
+    """And a GLM may have biases."""
+    plain = opened(tiny_model(architecture="qwen2" if biased else "llama", type="Q4_0"))
+    metadata, tensors = as_another(plain, "glm4" if biased else "phi3")
+    found = {tensor.name: tensor for tensor in tensors}
+    for layer in range(2):
+        block = f"blk.{layer}."
+        parts = [found.pop(f"{block}ffn_{part}.weight") for part in ("gate", "up")]
+        found[f"{block}ffn_up.weight"] = stacked(f"{block}ffn_up.weight", parts)
+        if biased:
+            for norm in ("post_attention_norm", "post_ffw_norm"):
+                found[f"{block}{norm}.weight"] = renamed(found[f"{block}attn_norm.weight"], f"{block}{norm}.weight")
+        else:
+            rows = np.concatenate([found.pop(f"{block}attn_{part}.weight").data for part in "qkv"])
+            found[f"{block}attn_qkv.weight"] = Tensor(f"{block}attn_qkv.weight", "Q4_0", len(rows), 64, rows)
+    shape = read_shape(metadata, list(found.values()))
+    assert (shape.qkv_bias, shape.post_norms) == (biased, biased)
+    apart = {tensor.name: tensor for tensor in arranged(shape, list(found.values()))}
+    for tensor in plain[1]:
+        assert np.array_equal(apart[tensor.name].data, tensor.data), tensor.name
 
 
 def test_the_options_of_a_gpt_oss_arrive(tiny_model) -> None:

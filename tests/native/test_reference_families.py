@@ -13,6 +13,8 @@ FAMILIES = [
     "gemma",
     "gemma2",
     "gemma3",
+    "smollm3",
+    "granite",
     "gpt-oss",
     "qwen35",
     "qwen35moe",
