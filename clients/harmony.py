@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from .detokenizer import Decoder, Detokenizer
+from .stop_strings import StopStrings
 
 START: Final = "<|start|>"
 CHANNEL: Final = "<|channel|>"
@@ -43,12 +44,16 @@ def harmony_marks(template: str, words: Words) -> dict[int, str]:
 
 class Channels:
     """A decoder for one answer to this prompt: the text of its messages, those of the same kind joined by a newline.
-    `thinking` tells whether what push and flush return is a thought."""
+    `thinking` tells whether what push and flush return is a thought. Stop strings are looked for in each message by
+    itself."""
 
-    def __init__(self, marks: Mapping[int, str], decoder: Decoder, prompt: str) -> None:
+    def __init__(
+        self, marks: Mapping[int, str], decoder: Decoder, prompt: str, stops: StopStrings | None = None
+    ) -> None:
         header, begun, _ = (prompt.rpartition(START)[2] if START in prompt else "").partition(MESSAGE)
         self._marks = marks
         self._decoder = decoder
+        self._stops = stops or StopStrings()
         self._header: str | None = header.removeprefix(ROLE).rstrip()  # None within a message
         self._kept = True  # the message is shown
         self._bare = True  # nothing of it came so far
@@ -71,8 +76,8 @@ class Channels:
         return rest  # a message without a header, behind an end, belongs to the one before it
 
     def flush(self) -> str:
-        """A character that was cut off."""
-        return self._said(self._decoder.flush())
+        """What was held back: a character that was cut off, and what could have become a stop string."""
+        return self._said(self._decoder.flush()) + self._shown(self._stops.flush())
 
     def _begin(self) -> None:
         if self._header is not None:
@@ -87,7 +92,10 @@ class Channels:
             if begun.startswith((*MARKS, RECIPIENT)) or RECIPIENT.startswith(begun):
                 return ""
             text, self._header = self._header, None  # it answers without any format
-        if not text or not self._kept:
+        return self._shown(self._stops.push(text)) if self._kept else ""
+
+    def _shown(self, text: str) -> str:
+        if not text:
             return ""
         between = "\n" if self._bare and self.thinking in self._told else ""
         self._bare = False

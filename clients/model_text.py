@@ -12,7 +12,7 @@ from .chat import ChatTemplate, Message
 from .detokenizer import Decoder
 from .folder_text import FolderTokenizer, folder_chat_template
 from .harmony import Channels, Spelled, harmony_marks
-from .stop_strings import StopStrings
+from .stop_strings import Searched, StopStrings
 from .tokenizer import Tokenizer, Vocabulary
 
 
@@ -80,18 +80,18 @@ class ModelText:
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens: {max_tokens}, expected at least 1")
         total = max(1, self._most_positions - len(ids)) if max_tokens is None else max_tokens
-        return Order(ids, total, tokens, StopStrings(strings), self._decoder(bool(strings), rendered))
+        return Order(ids, total, tokens, *self._decoder(StopStrings(strings), bool(strings), rendered))
 
-    def _decoder(self, needed: bool, rendered: str | None) -> Decoder | None:
+    def _decoder(self, strings: StopStrings, needed: bool, rendered: str | None) -> tuple[StopStrings, Decoder | None]:
         try:
             decoder = self.tokenizer.detokenizer()
         except ModelUnreadable:
             if needed:
                 raise
-            return None
+            return strings, None
         if rendered is not None and (marks := self._marks):
-            return Spelled(Channels(marks, decoder, rendered))
-        return decoder
+            return Searched(strings), Spelled(Channels(marks, decoder, rendered, strings))
+        return strings, decoder
 
     def _file(self) -> str:
         if self._path is None:

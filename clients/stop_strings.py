@@ -40,3 +40,15 @@ class StopStrings:
         """How many characters at the end of `text` are the beginning of a stop string."""
         most = min(len(text), max(map(len, self._stops), default=1) - 1)
         return next((n for n in range(most, 0, -1) if any(stop.startswith(text[-n:]) for stop in self._stops)), 0)
+
+
+class Searched(StopStrings):
+    """Of a text that comes from where `strings` are looked for already."""
+
+    def __init__(self, strings: StopStrings) -> None:
+        super().__init__()
+        self._strings = strings
+
+    def push(self, text: str) -> str:
+        self.found = self._strings.found
+        return text

@@ -37,6 +37,7 @@ class Family:
     local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
     may_slide: bool = False  # if the file has a window, it applies to every layer
     window_size: int = 0  # where the file has none; 0: none slides then
+    must_slide: bool = False  # the file must have a window
     gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
     post_norms: bool = False  # a branch's output is normed before it is added
@@ -77,6 +78,8 @@ class Family:
 
     def window(self, keys: Keys) -> int:
         """The positions that a sliding layer sees, or 0 where none slides."""
+        if self.must_slide:
+            return keys.size("attention.sliding_window")
         if self.window_size:
             return keys.size("attention.sliding_window", self.window_size)
         return keys.optional_size("attention.sliding_window") if self.may_slide or self.slides else 0
@@ -153,6 +156,7 @@ FAMILIES: Mapping[str, Family] = {
         interval=2,
         interval_key="attention.sliding_window_pattern",
         layer_kind="sliding",
+        must_slide=True,
         ffn_norm="post_attention_norm",
         activation="clamped",
         experts=True,

@@ -199,5 +199,8 @@ def _check_tensors(shape: ModelShape, tensors: Sequence[Tensor]) -> None:
         supported = VECTOR_TYPES if is_vector(name) else MATRIX_TYPES
         if tensor.type not in supported:
             raise ValueError(f"the tensor {name!r} is {tensor.type}, supported: {', '.join(supported)}")
+    for tensor in tensors if shape.sinks else ():
+        if tensor.name.endswith(".attn_sinks.weight") and not (tensor.data.view(np.float32) < np.inf).all():
+            raise ValueError(f"the tensor {tensor.name!r} holds a score that is no number")  # it would be lost
     if found:
         raise ValueError(f"the tensor {min(found)!r} is not part of a supported {shape.architecture} model")

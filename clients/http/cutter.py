@@ -5,7 +5,7 @@ Tokens and pieces of text do not end at the same places. A token's log probabili
 begins in, and is dropped if that lies after a stop string."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..detokenizer import Decoder
@@ -38,9 +38,9 @@ class Delta(NamedTuple):
 class Cutter:
     """For one answer. `stopped` is the stop string that ended it: nothing more comes after that."""
 
-    def __init__(self, decoder: Decoder, stops: Sequence[str]) -> None:
+    def __init__(self, decoder: Decoder, stops: StopStrings) -> None:
         self._decoder = decoder
-        self._stops = StopStrings(stops)
+        self._stops = stops
         self._decoded = 0  # characters
         self._sent = 0
         self._likely: deque[tuple[int, Likely]] = deque()  # and the offset at which each one's text begins

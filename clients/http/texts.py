@@ -8,6 +8,7 @@ from ..chat import BrokenTemplate, ChatRefused, ChatTemplate, NoTemplate
 from ..detokenizer import Detokenizer
 from ..harmony import Channels, harmony_marks
 from ..model_text import open_chat_template, open_tokenizer
+from ..stop_strings import Searched, StopStrings
 from .asked import Chat, Ids, Text
 from .channels import ChannelSplitter, Counted
 from .cutter import Cutter
@@ -109,13 +110,13 @@ class Texts:
     def voice(self, given: Given, stops: Sequence[str]) -> Voice:
         """Of one answer to this prompt. Only that of a chat is split: there the template tells how the model marks what
         it thinks."""
-        decoder = self.detokenizer()
+        decoder, strings = self.detokenizer(), StopStrings(stops)
         if given.text is not None and self._harmony:
-            counted = Counted(Channels(self._harmony, decoder, given.text))
-            return Voice(Cutter(counted, stops), ChannelSplitter(counted))
+            counted = Counted(Channels(self._harmony, decoder, given.text, strings))
+            return Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted))
         if given.text is not None and self._marks:
-            return Voice(Cutter(decoder, stops), Splitter.after(self._marks, given.text))
-        return Voice(Cutter(decoder, stops), None)
+            return Voice(Cutter(decoder, strings), Splitter.after(self._marks, given.text))
+        return Voice(Cutter(decoder, strings), None)
 
     def encode(self, text: str, field: str, special: bool = True) -> list[int]:
         """Raises HttpRefused."""

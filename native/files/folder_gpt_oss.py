@@ -6,7 +6,7 @@ import numpy as np
 from .folder_recurrent import Parts
 from .folder_sizes import Sizes
 from .model_file import Tensor
-from .mxfp4 import MXFP4
+from .mxfp4 import MXFP4, every_second
 from .rearrange import as_float32, floats, take_rows, transposed
 
 
@@ -33,15 +33,18 @@ def _upright(tensor: Tensor, sizes: Sizes) -> Tensor:
 
 
 def _gates(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return _rows(_upright(tensor, sizes), 0)
+    return _rows(tensor, sizes, 0)
 
 
 def _ups(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return _rows(_upright(tensor, sizes), 1)
+    return _rows(tensor, sizes, 1)
 
 
-def _rows(tensor: Tensor, first: int) -> Tensor:
-    return take_rows(tensor, np.arange(first, tensor.rows, 2))
+def _rows(tensor: Tensor, sizes: Sizes, first: int) -> Tensor:
+    if tensor.type == MXFP4:
+        return every_second(tensor, first)
+    upright = _upright(tensor, sizes)
+    return take_rows(upright, np.arange(first, upright.rows, 2))
 
 
 def _gate_biases(tensor: Tensor, sizes: Sizes) -> Tensor:

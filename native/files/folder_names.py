@@ -187,11 +187,16 @@ def _second_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
 
 def _half(tensor: Tensor, sizes: Sizes, which: int) -> Tensor:
     """The first or the second half of each expert's rows."""
-    upright = tensor if tensor.columns == sizes.width else transposed(tensor, sizes.experts)
+    upright = _upright(tensor, sizes, tensor.columns == sizes.width)
     if upright.rows % (2 * sizes.experts):
         raise ValueError(f"the tensor {tensor.name!r} has {upright.rows} rows for {sizes.experts} experts' two halves")
     return take_rows(upright, np.arange(upright.rows).reshape(sizes.experts, 2, -1)[:, which].ravel())
 
 
 def _downs(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return tensor if tensor.rows == sizes.experts * sizes.width else transposed(tensor, sizes.experts)
+    return _upright(tensor, sizes, tensor.rows == sizes.experts * sizes.width)
+
+
+def _upright(tensor: Tensor, sizes: Sizes, fits: bool) -> Tensor:
+    """[experts * outputs, inputs]; square ones are taken as they lie, as in transformers."""
+    return tensor if fits else transposed(tensor, sizes.experts)

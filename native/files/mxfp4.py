@@ -6,6 +6,8 @@ scale first, and weights i and i + 16 in byte i: https://www.opencompute.org/doc
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -18,10 +20,13 @@ NOT_A_NUMBER = 0xFF
 
 def blocks(pairs: Bytes, scales: Bytes) -> Bytes:
     """ggml's blocks [rows, blocks * 17] of pairs [rows, blocks * 16] and scales [rows, blocks]."""
-    rows = len(pairs)
-    elements = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(rows, -1, 32)  # [rows, blocks, elements]
-    packed = elements[..., :16] | elements[..., 16:] << 4
-    return np.concatenate([scales.reshape(rows, -1, 1), packed], axis=-1).reshape(rows, -1)
+    halves = pairs.reshape(*scales.shape, 16)
+    first, second = halves[..., :8], halves[..., 8:]
+    result = np.empty((*scales.shape, 17), np.uint8)
+    result[..., 0] = scales
+    result[..., 1::2] = first & 15 | second << 4
+    result[..., 2::2] = first >> 4 | second & 0xF0
+    return result.reshape(len(scales), -1)
 
 
 def packed_tensors(found: Mapping[str, Stored]) -> Iterator[tuple[Tensor, tuple[str, ...]]]:
@@ -39,15 +44,30 @@ def packed_tensors(found: Mapping[str, Stored]) -> Iterator[tuple[Tensor, tuple[
                 f"the tensor {name!r} is {list(pairs.shape)} and its scales {list(scales.shape)}, "
                 "expected [experts, rows, n, 16] and [experts, rows, n]"
             )
-        yield _tensor(stem, pairs, scales), (name, scales.name)
+        yield Tensor(stem, MXFP4, scales.rows, scales.columns * 32, Packed(pairs, scales)), (name, scales.name)
 
 
-def _tensor(name: str, pairs: Stored, scales: Stored) -> Tensor:
-    rows, columns = scales.rows, scales.columns * 32
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Reads a matrix, or every `step`-th of its rows from `first` on."""
 
-    def read() -> Bytes:
-        if (scales.raw == NOT_A_NUMBER).any():
-            raise ModelUnreadable(f"cannot use the model: the tensor {scales.name!r} has a scale that is no number")
-        return blocks(pairs.raw.reshape(rows, -1), scales.raw.reshape(rows, -1))
+    pairs: Stored
+    scales: Stored
+    first: int = 0
+    step: int = 1
 
-    return Tensor(name, MXFP4, rows, columns, read)
+    def __call__(self) -> Bytes:
+        rows = slice(self.first, None, self.step)
+        scales = self.scales.raw.reshape(self.scales.rows, -1)[rows]
+        if (scales == NOT_A_NUMBER).any():
+            raise ModelUnreadable(
+                f"cannot use the model: the tensor {self.scales.name!r} has a scale that is no number"
+            )
+        return blocks(self.pairs.raw.reshape(self.scales.rows, -1)[rows], scales)
+
+
+def every_second(tensor: Tensor, first: int) -> Tensor:
+    """Rows first, first + 2, … of an MXFP4 matrix of a folder; the others are not converted."""
+    packed = cast(Packed, tensor.source)
+    rows = len(range(first, tensor.rows, 2))
+    return Tensor(tensor.name, MXFP4, rows, tensor.columns, replace(packed, first=first, step=2))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paceline.clients.detokenizer import Detokenizer, decode
 from paceline.clients.harmony import MARKS, Channels, Spelled, harmony_marks
+from paceline.clients.stop_strings import StopStrings
 from paceline.clients.tokenizer import Tokenizer
 
 from .test_tokenizer import ALPHABET, CONTROL
@@ -166,6 +167,15 @@ def test_thoughts_can_be_spelled_as_other_models_do(messages: list[Message], cut
         mark = "" if thinking is before else "<think>\n" if thinking else "\n</think>\n\n"
         expected, before = expected + mark + part, thinking
     assert text == expected
+
+
+@pytest.mark.parametrize("stop", ["\n", "think", ">", ".</"])
+def test_a_stop_string_is_not_found_in_how_thoughts_are_spelled(stop: str) -> None:
+    pieces, ids = tokens_of(f"{THOUGHT}<|channel|>final<|message|>Yes.")
+    strings = StopStrings([stop])
+    decoder = Spelled(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT, strings))
+    assert "".join(map(decoder.push, ids)) + decoder.flush() == "<think>\nHm.\n</think>\n\nYes."
+    assert strings.found is None
 
 
 def test_a_thought_is_spelled_before_the_answer() -> None:

@@ -176,6 +176,23 @@ def test_the_options_of_a_gpt_oss_arrive(tiny_model) -> None:
     assert (shape.activation, shape.ffn_norm, shape.rope_layout) == ("clamped", "post_attention_norm", "halves")
 
 
+def test_a_gpt_oss_without_a_window_is_refused(tiny_model) -> None:
+    with pytest.raises(ModelUnreadable, match=r"'gpt-oss.attention.sliding_window' is missing"):
+        read_shape(*changed(opened(tiny_model(architecture="gpt-oss")), attention__sliding_window=None))
+
+
+@pytest.mark.parametrize(("sink", "fine"), [(np.nan, False), (np.inf, False), (-np.inf, True), (3e38, True)])
+def test_a_sink_that_is_no_number_is_refused(tiny_model, sink: float, fine: bool) -> None:
+    metadata, tensors = opened(tiny_model(architecture="gpt-oss"))
+    scores = np.array([[1, sink, 0, 2]], np.float32).view(np.uint8)
+    planted = [replace(each, source=scores) if each.name == "blk.1.attn_sinks.weight" else each for each in tensors]
+    if fine:
+        assert read_shape(metadata, planted).sinks
+    else:
+        with pytest.raises(ModelUnreadable, match=r"the tensor 'blk.1.attn_sinks.weight' holds a score that is no num"):
+            read_shape(metadata, planted)
+
+
 def test_yarn_of_a_gpt_oss_is_not_rounded(tiny_model) -> None:
     """The frequencies of gpt-oss-20b, whose blend is from 8.09 to 17.4; a folder may say that it is rounded."""
     yarn = {"rope__scaling__type": "yarn", "rope__scaling__factor": 32.0, "rope__freq_base": 150000.0}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paceline.clients.detokenizer import Detokenizer
@@ -9,6 +10,7 @@ from paceline.clients.harmony import MARKS, Channels
 from paceline.clients.http.channels import ChannelSplitter, Counted
 from paceline.clients.http.cutter import Cutter, Delta, Likely
 from paceline.clients.http.voice import Voice
+from paceline.clients.stop_strings import Searched, StopStrings
 
 from ..test_harmony import CUTS, MESSAGES, PROMPT, THOUGHT, Message, spelled, tokens_of, told
 
@@ -16,8 +18,9 @@ ANSWER = f"{THOUGHT}<|channel|>final<|message|>Yes."
 
 
 def voice(pieces: Sequence[bytes], stops: Sequence[str] = ()) -> Voice:
-    counted = Counted(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT))
-    return Voice(Cutter(counted, stops), ChannelSplitter(counted))
+    strings = StopStrings(stops)
+    counted = Counted(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT, strings))
+    return Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted))
 
 
 def sent(text: str, cuts: Sequence[int] = (), stops: Sequence[str] = ()) -> tuple[list[Delta], str | None, int]:
@@ -49,17 +52,28 @@ def test_thoughts_and_answer_leave_apart_with_all_log_probabilities(messages: li
 
 
 @given(MESSAGES, CUTS, st.lists(st.sampled_from(["a", "ab", "é🙂", "\n", "<", "=t", "channel", "final"]), max_size=3))
-def test_a_stop_string_is_one_of_the_text(messages: list[Message], cuts: list[int], stops: list[str]) -> None:
-    """In whatever order thoughts and answer come, it ends both."""
-    text = spelled(messages)
-    whole, _, _ = sent(text, cuts)
-    stream = "".join(part.text for part in whole)
-    parts, stopped, _ = sent(text, cuts, stops)
-    left = "".join(part.text for part in parts)
-    assert stream.startswith(left) and not any(stop in left for stop in stops)
-    assert left == stream if stopped is None else stream[len(left) :].startswith(stopped)
-    for short, long in zip(texts(parts), texts(whole), strict=True):
-        assert long.startswith(short)
+def test_a_stop_string_is_one_of_a_message(messages: list[Message], cuts: list[int], stops: list[str]) -> None:
+    """In whatever order thoughts and answer come, it ends both; none reaches from one message into the next."""
+    parts, stopped, _ = sent(spelled(messages), cuts, stops)
+    expected, found = ["", ""], None
+    for message in messages:
+        alone, _, _ = sent(spelled([message]))
+        strings = StopStrings(stops)
+        shown = strings.push("".join(part.text for part in alone)) + strings.flush()
+        if shown:
+            kind = 0 if alone[0].thought else 1
+            expected[kind] += ("\n" if expected[kind] else "") + shown
+        if (found := strings.found) is not None:
+            break
+    assert (list(texts(parts)), stopped) == (expected, found)
+
+
+@pytest.mark.parametrize("stop", ["bc", "\n", "b\n", "\nc"])
+def test_a_stop_string_is_not_found_where_messages_meet(stop: str) -> None:
+    for first, second in (("analysis", "final"), ("commentary", "final"), ("analysis", "analysis")):
+        text = f"<|channel|>{first}<|message|>ab<|end|><|start|>assistant<|channel|>{second}<|message|>cd"
+        parts, stopped, _ = sent(text, stops=[stop])
+        assert stopped is None and "".join(texts(parts)).replace("\n", "") == "abcd"
 
 
 def test_a_stop_string_is_not_found_in_a_header() -> None:
@@ -75,7 +89,7 @@ def test_what_is_held_back_for_a_stop_string_keeps_its_kind() -> None:
     parts, stopped, _ = sent(ANSWER, stops=["m.Yea"])
     assert (texts(parts), stopped) == (("Hm.", "Yes."), None)
     assert [(part.text, part.thought) for part in parts if part.text] == [
-        ("H", True), ("m.", True), ("Yes", False), (".", False),
+        ("H", True), ("m.", True), ("Y", False), ("e", False), ("s", False), (".", False),
     ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paceline.clients.detokenizer import Detokenizer
 from paceline.clients.http.cutter import Cutter, Likely
+from paceline.clients.stop_strings import StopStrings
 
 WORDS = ["a", "b", "ab", "c", "é", "x"]
 LETTERS = st.lists(st.integers(0, len(WORDS) - 1), max_size=30)
@@ -13,7 +14,7 @@ LETTERS = st.lists(st.integers(0, len(WORDS) - 1), max_size=30)
 
 def cut(pieces: Sequence[bytes], stops: Sequence[str]) -> tuple[list[str], list[int], str | None]:
     """What is sent after each piece and at the end, whose log probabilities were told, and the stop string."""
-    cutter = Cutter(Detokenizer(pieces), stops)
+    cutter = Cutter(Detokenizer(pieces), StopStrings(stops))
     sent, told = [], []
     for token in range(len(pieces)):
         delta = cutter.push(token, Likely(token, -1.0, ()))

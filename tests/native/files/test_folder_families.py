@@ -154,6 +154,30 @@ def test_logits_of_text_of_a_qwen_that_sees(tmp_path: Path, family: str, flat: b
     assert relative_error(run(open_reference(tmp_path), ids), expected) < 1e-4
 
 
+def test_experts_of_qwen_3_vl_may_lie_transposed(tmp_path: Path) -> None:
+    """As in the published folders."""
+    from safetensors.numpy import load_file, save_file
+
+    values, upright, _ = saved(tmp_path, "Qwen3Moe", "Qwen3MoeConfig", norm_topk_prob=True, **EXPERTS)
+    stored = {
+        name: np.ascontiguousarray(weights) for name, weights in load_file(tmp_path / "model.safetensors").items()
+    }
+    fused: dict[str, Any] = {name: weights for name, weights in stored.items() if ".experts." not in name}
+    for layer in range(2):
+        start = f"model.layers.{layer}.mlp.experts."
+        gate, up, down = (
+            np.stack([stored[f"{start}{expert}.{part}_proj.weight"].T for expert in range(4)])
+            for part in ("gate", "up", "down")
+        )
+        fused |= {f"{start}gate_up_proj": np.concatenate([gate, up], axis=2), f"{start}down_proj": down}
+    save_file({name: np.ascontiguousarray(weights) for name, weights in fused.items()}, tmp_path / "model.safetensors")
+    metadata, tensors = open_model(tmp_path)
+    assert metadata.values == values and fused["model.layers.0.mlp.experts.gate_up_proj"].shape == (4, 32, 48)
+    assert {tensor.name for tensor in tensors} == set(upright)
+    for tensor in tensors:
+        assert np.array_equal(to_float32(tensor), upright[tensor.name]), tensor.name
+
+
 def test_qwen3_moe(tmp_path: Path) -> None:
     values, found, weights = saved(tmp_path, "Qwen3Moe", "Qwen3MoeConfig", norm_topk_prob=True, **EXPERTS)
     assert values["general.architecture"] == "qwen3moe"
