@@ -1,7 +1,7 @@
 """config.json of a Hugging Face folder, translated into GGUF's keys.
 
-A key that would change the maths and has no GGUF key to say so is refused by name; a key that the model may not use
-either (a sliding window of a qwen2) is passed on, and refused where the shape is read.
+A key that would change the maths and has no GGUF key to say so is refused by name (folder_checks.py); a key that the
+model may not use either (a sliding window of a qwen2) is passed on, and refused where the shape is read.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,15 @@ from typing import Any
 
 from ..families import FAMILIES
 from ..yarn import stretched
+from .folder_checks import check_supported
 from .folder_families import (
     ARCHITECTURES,
     DEFAULTS,
     FIRST_FULL,
     MULTIPLIERS,
     OWN,
-    PARTIAL,
     QWEN_2_VL,
     SOFTCAPS,
-    UNUSED,
     WIDE_EXPERTS,
     WINDOWED,
 )
@@ -53,7 +52,7 @@ class Config:
         if not self._slides():
             self._values.pop("sliding_window", None)
         self._rope = read_rope(self._values, nested=self.architecture == "gemma3")
-        self._check()
+        check_supported(self._values, kind, self._rope)
 
     def sizes(self) -> Sizes:
         heads = self.size("num_attention_heads")
@@ -153,29 +152,6 @@ class Config:
 
     def number(self, key: str, default: float | None = None) -> float:
         return positive(key, self._values.get(key, default))
-
-    def _check(self) -> None:
-        own = OWN.get(self.architecture, ())
-        for key, harmless in UNUSED.items():
-            value = self._values.get(key)
-            if key not in own and value is not None and value not in harmless:
-                expected = " or ".join(map(repr, harmless)) or "null"
-                raise ValueError(f"the key {key!r} of config.json is {value!r}, supported: {expected}")
-        if self._rope.partial != 1 and self.architecture not in PARTIAL:
-            raise ValueError(f"the key 'partial_rotary_factor' of config.json is {self._rope.partial}, supported: 1.0")
-        unrotated, layers = self._values.get("no_rope_layers"), self._family.unrotated
-        if unrotated is not None and unrotated != [int((n + 1) % layers != 0) for n in range(len(unrotated))]:
-            raise ValueError(
-                "the key 'no_rope_layers' of config.json is not 0 for every fourth layer, and 1 for others"
-            )
-        quantization = self._values.get("quantization_config")
-        if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
-            raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
-        expected = "gelu_pytorch_tanh" if self._family.activation == "gelu" else "silu"
-        key = "hidden_activation" if self._sliding_gemma else "hidden_act"
-        activation = self._values.get(key, expected)
-        if activation != expected and not (self._kind == "gemma" and activation == "gelu"):  # which meant the same
-            raise ValueError(f"the key {key!r} of config.json is {activation!r}, supported: {expected!r}")
 
     def _experts(self) -> int:
         return self.size("num_experts" if "num_experts" in self._values else "num_local_experts")

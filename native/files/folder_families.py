@@ -125,12 +125,12 @@ UNUSED: Mapping[str, tuple[Any, ...]] = {
     "norm_topk_prob": (True,),
     "qkv_bias": (True,),
     "swiglu_alpha": (1.702,),
+    "swiglu_limit": (7.0,),
     "no_rope_layer_interval": (4,),
     "embedding_multiplier": (1,),
     "residual_multiplier": (1,),
     "logits_scaling": (1,),
     "attention_multiplier": (),
-    "swiglu_limit": (7.0,),
 }
 # Those of them that a family reads.
 OWN: Mapping[str, tuple[str, ...]] = {

@@ -81,10 +81,25 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
             {"model_type": "qwen3_5_moe", "norm_topk_prob": False},
             "the key 'norm_topk_prob' of config.json is False, supported: T",
         ),
+        (
+            {"no_rope_layers": [1, 0]},
+            "the key 'no_rope_layers' of config.json is [1, 0], supported: a 1 for every layer",
+        ),
+        (
+            {"model_type": "smollm3", "no_rope_layers": [1, 0]},
+            "the key 'no_rope_layers' of config.json is [1, 0], supported: a 0 for every 4 layers, and 1 for the oth",
+        ),
+        ({"model_type": "smollm3", "no_rope_layers": 4}, "the key 'no_rope_layers' of config.json is 4, supported: a "),
+        ({"quantization_config": {"quant_method": "bitnet"}}, "its quantization_config says 'bitnet'"),
     ],
 )
 def test_a_config_that_cannot_be_followed(folder: Path, changes: dict[str, Any], reason: str) -> None:
     assert refusal(changed(folder, **changes)).startswith(reason)
+
+
+def test_layers_that_rotate_as_the_family_does(folder: Path) -> None:
+    open_model(changed(folder, no_rope_layers=[1, 1]))
+    assert Config({**LLAMA, "model_type": "smollm3", "no_rope_layers": [1, 1, 1, 0] * 2}).gguf_values()
 
 
 SEVEN = {"num_hidden_layers": 7, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "num_experts": 2}
