@@ -25,7 +25,7 @@ from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
 from .reference import Reference
 from .rope import Table, local_rope_table, rope_table, unrotated_table
-from .rope_scaling import ROPE_FREQUENCIES
+from .rope_scaling import ROPE_TENSORS
 from .shape import ModelShape
 from .sizes import held_bytes
 from .stepper import ReferenceStepper, Stepper
@@ -38,7 +38,7 @@ ROUNDED_BY_GPU = ("BF16", "F16")  # a GPU rounds their products in its own way (
 EMPTY = np.empty(0, np.float32)
 # Fields that only the rotation tables or the tensors need, and fields that C++ has in another form; all others it has
 # by the same name.
-OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors", "rope_amplitude"}
+OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors", "rope_amplitude", "short_divisors", "short_context"}
 OF_THE_TENSORS = {"residual_scale", "logit_scale", "ffn_norm"}  # arrange.py, and names
 OTHERWISE_NAMED = {"architecture", "rope_layout", "kinds", "embedding_scale"}
 
@@ -134,6 +134,7 @@ def open_core(
     if set(shape.kinds) == {"recurrent"}:
         raise ModelUnreadable(f"cannot use the model {path}: none of its layers has attention, expected one at least")
     context = context or min(shape.context, DEFAULT_CONTEXT)
+    shape = shape.within(context)
     native = native_shape(shape, context)
     if kind == "reference":
         cache_type_k = cache_type_v = "f16"
@@ -210,7 +211,7 @@ def load(core: Any, tensors: Sequence[Tensor], fingerprint: Fingerprint, progres
         tqdm(total=total, unit="B", unit_scale=True, desc="loading", disable=disable, leave=False) as bar,
     ):
         for tensor in tensors:
-            if tensor.name == ROPE_FREQUENCIES:  # it is in the rotation tables
+            if tensor.name in ROPE_TENSORS:  # it is in the rotation tables
                 continue
             try:
                 data = tensor.data

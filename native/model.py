@@ -17,7 +17,7 @@ from .drafting import DRAFTING
 from .families import FAMILIES, Family
 from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
-from .rope_scaling import ROPE_FREQUENCIES, read_scaling
+from .rope_scaling import ROPE_TENSORS, read_scaling
 from .shape import ModelShape
 from .sizes import check_sizes
 from .tensors import expected_tensors, is_vector
@@ -47,7 +47,6 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "residual_scale": 1.0,
     "rope.freq_base_swa": 0.0,
     "rope.scale_linear": 1.0,
-    "rope.scaling.attn_factor": 1.0,
 }
 
 
@@ -61,7 +60,12 @@ def read_shape(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         rounded = FAMILIES[shape.architecture].yarn_rounded
         scaling = read_scaling(keys, shape.rope_base, shape.rope_size, tensors, rounded)
         shape = replace(
-            shape, rope_divisors=scaling.divisors, rope_amplitude=scaling.amplitude, context=scaling.context
+            shape,
+            rope_divisors=scaling.divisors,
+            rope_amplitude=scaling.amplitude,
+            context=scaling.context,
+            short_divisors=scaling.short_divisors,
+            short_context=scaling.short_context,
         )
     except ValueError as problem:
         raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
@@ -189,7 +193,7 @@ def _check_tensors(shape: ModelShape, tensors: Sequence[Tensor]) -> None:
     if len(found) != len(tensors):
         twice = next(name for name, count in Counter(tensor.name for tensor in tensors).items() if count > 1)
         raise ValueError(f"the tensor {twice!r} is there more than once")
-    optional = [(ROPE_FREQUENCIES, 1, shape.rope_size // 2)] if ROPE_FREQUENCIES in found else []
+    optional = [(name, 1, shape.rope_size // 2) for name in ROPE_TENSORS if name in found]
     for name, rows, columns in chain(expected_tensors(shape), optional):  # lazily: a damaged count may be huge
         tensor = found.pop(name, None)
         if tensor is None:

@@ -1,6 +1,6 @@
 """How a model's RoPE frequencies are scaled, as its file says it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,9 @@ from .weights import Tensor
 from .yarn import FAST, SLOW, Yarn, amplitude, stretched
 
 ROPE_FREQUENCIES = "rope_freqs.weight"
+LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
+ROPE_TENSORS = (ROPE_FREQUENCIES, LONG_FACTORS, SHORT_FACTORS)
+KINDS = ("none", "linear", "yarn", "longrope")
 # The keys that are read, and those that add nothing to them.
 ROPE_KEYS = (
     "dimension_count",
@@ -27,29 +30,40 @@ ROPE_KEYS = (
 # yarn_attn_factor is not read, as in llama.cpp: converters write either of two factors of config.json into it.
 YARN_KEYS = ("scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow", "scaling.yarn_ext_factor")
 
+Factors = npt.NDArray[np.float64]
+
 
 class Scaling(NamedTuple):
     """What each frequency is divided by, [rope_size / 2] or nothing where none is; what cosines and sines are
-    multiplied by; the positions that this is good for."""
+    multiplied by; the positions that this is good for; and what divides where there are no more than `short_context`
+    positions, 0: the same."""
 
     divisors: tuple[float, ...]
     amplitude: float
     context: int
+    short_divisors: tuple[float, ...] = ()
+    short_context: int = 0
 
 
 def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tensor], rounded: bool = True) -> Scaling:
     """Linear scaling divides all frequencies alike, rope_freqs.weight (Llama 3) each by a factor of its own, YaRN the
-    slow ones. `rounded`: whether YaRN's blend is, where the file does not say. Raises ValueError for any other, and for
-    a key that is not known: a model with wrong rotations still produces fluent text."""
+    slow ones, LongRoPE by factors that depend on the context. `rounded`: whether YaRN's blend is, where the file does
+    not say. Raises ValueError for any other, and for a key that is not known: a model with wrong rotations still
+    produces fluent text."""
     prefix = f"{keys.architecture}.rope."
-    kind = keys.values.get(f"{prefix}scaling.type", "linear")
-    if kind not in ("none", "linear", "yarn"):
-        raise ValueError(f"the key '{prefix}scaling.type' is {kind!r}, supported: 'none', 'linear', 'yarn'")
+    factors = {tensor.name: _factors(tensor) for tensor in tensors if tensor.name in ROPE_TENSORS}
+    long = LONG_FACTORS in factors or SHORT_FACTORS in factors
+    kind = keys.values.get(f"{prefix}scaling.type", "longrope" if long else "linear")
+    if kind not in KINDS:
+        raise ValueError(f"the key '{prefix}scaling.type' is {kind!r}, supported: {', '.join(map(repr, KINDS))}")
     known = ROPE_KEYS + (YARN_KEYS if kind == "yarn" else ())
     for key in keys.values:
         if key.startswith(prefix) and key.removeprefix(prefix) not in known:
             raise ValueError(f"the key {key!r} is not known: its RoPE may be another than it seems")
-    factors, context = _factors(rope_size, tensors), keys.size("context_length")
+    if long or kind == "longrope":
+        return _long(keys, kind, factors)
+    _check_is(keys, "rope.scaling.attn_factor", 1.0)
+    own, context = factors.get(ROPE_FREQUENCIES, np.ones(rope_size // 2)), keys.size("context_length")
     if kind == "yarn":
         yarn = Yarn(
             keys.positive("rope.scaling.factor"),
@@ -58,21 +72,40 @@ def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tens
             keys.positive("rope.scaling.yarn_beta_slow", SLOW),
             Keys("paceline", keys.values).flag("yarn_rounded", rounded),
         )
-        if (share := keys.positive("rope.scaling.yarn_ext_factor", 1.0)) != 1.0:
-            raise ValueError(f"the key '{prefix}scaling.yarn_ext_factor' is {share}, supported: 1.0")
-        factors = factors * np.array(yarn.divisors(base, rope_size))
+        _check_is(keys, "rope.scaling.yarn_ext_factor", 1.0)
+        own = own * np.array(yarn.divisors(base, rope_size))
         given = Keys("paceline", keys.values).positive("rope_amplitude", amplitude(yarn.factor))  # by a folder
-        return Scaling(tuple(factors.tolist()), given, stretched(context, yarn.trained, yarn.factor))
+        return Scaling(tuple(own.tolist()), given, stretched(context, yarn.trained, yarn.factor))
     scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
-    return Scaling(() if (factors * scale == 1).all() else tuple((factors * scale).tolist()), 1.0, context)
+    return Scaling(() if (own * scale == 1).all() else tuple((own * scale).tolist()), 1.0, context)
 
 
-def _factors(rope_size: int, tensors: Sequence[Tensor]) -> npt.NDArray[np.float64]:
-    """Those of rope_freqs.weight, or ones: [rope_size / 2]."""
-    factors = np.ones(rope_size // 2)
-    for tensor in tensors:
-        if tensor.name == ROPE_FREQUENCIES:
-            factors = tensor.data.view(np.float32)[0].astype(np.float64)
+def _long(keys: Keys, kind: str, factors: Mapping[str, Factors]) -> Scaling:
+    """https://arxiv.org/abs/2402.13753: one table of factors within the context of training, another for more."""
+    if kind != "longrope" or ROPE_FREQUENCIES in factors:
+        other = ROPE_FREQUENCIES if ROPE_FREQUENCIES in factors else f"the scaling {kind!r}"
+        raise ValueError(f"it has {LONG_FACTORS} or {SHORT_FACTORS} beside {other}, expected one kind of scaling")
+    for name in (LONG_FACTORS, SHORT_FACTORS):
+        if name not in factors:
+            raise ValueError(f"the tensor {name!r} is missing, expected one factor for each frequency")
+    _check_is(keys, "rope.scaling.factor", 1.0)
+    return Scaling(
+        tuple(factors[LONG_FACTORS].tolist()),
+        keys.positive("rope.scaling.attn_factor", 1.0),
+        context := keys.size("context_length"),
+        tuple(factors[SHORT_FACTORS].tolist()),
+        keys.size("rope.scaling.original_context_length", context),
+    )
+
+
+def _check_is(keys: Keys, name: str, expected: float) -> None:
+    if (value := keys.positive(name, expected)) != expected:
+        raise ValueError(f"the key '{keys.architecture}.{name}' is {value}, supported: {expected}")
+
+
+def _factors(tensor: Tensor) -> Factors:
+    """What each frequency is divided by: [rope_size / 2]."""
+    factors: Factors = tensor.data.view(np.float32)[0].astype(np.float64)
     if not (np.isfinite(factors).all() and (factors > 0).all()):
-        raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} holds a factor that is no number above 0")
+        raise ValueError(f"the tensor {tensor.name!r} holds a factor that is no number above 0")
     return factors

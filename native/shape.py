@@ -1,6 +1,7 @@
 """The sizes and constants of one model, as its cores and the reference read them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from .families import Activation, LayerKind, RopeLayout
 
@@ -39,6 +40,8 @@ class ModelShape:
     sinks: bool = False  # attn_sinks: a score of each head that takes its share of a softmax and has no value
     rope_divisors: tuple[float, ...] = ()  # of each frequency, where RoPE is scaled: [rope_size / 2]
     rope_amplitude: float = 1.0  # of its cosines and sines
+    short_divisors: tuple[float, ...] = ()  # the divisors where there are no more positions than short_context
+    short_context: int = 0
     window: int = 0
     local_rope_base: float = 0.0  # 0: sliding layers rotate as all others do
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
@@ -61,3 +64,9 @@ class ModelShape:
     key_size: int = 0
     value_size: int = 0
     grouped_heads: bool = False
+
+    def within(self, context: int) -> Self:
+        """The shape for slots of so many positions. A frequency's divisor must be the same for all positions that see
+        each other, so it is chosen here, once for all requests."""
+        chosen = self.short_divisors if context <= self.short_context else self.rope_divisors
+        return replace(self, rope_divisors=chosen, short_divisors=(), short_context=0)

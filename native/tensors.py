@@ -97,5 +97,5 @@ def feed_forward_norms(shape: ModelShape) -> Iterator[Expected]:
 def is_vector(name: str) -> bool:
     """Norms, biases and the small tensors that are no product's weights, or (routers) too sensitive to be rounded."""
     part = name.rsplit(".", 2)[-2] if name.endswith(".weight") else name.rsplit(".", 1)[-1]
-    small = ("ssm_a", "ssm_conv1d", "ffn_gate_inp", "ffn_gate_inp_shexp", "attn_sinks", "rope_freqs", "bias")
-    return part in small or part.endswith("_norm")
+    small = ("ssm_a", "ssm_conv1d", "ffn_gate_inp", "ffn_gate_inp_shexp", "attn_sinks", "bias")
+    return part in small or part.startswith("rope_") or part.endswith("_norm")

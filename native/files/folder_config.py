@@ -4,7 +4,7 @@ A key that would change the maths and has no GGUF key to say so is refused by na
 model may not use either (a sliding window of a qwen2) is passed on, and refused where the shape is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..families import FAMILIES
@@ -51,7 +51,7 @@ class Config:
         self._values = {k: v for k, v in {**defaults, **given}.items() if v is not None}
         if not self._slides():
             self._values.pop("sliding_window", None)
-        self._rope = read_rope(self._values, nested=self.architecture == "gemma3")
+        self._rope = read_rope(self._values, self.architecture)
         check_supported(self._values, kind, self._rope)
 
     def sizes(self) -> Sizes:
@@ -138,8 +138,8 @@ class Config:
             **self._rope.gguf_values(self.architecture, sizes.head_size),
         }
 
-    def rope_divisors(self) -> list[float]:
-        """What the tensor rope_freqs.weight holds for Llama 3's scaling: one for each frequency; else empty."""
+    def rope_divisors(self) -> dict[str, Sequence[float]]:
+        """What each frequency is divided by, under the name of GGUF's tensor for it; none without such scaling."""
         return self._rope.divisors(self.sizes().head_size)
 
     def size(self, key: str, default: int | None = None) -> int:

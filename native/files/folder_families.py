@@ -48,7 +48,7 @@ FIRST_FULL = ("qwen2", "qwen3", *QWEN_2_VL)
 # What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "seed_oss": {"head_dim": 128},
-    "phi3": {"rms_norm_eps": 1e-5},
+    "phi3": {"rms_norm_eps": 1e-5, "original_max_position_embeddings": 4096},
     "smollm3": {"rope_theta": 2e6},
     "glm4": {"head_dim": 128, "num_key_value_heads": 2, "rms_norm_eps": 1.5625e-7, "partial_rotary_factor": 0.5},
     "qwen2": {"max_window_layers": 28, "sliding_window": 4096},

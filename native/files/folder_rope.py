@@ -1,12 +1,13 @@
 """The settings of RoPE in config.json."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import pi
+from math import log, pi, sqrt
 from typing import Any
 
 from ..yarn import FAST, SLOW, amplitude
 
+KINDS = ("default", "linear", "llama3", "yarn", "longrope")
 YARN = ("beta_fast", "beta_slow", "mscale", "mscale_all_dim")
 LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
 
@@ -14,19 +15,22 @@ LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
 @dataclass(frozen=True, slots=True)
 class Rope:
     """`partial` is the share of a head that is rotated; `low` and `high` belong to Llama 3's scaling and are 0 without
-    it, `trained` to that and to YaRN, `yarn` (amplitude, beta_fast, beta_slow) and `rounded` to
-    YaRN."""
+    it, `trained` to that, YaRN and LongRoPE, `yarn` (beta_fast, beta_slow) and `rounded` to YaRN, `long` and `short`
+    ([rope_size / 2], or empty) to LongRoPE, `amplitude` to these two."""
 
     base: float
     local_base: float
     partial: float
-    kind: str  # default, linear, llama3, yarn
+    kind: str  # of KINDS
     factor: float
     low: float
     high: float
     trained: float
+    amplitude: float
     yarn: Mapping[str, float]
     rounded: bool
+    long: tuple[float, ...]
+    short: tuple[float, ...]
 
     def gguf_values(self, architecture: str, head_size: int) -> dict[str, Any]:
         """Its numbers under their GGUF keys, and under our own what GGUF has no key for: YaRN's amplitude, and
@@ -34,23 +38,32 @@ class Rope:
         values: dict[str, Any] = {"freq_base": self.base, "dimension_count": int(head_size * self.partial)}
         if self.kind in ("linear", "yarn"):
             values |= {"scaling.type": self.kind, "scaling.factor": self.factor}
-        if self.kind == "yarn":
-            values |= {f"scaling.yarn_{key}": self.yarn[key] for key in ("beta_fast", "beta_slow")}
+        if self.kind in ("yarn", "longrope"):
             values["scaling.original_context_length"] = int(self.trained)
+        if self.kind == "yarn":
+            values |= {f"scaling.yarn_{key}": value for key, value in self.yarn.items()}
+        if self.kind == "longrope":
+            values |= {"scaling.type": self.kind, "scaling.attn_factor": self.amplitude}
         named = {f"{architecture}.rope.{key}": value for key, value in values.items()}
         if self.kind == "yarn":
-            named |= {"paceline.rope_amplitude": self.yarn["amplitude"], "paceline.yarn_rounded": self.rounded}
+            named |= {"paceline.rope_amplitude": self.amplitude, "paceline.yarn_rounded": self.rounded}
         return named
 
-    def divisors(self, head_size: int) -> list[float]:
-        """What each frequency is divided by, [head_size / 2]; empty but for Llama 3's scaling.
-
-        A frequency that turns often within the context of training stays as it is, one that turns seldom is divided by
-        the factor, and one in between by a blend.
-        """
-        if self.kind != "llama3":
-            return []
+    def divisors(self, head_size: int) -> dict[str, Sequence[float]]:
+        """What each frequency is divided by, [rope_size / 2], by the name of GGUF's tensor for it."""
         size = int(head_size * self.partial)
+        if self.kind == "llama3":
+            return {"rope_freqs.weight": self._of_llama_3(size)}
+        if self.kind != "longrope":
+            return {}
+        for key, factors in (("long_factor", self.long), ("short_factor", self.short)):
+            if len(factors) != size // 2:
+                raise ValueError(f"the key {key!r} of config.json has {len(factors)} numbers, expected {size // 2}")
+        return {"rope_factors_long.weight": self.long, "rope_factors_short.weight": self.short}
+
+    def _of_llama_3(self, size: int) -> list[float]:
+        """A frequency that turns often within the context of training stays as it is, one that turns seldom is divided
+        by the factor, and one in between by a blend."""
         divisors = []
         for index in range(size // 2):
             turns = self.trained * self.base ** (-2 * index / size) / (2 * pi)
@@ -59,24 +72,27 @@ class Rope:
         return divisors
 
 
-def read_rope(values: Mapping[str, Any], nested: bool = False) -> Rope:
-    """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling. nested:
-    rope_parameters has an object for each kind of layer."""
+def read_rope(values: Mapping[str, Any], architecture: str) -> Rope:
+    """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling. Those
+    of Gemma 3 have an object for each kind of layer."""
+    nested = architecture == "gemma3"
     settings, local = _settings(values, nested)
     kind = _kind(settings)
     if kind == "mrope":  # positions in images; in a text all axes have the same
         kind = "default"
-    if kind not in ("default", "linear", "llama3", "yarn"):
-        raise ValueError(f"its RoPE scaling is {kind!r}, supported: 'default', 'linear', 'llama3', 'yarn'")
+    if architecture == "phi3" and kind in ("su", "yarn"):  # its earlier names
+        kind = "longrope"
+    if kind not in KINDS:
+        raise ValueError(f"its RoPE scaling is {kind!r}, supported: {', '.join(map(repr, KINDS))}")
     if _kind(local) != "default":
         raise ValueError(f"the RoPE scaling of its sliding windows is {_kind(local)!r}, supported: 'default'")
-    three, yarn = kind == "llama3", kind == "yarn"
+    three, yarn, long = kind == "llama3", kind == "yarn", kind == "longrope"
     inside = settings.get("original_max_position_embeddings")
     outside = inside if nested else values.get("original_max_position_embeddings", inside)
     if inside not in (None, outside):
         raise ValueError(f"the key 'original_max_position_embeddings' of config.json is {outside!r} and {inside!r}")
-    trained = _trained(outside, values) if three or yarn else 0.0
-    factor = 1.0 if kind == "default" else _factor(settings, values, trained)
+    trained = _trained(outside, values) if three or yarn or long else 0.0
+    factor = 1.0 if kind == "default" else _factor(kind, settings, values, trained)
     rope = Rope(
         base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),
         local_base=positive("rope_theta", local.get("rope_theta", LOCAL_BASE)),
@@ -88,8 +104,11 @@ def read_rope(values: Mapping[str, Any], nested: bool = False) -> Rope:
         low=positive("low_freq_factor", settings.get("low_freq_factor")) if three else 0.0,
         high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
         trained=trained,
-        yarn=_yarn(settings, factor) if yarn else {},
+        amplitude=_amplitude(kind, settings, factor, trained),
+        yarn=_yarn_turns(settings) if yarn else {},
         rounded=_rounded(settings),
+        long=_factors("long_factor", settings) if long else (),
+        short=_factors("short_factor", settings) if long else (),
     )
     if rope.partial > 1:
         raise ValueError(f"the key 'partial_rotary_factor' of config.json is {rope.partial!r}, expected at most 1")
@@ -108,25 +127,40 @@ def _trained(asked: Any, values: Mapping[str, Any]) -> float:
     return positive("original_max_position_embeddings", asked)
 
 
-def _factor(settings: Mapping[str, Any], values: Mapping[str, Any], trained: float) -> float:
-    """YaRN's may be left to the contexts."""
-    if _kind(settings) == "yarn" and settings.get("factor") is None:
+def _factor(kind: str, settings: Mapping[str, Any], values: Mapping[str, Any], trained: float) -> float:
+    """YaRN's and LongRoPE's may be left to the contexts."""
+    if kind in ("yarn", "longrope") and settings.get("factor") is None:
         return positive("max_position_embeddings", values.get("max_position_embeddings")) / trained
     return positive("factor", settings.get("factor"))
 
 
-def _yarn(settings: Mapping[str, Any], factor: float) -> dict[str, float]:
+def _yarn_turns(settings: Mapping[str, Any]) -> dict[str, float]:
+    given = _given(settings)
+    return {"beta_fast": given.get("beta_fast", FAST), "beta_slow": given.get("beta_slow", SLOW)}
+
+
+def _amplitude(kind: str, settings: Mapping[str, Any], factor: float, trained: float) -> float:
     """As in transformers, an attention_factor goes before mscale and mscale_all_dim, which count together only."""
-    given = {key: positive(key, value) for key in YARN if (value := settings.get(key))}  # a 0 is the default
+    if kind not in ("yarn", "longrope"):
+        return 1.0
     if settings.get("attention_factor") is not None:
-        given["attention_factor"] = positive("attention_factor", settings["attention_factor"])
+        return positive("attention_factor", settings["attention_factor"])
+    if kind == "longrope":
+        return sqrt(1 + log(factor) / log(trained)) if factor > 1 < trained else 1.0
+    given = _given(settings)
     scale, all_scale = given.get("mscale"), given.get("mscale_all_dim")
-    derived = amplitude(factor, scale) / amplitude(factor, all_scale) if scale and all_scale else amplitude(factor)
-    return {
-        "amplitude": given.get("attention_factor", derived),
-        "beta_fast": given.get("beta_fast", FAST),
-        "beta_slow": given.get("beta_slow", SLOW),
-    }
+    return amplitude(factor, scale) / amplitude(factor, all_scale) if scale and all_scale else amplitude(factor)
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, float]:
+    return {key: positive(key, value) for key in YARN if (value := settings.get(key))}  # a 0 is the default
+
+
+def _factors(key: str, settings: Mapping[str, Any]) -> tuple[float, ...]:
+    factors = settings.get(key)
+    if not isinstance(factors, list):
+        raise ValueError(f"the key {key!r} of config.json is {factors!r}, expected a list of numbers")
+    return tuple(positive(key, factor) for factor in factors)
 
 
 def _rounded(settings: Mapping[str, Any]) -> bool:

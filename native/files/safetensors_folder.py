@@ -29,9 +29,9 @@ def open_folder(path: Path) -> tuple[Metadata, list[Tensor]]:
         config = Config(read_object(path / CONFIG))
         metadata = _metadata(path, config)
         tensors = list(gguf_tensors(_tensors(path), config.sizes(), config.tied))
-        divisors = np.array([config.rope_divisors()], np.float32)  # [1, rope_size / 2]
-        if divisors.size:
-            tensors.append(Tensor("rope_freqs.weight", "F32", 1, divisors.size, divisors.view(np.uint8)))
+        for name, divisors in config.rope_divisors().items():
+            row = np.array([divisors], np.float32)  # [1, rope_size / 2]
+            tensors.append(Tensor(name, "F32", 1, row.size, row.view(np.uint8)))
         return metadata, tensors
     except ValueError as problem:
         raise unreadable(path, str(problem)) from None

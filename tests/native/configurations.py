@@ -11,6 +11,11 @@ LLAMA3 = {
     "original_max_position_embeddings": 32,
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+LONG = {
+    "rope_type": "longrope",
+    "short_factor": [1.0, 1.1, 1.3, 1.2, 1.5, 2.0],
+    "long_factor": [1.0, 1.5, 3.0, 7.5, 20.0, 45.0],
+}
 CONFIGS: dict[str, dict[str, Any]] = {
     "ratio1-untied": {"heads": 4, "kv_heads": 4, "width": 64, "ffn": 96, "tied": False},
     "ratio2-tied": {"heads": 4, "kv_heads": 2, "width": 64, "ffn": 100, "tied": True},
@@ -169,6 +174,10 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | rope(1e4, partial_rotary_factor=0.5)
     | FFN
     | {"sliding_window": 9},
+    "phi3-longrope": plain(64, 4, 2, 3)
+    | rope(1e4, partial_rotary_factor=0.75, **LONG)
+    | FFN
+    | {"original_max_position_embeddings": 40},
     "glm4-ratio2": attention(64, 4, 2, 16, 3) | rope(1e4, partial_rotary_factor=0.5) | FFN,
     "glm4-odd-plain": attention(66, 3, 1, 20, 2) | rope(partial_rotary_factor=1.0) | FFN | {"attention_bias": False},
     "granite-ratio2-tied": plain(64, 4, 2, 3, True) | rope() | FFN | GRANITE,

@@ -218,6 +218,8 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         writer.add_attention_scale(config.attention_multiplier)
     if rope["rope_type"] == "yarn":
         add_yarn(writer, rope)
+    if rope["rope_type"] == "longrope":
+        add_longrope(writer, config)
     if family in EXPERTS:
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
@@ -250,6 +252,15 @@ def add_yarn(writer: gguf.GGUFWriter, rope: dict[str, Any]) -> None:
     if "beta_fast" in rope:
         writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
         writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+
+
+def add_longrope(writer: gguf.GGUFWriter, config: Any) -> None:
+    rope, trained = config.rope_parameters, config.original_max_position_embeddings
+    longer = config.max_position_embeddings / trained
+    writer.add_rope_scaling_orig_ctx_len(trained)
+    writer.add_rope_scaling_attn_factors(float(np.sqrt(1 + np.log(longer) / np.log(trained))))
+    for length in ("long", "short"):
+        writer.add_tensor(f"rope_factors_{length}.weight", np.array(rope[f"{length}_factor"], np.float32))
 
 
 def tiled(part: str, weights: np.ndarray, config: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paceline.native.files.model_file import MATRIX_TYPES
+from paceline.native.fingerprint import Fingerprint
 from paceline.native.model import read_shape
 from paceline.native.shape import ModelShape
 from paceline.native.weights import Metadata, ModelUnreadable, Tensor, open_model
@@ -123,8 +124,8 @@ YARN = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}
         ({"rope__dimension_count": 15}, "its rope size 15 is odd or above its head size 16"),
         ({"rope__dimension_count": 18}, "its rope size 18 is odd or above its head size 16"),
         (
-            {"rope__scaling__type": "longrope"},
-            "'llama.rope.scaling.type' is 'longrope', supported: 'none', 'linear', '",
+            {"rope__scaling__type": "dynamic"},
+            "'llama.rope.scaling.type' is 'dynamic', supported: 'none', 'linear', 'yarn', 'longrope'",
         ),
         ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.factor' is missing"),
         ({"rope__scaling__yarn_beta_fast": 8.0}, "'llama.rope.scaling.yarn_beta_fast' is not known: its RoPE may be"),
@@ -221,6 +222,53 @@ def test_yarn_divides_what_turns_seldom(tiny: Opened) -> None:
     for given, loud in ((0.5, 0.5), (1, 1.0)):
         said = replace(metadata, values={**metadata.values, "paceline.rope_amplitude": given})
         assert read_shape(said, tensors).rope_amplitude == loud
+
+
+def of_factors(tiny: Opened, factors: dict[str, list[float]], **keys: Any) -> ModelShape:
+    """The tiny model with tensors of RoPE factors, each [8]."""
+    extra = [
+        replace(tiny[1][1], name=f"{name}.weight", type="F32", rows=1, columns=8, source=row.view(np.uint8))
+        for name, row in ((name, np.array([values], np.float32)) for name, values in factors.items())
+    ]
+    metadata, tensors = changed(tiny, **keys)
+    return read_shape(metadata, [*tensors, *extra])
+
+
+LONG, SHORT = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0], [1.0] * 7 + [2.0]
+BOTH = {"rope_factors_long": LONG, "rope_factors_short": SHORT}
+
+
+@pytest.mark.parametrize("kind", [{}, {"rope__scaling__type": "longrope"}])
+def test_longrope_divides_by_what_the_context_of_a_slot_asks_for(tiny: Opened, kind: dict[str, str]) -> None:
+    keys = {"rope__scaling__original_context_length": 128, "rope__scaling__attn_factor": 1.25}
+    shape = of_factors(tiny, BOTH, **keys, **kind)
+    assert shape.rope_amplitude == 1.25 and shape.context == tiny[0].values["llama.context_length"]
+    for context, divisors in ((1, SHORT), (128, SHORT), (129, LONG), (shape.context, LONG)):
+        chosen = shape.within(context)
+        assert chosen.rope_divisors == tuple(divisors) and chosen.within(1) == chosen.within(10**6) == chosen
+    short, long = (Fingerprint(shape.within(context), "f16", "f16").hexdigest() for context in (128, 129))
+    assert short != long
+
+
+@pytest.mark.parametrize(
+    ("factors", "keys", "reason"),
+    [
+        ({"rope_factors_long": LONG}, {}, "the tensor 'rope_factors_short.weight' is missing, expected one factor for"),
+        ({"rope_factors_short": SHORT}, {}, "the tensor 'rope_factors_long.weight' is missing, expected one factor"),
+        ({}, {"rope__scaling__type": "longrope"}, "the tensor 'rope_factors_long.weight' is missing, expected one"),
+        (BOTH | {"rope_factors_short": [0.0] * 8}, {}, "'rope_factors_short.weight' holds a factor that is no number"),
+        (BOTH | {"rope_freqs": LONG}, {}, "beside rope_freqs.weight, expected one kind of scaling"),
+        (BOTH, YARN, "beside the scaling 'yarn', expected one kind of scaling"),
+        (BOTH, {"rope__scaling__factor": 4.0}, "'llama.rope.scaling.factor' is 4.0, supported: 1.0"),
+        (BOTH, {"rope__scaling__attn_factor": 0.0}, "'llama.rope.scaling.attn_factor' is 0.0, expected a number above"),
+    ],
+)
+def test_longrope_that_is_not_whole(
+    tiny: Opened, factors: dict[str, list[float]], keys: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ModelUnreadable) as caught:
+        of_factors(tiny, factors, **keys)
+    assert reason in str(caught.value)
 
 
 def test_the_frequencies_that_yarn_leaves_to_a_qwen() -> None:

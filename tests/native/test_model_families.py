@@ -49,7 +49,7 @@ def changed(opened_model: Opened, **changes: Any) -> Opened:
         ("gemma3", {"final_logit_softcapping": -1.0}, "'gemma3.final_logit_softcapping' is -1.0, expected a number"),
         ("gemma3", {"attention__scale": -1.0}, "'gemma3.attention.scale' is -1.0, expected a number above 0"),
         ("gemma3", {"rope__freq_base": None}, "'gemma3.rope.freq_base' is missing"),
-        ("gemma3", {"rope__scaling__type": "longrope"}, "is 'longrope', supported: 'none', 'linear', 'yarn'"),
+        ("gemma3", {"rope__scaling__type": "longrope"}, "the tensor 'rope_factors_long.weight' is missing"),
         ("qwen35", {"ssm__inner_size": 65}, "'qwen35.ssm.inner_size' is 65, no multiple of its 4 value heads"),
         ("qwen35", {"ssm__group_count": 3}, "its 4 value heads are no multiple of its 3 key heads"),
         ("qwen35", {"ssm__conv_kernel": 3}, "'blk.0.ssm_conv1d.weight' is [128, 4], expected [128, 3]"),

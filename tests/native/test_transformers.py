@@ -78,5 +78,18 @@ def test_greedy_tokens_are_equal(tmp_path: Path, name: str, length: int, kind: s
     assert len(set(tokens[length:])) > 8
 
 
-def open_float_core(path: Path, kind: str = "cpu") -> Core:
-    return open_core(path, slots=1, threads=2, kind=kind, cache_type_k="f32", cache_type_v="f32")
+@pytest.mark.parametrize(("context", "trained"), [(128, 300), (300, 300), (301, 300)])
+def test_longrope_divides_by_the_context_of_a_slot(tmp_path: Path, context: int, trained: int) -> None:
+    """transformers divides by the length of the text: with a text within the context of training it computes what we
+    do where slots are within it, and with a longer one what we do where they are not."""
+    model = random_family_model("phi3", FAMILY_CONFIGS["phi3-longrope"] | {"original_max_position_embeddings": trained})
+    export_family("phi3", model, tmp_path / "model.gguf")
+    ids = np.random.RandomState(3).randint(0, VOCAB, min(context, 301)).tolist()
+    expected = expected_logits(model, ids)
+    for kind, bound in (("reference", 1e-4), ("cpu", 1e-3)):
+        core = open_float_core(tmp_path / "model.gguf", kind, context)
+        assert relative_error(all_logits(core, 0, ids), expected) < bound
+
+
+def open_float_core(path: Path, kind: str = "cpu", context: int | None = None) -> Core:
+    return open_core(path, slots=1, context=context, threads=2, kind=kind, cache_type_k="f32", cache_type_v="f32")

@@ -1,7 +1,7 @@
 """config.json of a Hugging Face folder: what is passed on, and the one sentence about what is not."""
 
 import json
-from math import log
+from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from paceline.native.files.folder_config import Config
 from paceline.native.files.folder_families import ARCHITECTURES
 from paceline.native.files.folder_rope import read_rope
+from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable, open_model, read_metadata
 
 from .folders import LLAMA, changed, llama_tensors, refusal, write_folder
 
 YARN = {"type": "yarn", "factor": 4}
+LONG = {"type": "longrope", "long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
 GEMMA = {"model_type": "gemma3_text", "hidden_activation": None}
 
 
@@ -69,6 +71,10 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
             {"hidden_act": "relu", "hidden_activation": "silu"},
             "the key 'hidden_act' of config.json is 'relu', supported",
         ),
+        ({"rope_scaling": LONG | {"long_factor": None}}, "the key 'long_factor' of config.json is None, expected a li"),
+        ({"rope_scaling": LONG | {"short_factor": [0]}}, "the key 'short_factor' of config.json is 0, expected a numb"),
+        ({"rope_scaling": LONG | {"short_factor": [1]}}, "the key 'short_factor' of config.json has 1 numbers, expect"),
+        ({"rope_scaling": LONG | {"type": "su"}}, "its RoPE scaling is 'su', supported: 'default', 'linear', 'llama3"),
         ({"rope_scaling": {"rope_type": "linear"}}, "the key 'factor' of config.json is None"),
         ({"rope_scaling": [1]}, "the RoPE settings of config.json are [1], expected an object"),
         ({"eos_token_id": "end"}, "the key 'eos_token_id' is 'end', expected a token id or a list of them"),
@@ -229,7 +235,7 @@ def test_the_context_that_scaling_begins_with(inside: int | None, outside: int |
     values = {"rope_scaling": three | given, "max_position_embeddings": 128}
     if outside is not None:
         values["original_max_position_embeddings"] = outside
-    assert read_rope(values).trained == trained
+    assert read_rope(values, "llama").trained == trained
 
 
 @pytest.mark.parametrize(
@@ -247,6 +253,30 @@ def test_yarn_gives_a_longer_context(folder: Path, more: dict[str, float], ampli
     assert (values["type"], values["factor"], values["original_context_length"]) == ("yarn", 4, 256)
     assert metadata.values["paceline.rope_amplitude"] == pytest.approx(amplitude)
     assert metadata.values["llama.context_length"] == 1024
+
+
+@pytest.mark.parametrize(
+    ("more", "trained", "amplitude"),
+    [
+        ({}, 64, sqrt(1 + log(8) / log(64))),
+        ({"factor": 32.0}, 64, sqrt(1 + log(32) / log(64))),
+        ({"attention_factor": 1.5}, 64, 1.5),
+        ({}, 512, 1.0),
+        ({}, 1, 1.0),
+    ],
+)
+def test_longrope_is_two_tensors(folder: Path, more: dict[str, float], trained: int, amplitude: float) -> None:
+    changes = {"rope_scaling": LONG | more, "original_max_position_embeddings": trained}
+    metadata, tensors = open_model(changed(folder, **changes))
+    shape = read_shape(metadata, tensors)
+    assert (shape.rope_divisors, shape.short_divisors) == ((2.0,) * 8, (1.0,) * 8)
+    assert (shape.context, shape.short_context) == (512, trained)
+    assert shape.rope_amplitude == pytest.approx(amplitude)
+
+
+def test_phi_3_has_called_longrope_by_other_names() -> None:
+    for name in ("su", "yarn"):
+        assert Config(LLAMA | {"model_type": "phi3", "rope_scaling": LONG | {"type": name}}).rope_divisors()
 
 
 @pytest.mark.parametrize(

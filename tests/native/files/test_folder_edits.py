@@ -10,7 +10,7 @@ from paceline.native.files.folder_config import Config
 from paceline.native.files.folder_families import ARCHITECTURES
 from paceline.native.reference import open_reference
 
-from ..configurations import CONFIGS, FAMILY_CONFIGS, LLAMA3, YARN
+from ..configurations import CONFIGS, FAMILY_CONFIGS, LLAMA3, LONG, YARN
 from ..families import VOCAB, expected_logits, random_family_model
 from ..plain_families import random_model
 from ..sequences import relative_error, run
@@ -18,6 +18,8 @@ from ..sequences import relative_error, run
 pytestmark = pytest.mark.slow
 
 LENGTH = 96
+TYPED = {key: value for key, value in LONG.items() if key != "rope_type"}
+OLDER = {"rope_parameters": None, "partial_rotary_factor": 0.75, "rope_theta": 5e3, "pad_token_id": 0}
 LLAMA_3 = {key: value for key, value in LLAMA3.items() if key != "original_max_position_embeddings"}
 MSCALES = {"mscale": 2.0, "mscale_all_dim": 0.5}
 ONE_MSCALE = {"type": "yarn", "factor": 3, "original_max_position_embeddings": 64, "mscale": 2.0}
@@ -51,6 +53,8 @@ NESTED = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rop
         ("gpt_oss-ratio2", {"rope_parameters": None, "rope_scaling": YARN}),
         ("gpt_oss-ratio2", {"rope_parameters": None, "rope_scaling": YARN | {"truncate": False}}),
         ("gpt_oss-ratio2", {"layer_types": None, "sliding_window": None}),
+        ("phi3-longrope", OLDER | {"rope_scaling": TYPED | {"type": "yarn", "attention_factor": 1.2}}),
+        ("phi3-longrope", OLDER | {"rope_scaling": LONG | {"factor": 3.0}}),
         ("gemma-ratio1", {"hidden_act": "gelu"}),
         ("gemma2-ratio2", {"num_hidden_layers": 5, "sliding_window": 200}),
         ("ratio1-untied", {"tie_word_embeddings": True}),
