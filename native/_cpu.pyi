@@ -41,7 +41,11 @@ class Shape:
     experts_used: int
     expert_ffn: int
     shared_ffn: int
+    dense_layers: int
+    sigmoid_routing: bool
+    choice_bias: bool
     normalize_experts: bool
+    shared_gated: bool
     conv_kernel: int
     key_heads: int
     value_heads: int

@@ -16,7 +16,8 @@ from .shape import ModelShape
 from .weights import Tensor
 
 Indexes = npt.NDArray[np.int64]
-BRANCHES = (".attn_output.weight", ".ffn_down.weight")  # what they give is added to the residual stream
+ROUTED = ".ffn_down_exps.weight"
+BRANCHES = (".attn_output.weight", ".ffn_down.weight", ".ffn_down_shexp.weight", ROUTED)  # added to the residual stream
 
 
 def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -39,7 +40,7 @@ def _scaled(shape: ModelShape, tensor: Tensor) -> Tensor:
     if tensor.name == ("token_embd.weight" if shape.tied else "output.weight"):
         factor = shape.logit_scale
     elif tensor.name.endswith(BRANCHES):
-        factor = shape.residual_scale
+        factor = shape.residual_scale * (shape.expert_scale if tensor.name.endswith(ROUTED) else 1.0)
     if factor == 1:
         return tensor
     scales = tuple(scale * factor for scale in tensor.scales or (1.0,))

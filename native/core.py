@@ -39,7 +39,7 @@ EMPTY = np.empty(0, np.float32)
 # Fields that only the rotation tables or the tensors need, and fields that C++ has in another form; all others it has
 # by the same name.
 OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors", "rope_amplitude", "short_divisors", "short_context"}
-OF_THE_TENSORS = {"residual_scale", "logit_scale", "ffn_norm"}  # arrange.py, and names
+OF_THE_TENSORS = {"residual_scale", "expert_scale", "logit_scale", "ffn_norm"}  # arrange.py, and names
 OTHERWISE_NAMED = {"architecture", "rope_layout", "kinds", "embedding_scale"}
 
 

@@ -29,6 +29,7 @@ class Family:
     expert_bias: bool = False  # the router and the experts have one
     sinks: bool = False  # each head has a score without a key
     qk_norm: bool = False  # each head of queries and keys is normed before its rotation
+    may_qk_norm: bool = False  # if the file has the norms
     interval: int = 0
     interval_key: str = ""
     unrotated: int = 0  # every so many layers, the queries and keys of one are not rotated
@@ -49,7 +50,10 @@ class Family:
     experts: bool = False
     may_route: bool = False  # if the file has experts, they are used, as wide as a feed-forward part
     normalize_experts: bool = True  # where the file does not say
+    sigmoid_routing: bool = False  # where the file does not say
+    may_bias_choice: bool = False  # if the file has a bias for the choice of experts
     shared_expert: bool = False
+    shared_gated: bool = False
     grouped_heads: bool = False  # the value heads of one key head lie side by side
     yarn_rounded: bool = True  # where the file does not say
     own_keys: tuple[str, ...] = ()
@@ -97,6 +101,14 @@ GEMMA_KEYS = (
     "attn_logit_softcapping",
     "final_logit_softcapping",
 )
+ROUTING_KEYS = (
+    *EXPERT_KEYS,
+    "expert_gating_func",
+    "expert_group_count",
+    "expert_group_used_count",
+    "expert_weights_scale",
+    "leading_dense_block_count",
+)
 MULTIPLIERS = ("attention.scale", "embedding_scale", "logit_scale", "residual_scale")
 QWEN2 = Family("halves", qkv_bias=True)
 QWEN3 = Family("halves", qk_norm=True)
@@ -119,11 +131,13 @@ HYBRID = Family(
     ffn_norm="post_attention_norm",
     own_keys=(DRAFTING,),
 )
-HYBRID_EXPERTS = replace(HYBRID, experts=True, shared_expert=True, own_keys=(DRAFTING, *EXPERT_KEYS))
+HYBRID_EXPERTS = replace(HYBRID, experts=True, shared_expert=True, shared_gated=True, own_keys=(DRAFTING, *EXPERT_KEYS))
 FAMILIES: Mapping[str, Family] = {
     "llama": Family("pairs", may_slide=True, may_route=True, own_keys=("attention.sliding_window", *EXPERT_KEYS)),
     "qwen2": QWEN2,
-    "qwen2moe": replace(QWEN2, experts=True, shared_expert=True, normalize_experts=False, own_keys=EXPERT_KEYS),
+    "qwen2moe": replace(
+        QWEN2, experts=True, shared_expert=True, shared_gated=True, normalize_experts=False, own_keys=EXPERT_KEYS
+    ),
     "qwen2vl": QWEN2,  # of models that can also see: what decodes text
     "qwen3": QWEN3,
     "qwen3vl": QWEN3,
@@ -132,7 +146,32 @@ FAMILIES: Mapping[str, Family] = {
     "seed_oss": replace(QWEN2, ffn_norm="post_attention_norm"),
     "phi3": Family("halves", may_slide=True, own_keys=("attention.sliding_window",)),
     "glm4": Family("pairs", may_bias=True, post_norms=True),
+    "glm4moe": Family(
+        "halves",
+        may_bias=True,
+        may_qk_norm=True,
+        ffn_norm="post_attention_norm",
+        experts=True,
+        sigmoid_routing=True,
+        may_bias_choice=True,
+        shared_expert=True,
+        own_keys=(DRAFTING, *ROUTING_KEYS),
+    ),
+    "dots1": Family(
+        "halves",
+        qk_norm=True,
+        experts=True,
+        sigmoid_routing=True,
+        may_bias_choice=True,
+        shared_expert=True,
+        own_keys=ROUTING_KEYS,
+    ),
+    "ernie4_5": Family("pairs"),
+    "ernie4_5-moe": Family("pairs", experts=True, may_bias_choice=True, shared_expert=True, own_keys=ROUTING_KEYS),
     "granite": Family("pairs", own_keys=MULTIPLIERS),
+    "granitemoe": Family(
+        "pairs", experts=True, may_route=True, shared_expert=True, own_keys=(*MULTIPLIERS, *EXPERT_KEYS)
+    ),
     "smollm3": Family("pairs", unrotated=4),
     "gemma": GEMMA,
     "gemma2": replace(

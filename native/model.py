@@ -17,6 +17,7 @@ from .drafting import DRAFTING
 from .families import FAMILIES, Family
 from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
+from .model_experts import CHOICE_BIAS, dense_size, read_experts
 from .rope_scaling import ROPE_TENSORS, read_scaling
 from .shape import ModelShape
 from .sizes import check_sizes
@@ -25,6 +26,7 @@ from .weights import Metadata, ModelUnreadable, Tensor
 
 VECTOR_TYPES = ("F32",)
 FIRST_BIAS = "blk.0.attn_q.bias"
+FIRST_NORM = "blk.0.attn_q_norm.weight"
 
 # Keys that change the maths, with the value that leaves it alone.
 UNUSED_KEYS: Mapping[str, Any] = {
@@ -42,6 +44,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "expert_group_used_count": 0,
     "expert_weights_scale": 1.0,
     "final_logit_softcapping": 0.0,
+    "interleave_moe_layer_step": 1,
     "logit_scale": 1.0,
     DRAFTING: 0,
     "residual_scale": 1.0,
@@ -101,7 +104,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         heads=heads,
         kv_heads=keys.size("attention.head_count_kv", heads),
         head_size=head_size,
-        ffn=_expert_size(keys, family) if family.experts else keys.size("feed_forward_length"),
+        ffn=dense_size(keys, family),
         vocab=metadata.vocab,
         context=keys.size("context_length"),
         rope_base=keys.positive("rope.freq_base", family.rope_base),
@@ -113,7 +116,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         output_bias=family.output_bias,
         expert_bias=family.expert_bias,
         sinks=family.sinks,
-        qk_norm=family.qk_norm,
+        qk_norm=family.qk_norm or (family.may_qk_norm and any(tensor.name == FIRST_NORM for tensor in tensors)),
         kinds=family.kinds(keys, min(layers, len(tensors))),  # each layer has tensors: a damaged count may be huge
         gated_attention=family.gated_attention,
         post_norms=family.post_norms,
@@ -127,7 +130,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
         grouped_heads=family.grouped_heads,
         **_read_sliding(keys, family),
-        **_read_experts(keys, family),
+        **read_experts(keys, family, tensors),
         **_read_recurrent(keys, family),
     )
 
@@ -153,22 +156,6 @@ def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
     if not family.local_rope_base:
         return {"window": window}
     return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
-
-
-def _read_experts(keys: Keys, family: Family) -> dict[str, Any]:
-    if not family.experts:
-        return {}
-    return {
-        "experts": keys.size("expert_count"),
-        "experts_used": keys.size("expert_used_count"),
-        "expert_ffn": _expert_size(keys, family),
-        "shared_ffn": keys.size("expert_shared_feed_forward_length") if family.shared_expert else 0,
-        "normalize_experts": keys.flag("expert_weights_norm", family.normalize_experts),
-    }
-
-
-def _expert_size(keys: Keys, family: Family) -> int:
-    return keys.size("expert_feed_forward_length", keys.size("feed_forward_length") if family.may_route else None)
 
 
 def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
@@ -206,5 +193,8 @@ def _check_tensors(shape: ModelShape, tensors: Sequence[Tensor]) -> None:
     for tensor in tensors if shape.sinks else ():
         if tensor.name.endswith(".attn_sinks.weight") and not (tensor.data.view(np.float32) < np.inf).all():
             raise ValueError(f"the tensor {tensor.name!r} holds a score that is no number")  # it would be lost
+    for tensor in tensors if shape.choice_bias else ():
+        if tensor.name.endswith(CHOICE_BIAS) and not np.isfinite(tensor.data.view(np.float32)).all():
+            raise ValueError(f"the tensor {tensor.name!r} holds a bias that is no finite number")
     if found:
         raise ValueError(f"the tensor {min(found)!r} is not part of a supported {shape.architecture} model")

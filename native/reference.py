@@ -181,7 +181,7 @@ class Reference:
 
     def _feed_forward(self, layer: int, hidden: Floats) -> Floats:
         normed = self._norm(hidden, f"blk.{layer}.{self.shape.ffn_norm}.weight")  # [n, width]
-        output = feed_forward(self.shape, self.weights, f"blk.{layer}", normed)  # [n, width]
+        output = feed_forward(self.shape, self.weights, layer, normed)  # [n, width]
         return self._norm(output, f"blk.{layer}.post_ffw_norm.weight") if self.shape.post_norms else output
 
     def _taps(self, layer: int) -> Floats:

@@ -11,16 +11,19 @@ from .shape import ModelShape
 Weights = Mapping[str, Floats]
 
 
-def feed_forward(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> Floats:
+def feed_forward(shape: ModelShape, weights: Weights, layer: int, normed: Floats) -> Floats:
     """The feed-forward output of normed [n, width]: [n, width]."""
-    if not shape.experts:
+    block = f"blk.{layer}"
+    if not shape.experts or layer < shape.dense_layers:
         gate, up, down = (weights[f"{block}.ffn_{part}.weight"] for part in ("gate", "up", "down"))
         return activated(shape, normed @ gate.T, normed @ up.T) @ down.T
     mixed = routed(shape, weights, block, normed)
     if shape.shared_ffn:
         gate, up, down = (weights[f"{block}.ffn_{part}_shexp.weight"] for part in ("gate", "up", "down"))
-        share = sigmoid(normed @ weights[f"{block}.ffn_gate_inp_shexp.weight"].T)  # [n, 1]
-        mixed = mixed + share * (activated(shape, normed @ gate.T, normed @ up.T) @ down.T)
+        shared = activated(shape, normed @ gate.T, normed @ up.T) @ down.T
+        if shape.shared_gated:
+            shared = sigmoid(normed @ weights[f"{block}.ffn_gate_inp_shexp.weight"].T) * shared
+        mixed = mixed + shared
     return mixed
 
 
@@ -42,7 +45,7 @@ def routed(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> F
     )
     router_bias = weights.get(f"{block}.ffn_gate_inp.bias", np.float32(0))
     scores = normed @ weights[f"{block}.ffn_gate_inp.weight"].T + router_bias
-    chosen, shares = choose(shape, scores)  # each [n, experts_used]
+    chosen, shares = choose(shape, scores, weights.get(f"{block}.exp_probs_b.bias"))  # each [n, experts_used]
     mixed = np.zeros_like(normed)
     for expert in range(shape.experts):
         positions, places = np.nonzero(chosen == expert)
@@ -54,12 +57,16 @@ def routed(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> F
     return mixed
 
 
-def choose(shape: ModelShape, scores: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+def choose(shape: ModelShape, scores: Floats, bias: Floats | None) -> tuple[npt.NDArray[np.int64], Floats]:
     """The experts of each position and their weights, from the router's scores [n, experts]; ties to the lower id."""
-    likely = np.exp(scores - scores.max(axis=1, keepdims=True))  # [n, experts]
-    likely /= likely.sum(axis=1, keepdims=True)
-    chosen = np.argsort(-likely, axis=1, kind="stable")[:, : shape.experts_used]  # [n, experts_used]
+    if shape.sigmoid_routing:
+        likely = sigmoid(scores)  # [n, experts]
+    else:
+        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+        likely /= likely.sum(axis=1, keepdims=True)
+    keys = likely if bias is None else likely + bias
+    chosen = np.argsort(-keys, axis=1, kind="stable")[:, : shape.experts_used]  # [n, experts_used]
     shares = np.take_along_axis(likely, chosen, axis=1)
     if shape.normalize_experts:
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares /= shares.sum(axis=1, keepdims=True) + np.float32(1e-20)
     return chosen, shares

@@ -57,7 +57,12 @@ class ModelShape:
     experts_used: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0  # 0: no shared expert
+    dense_layers: int = 0  # the first so many layers have a feed-forward part in place of experts
+    sigmoid_routing: bool = False  # an expert's weight is the sigmoid of its score, not its share of a softmax
+    choice_bias: bool = False  # exp_probs_b is added to the weights where experts are chosen, not where they count
     normalize_experts: bool = False  # the weights of the chosen experts are divided by their sum
+    expert_scale: float = 1.0  # of what the routed experts add
+    shared_gated: bool = False  # the shared expert's output is multiplied by the sigmoid of a score
     conv_kernel: int = 0
     key_heads: int = 0
     value_heads: int = 0

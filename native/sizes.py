@@ -43,6 +43,8 @@ def check_sizes(shape: ModelShape) -> None:
         raise ValueError(f"its rope size {shape.rope_size} is odd or above its head size {shape.head_size}")
     if shape.experts_used > shape.experts:
         raise ValueError(f"it uses {shape.experts_used} of its {shape.experts} experts")
+    if shape.dense_layers and shape.dense_layers >= shape.layers:
+        raise ValueError(f"it has {shape.dense_layers} layers without experts, expected less than its {shape.layers}")
     if shape.key_heads and shape.value_heads % shape.key_heads:
         raise ValueError(f"its {shape.value_heads} value heads are no multiple of its {shape.key_heads} key heads")
     if shape.key_size > MOST_KEYS:

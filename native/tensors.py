@@ -17,7 +17,7 @@ def expected_tensors(shape: ModelShape) -> Iterator[Expected]:
         recurrent = shape.kinds[layer] == "recurrent"
         parts = chain(
             recurrent_layer(shape) if recurrent else attention(shape),
-            experts(shape) if shape.experts else feed_forward(shape),
+            experts(shape) if shape.experts and layer >= shape.dense_layers else feed_forward(shape),
         )
         for name, rows, columns in parts:
             yield f"blk.{layer}.{name}", rows, columns
@@ -80,8 +80,11 @@ def experts(shape: ModelShape) -> Iterator[Expected]:
         yield "ffn_gate_exps.bias", shape.experts, shape.expert_ffn
         yield "ffn_up_exps.bias", shape.experts, shape.expert_ffn
         yield "ffn_down_exps.bias", shape.experts, shape.width
-    if shape.shared_ffn:
+    if shape.choice_bias:
+        yield "exp_probs_b.bias", 1, shape.experts
+    if shape.shared_gated:
         yield "ffn_gate_inp_shexp.weight", 1, shape.width
+    if shape.shared_ffn:
         yield "ffn_gate_shexp.weight", shape.shared_ffn, shape.width
         yield "ffn_up_shexp.weight", shape.shared_ffn, shape.width
         yield "ffn_down_shexp.weight", shape.width, shape.shared_ffn

@@ -7,8 +7,8 @@ attention looks at more than the last token. The tokenizer is byte-level BPE: th
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
 Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss" and the hybrids every --interval-th is full
-attention, the others slide or are recurrent. "mixtral" is llama with experts. Options that an architecture has no use
-for are ignored.
+attention, the others slide or are recurrent. "mixtral" is llama with experts; the first layer of "glm4moe" and
+"ernie4_5-moe" has none. Options that an architecture has no use for are ignored.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import gguf
-from tiny_weights import EXPERTS, HYBRIDS, SHARED_EXPERT, SLIDING_GEMMAS, add_weights
+from tiny_weights import DENSE_FIRST, EXPERTS, HYBRIDS, PLAIN_SHARED_EXPERT, SHARED_EXPERT, SLIDING_GEMMAS, add_weights
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 END = 2
@@ -40,6 +40,7 @@ ARCHITECTURES = (
     "gemma",
     *SLIDING_GEMMAS,
     "gpt-oss",
+    *PLAIN_SHARED_EXPERT,
     *HYBRIDS,
 )
 TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q4_K")
@@ -103,7 +104,7 @@ def options() -> argparse.Namespace:
     sizes = {"width": chosen.width, "heads times head-size": chosen.heads * chosen.head_size}
     if chosen.architecture in EXPERTS:
         sizes |= {"expert-ffn": chosen.expert_ffn, "shared-ffn": chosen.shared_ffn}
-    else:
+    if chosen.architecture not in EXPERTS or chosen.architecture in DENSE_FIRST:
         sizes["ffn"] = chosen.ffn
     if chosen.architecture in HYBRIDS:
         sizes["value-heads times value-size"] = chosen.value_heads * chosen.value_size
@@ -177,15 +178,19 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_sliding_window(chosen.window)
     if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
         writer.add_final_logit_softcapping(chosen.final_softcap)
-    if chosen.architecture == "granite":
+    if chosen.architecture in ("granite", "granitemoe"):
         for key, value in MULTIPLIERS.items():
-            writer.add_float32(f"granite.{key}", value)
+            writer.add_float32(f"{chosen.architecture}.{key}", value)
+    if chosen.architecture in DENSE_FIRST:
+        writer.add_leading_dense_block_count(1)
+    if chosen.architecture == "glm4moe":
+        writer.add_expert_weights_scale(1.5)
     if chosen.architecture in EXPERTS:
         writer.add_expert_count(chosen.experts)
         writer.add_expert_used_count(chosen.experts_used)
     if chosen.architecture in EXPERTS and chosen.architecture != "mixtral":
         writer.add_expert_feed_forward_length(chosen.expert_ffn)
-    if chosen.architecture in SHARED_EXPERT:
+    if chosen.architecture in (*SHARED_EXPERT, *PLAIN_SHARED_EXPERT):
         writer.add_expert_shared_feed_forward_length(chosen.shared_ffn)
     if chosen.architecture in ("qwen35", "qwen35moe"):  # without effect on text, where all axes are equal
         third, rest = divmod(chosen.rope_size // 2, 3)

@@ -8,10 +8,15 @@ import numpy as np
 
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
-EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", *SHARED_EXPERT)
+PLAIN_SHARED_EXPERT = ("glm4moe", "ernie4_5-moe", "granitemoe")  # without a gate
+BIASED_CHOICE = DENSE_FIRST = ("glm4moe", "ernie4_5-moe")  # their first layer has no experts
+EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", *SHARED_EXPERT, *PLAIN_SHARED_EXPERT)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
-BIASED = ("qwen2", "qwen2moe", "gpt-oss")
-PLAIN_HEADS = ("llama", "smollm3", "granite", "mixtral", "gemma", "gemma2", *BIASED)
+BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
+PLAIN_HEADS = (
+    *("llama", "smollm3", "granite", "granitemoe", "ernie4_5-moe", "mixtral", "gemma", "gemma2"),
+    *("qwen2", "qwen2moe", "gpt-oss"),
+)
 
 
 def stored_q4_k(values: np.ndarray) -> np.ndarray:
@@ -147,9 +152,13 @@ class Weights:
             self.bias(f"{block}.ffn_gate_exps.bias", chosen.experts, chosen.expert_ffn)
             self.bias(f"{block}.ffn_up_exps.bias", chosen.experts, chosen.expert_ffn)
             self.bias(f"{block}.ffn_down_exps.bias", chosen.experts, chosen.width)
+        if chosen.architecture in BIASED_CHOICE:
+            bias = f"{block}.exp_probs_b.bias"
+            self.vector(bias, np.float32(0.1) * self.normal(bias, chosen.experts))
         if chosen.architecture in SHARED_EXPERT:
             gate = f"{block}.ffn_gate_inp_shexp.weight"
             self.vector(gate, self.normal(gate, chosen.width) * np.float32(1.5 / np.sqrt(chosen.width)))
+        if chosen.architecture in (*SHARED_EXPERT, *PLAIN_SHARED_EXPERT):
             self.matrix(f"{block}.ffn_gate_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
             self.matrix(f"{block}.ffn_up_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
             self.matrix(f"{block}.ffn_down_shexp.weight", chosen.width, chosen.shared_ffn, self.outgoing)
@@ -168,9 +177,9 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         if chosen.architecture in SLIDING_GEMMAS:  # louder than its scaled embedding
             weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
             weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
-        after = "post_attention" if chosen.architecture in ("gpt-oss", *HYBRIDS) else "ffn"
+        after = "post_attention" if chosen.architecture in ("gpt-oss", "glm4moe", *HYBRIDS) else "ffn"
         weights.norm(f"{block}.{after}_norm.weight", chosen.width)
-        if chosen.architecture in EXPERTS:
+        if chosen.architecture in EXPERTS and (layer or chosen.architecture not in DENSE_FIRST):
             weights.experts(block)
         else:
             weights.feed_forward(block)

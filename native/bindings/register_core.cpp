@@ -78,7 +78,8 @@ void register_core(py::module_& m) {
       FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(tied) FIELD(qkv_bias) FIELD(output_bias) FIELD(expert_bias) FIELD(qk_norm)
       FIELD(sinks) FIELD(gated_attention) FIELD(post_norms)
       FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)
-      FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn) FIELD(normalize_experts)
+      FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn)
+      FIELD(dense_layers) FIELD(sigmoid_routing) FIELD(choice_bias) FIELD(normalize_experts) FIELD(shared_gated)
       FIELD(conv_kernel) FIELD(key_heads) FIELD(value_heads) FIELD(key_size) FIELD(value_size) FIELD(grouped_heads)
 #undef FIELD
       .def_property(

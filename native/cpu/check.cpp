@@ -25,7 +25,7 @@ void Shape::check() const {
   if (kinds.size() != static_cast<size_t>(layers)) refuse(std::to_string(kinds.size()) + " kinds of " + std::to_string(layers) + " layers");
   const std::pair<const char*, int> positive[] = {{"width", width}, {"heads", heads}, {"kv_heads", kv_heads}, {"head_size", head_size}, {"vocab", vocab}, {"context", context}};
   for (const auto& [name, size] : positive) within(name, size, 1);
-  const std::pair<const char*, int> optional[] = {{"ffn", ffn}, {"window", window}, {"experts", experts}, {"expert_ffn", expert_ffn}, {"shared_ffn", shared_ffn}, {"key_heads", key_heads}, {"value_heads", value_heads}, {"value_size", value_size}};
+  const std::pair<const char*, int> optional[] = {{"ffn", ffn}, {"window", window}, {"experts", experts}, {"expert_ffn", expert_ffn}, {"shared_ffn", shared_ffn}, {"dense_layers", dense_layers}, {"key_heads", key_heads}, {"value_heads", value_heads}, {"value_size", value_size}};
   for (const auto& [name, size] : optional) within(name, size, 0);
   within("heads * head_size", int64_t{2} * heads * head_size, 1);
   multiple("heads", heads, "kv_heads", kv_heads);
@@ -34,7 +34,8 @@ void Shape::check() const {
   within("experts_used", experts_used, experts ? 1 : 0, experts);
   within("experts * expert_ffn", int64_t{experts} * expert_ffn, experts ? 1 : 0);
   within("experts * width", int64_t{experts} * width, 0);
-  if (!experts) within("ffn", ffn, 1);
+  within("dense_layers", dense_layers, 0, experts ? layers - 1 : 0);
+  if (!experts || dense_layers) within("ffn", ffn, 1);
   const int recurrent = layers_of(true) ? 1 : 0;
   within("key_heads", key_heads, recurrent);
   within("key_size", key_size, recurrent, kDeltaKeys);
@@ -69,14 +70,16 @@ void Weights::check_loaded() {
       if (shape.qk_norm) for (const float* norm : {layer.q_norm, layer.k_norm}) need(norm, "query or key norm", l);
     }
     const auto need_parts = [&](const FeedForward& part) { for (const Matrix* matrix : {&part.gate, &part.up, &part.down}) need(matrix->data, "feed-forward", l); };
-    if (!shape.experts || shape.shared_ffn) need_parts(layer.ffn);
-    if (shape.experts) need(layer.router.data, "router", l);
-    if (shape.experts && shape.shared_ffn) need(layer.shared_gate.data, "gate of the shared expert", l);
+    const bool routes = !layer.experts.empty();
+    if (!routes || shape.shared_ffn) need_parts(layer.ffn);
+    if (routes) need(layer.router.data, "router", l);
+    if (routes && shape.choice_bias) need(layer.choice_bias, "bias of the choice of experts", l);
+    if (routes && shape.shared_gated) need(layer.shared_gate.data, "gate of the shared expert", l);
     for (const FeedForward& expert : layer.experts) {
       need_parts(expert);
       if (shape.expert_bias) for (const Matrix* matrix : {&expert.gate, &expert.up, &expert.down}) need(matrix->bias, "bias of an expert", l);
     }
-    if (shape.experts && shape.expert_bias) need(layer.router.bias, "router's bias", l);
+    if (routes && shape.expert_bias) need(layer.router.bias, "router's bias", l);
   }
   loaded_ = true;
 }

@@ -1,5 +1,6 @@
 // Tensors by their GGUF names into the matrices and vectors of layers.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -24,7 +25,7 @@ Weights::Weights(const Shape& of) : shape(of), layers(of.layers) {
   for (int l = 0; l < shape.layers; ++l) {
     layers[l].kind = shape.kinds[l];
     layers[l].ordinal = ordinal[shape.kinds[l] == LayerKind::Recurrent]++;
-    layers[l].experts.resize(shape.experts);
+    layers[l].experts.resize(l < shape.dense_layers ? 0 : shape.experts);
   }
 }
 
@@ -99,6 +100,15 @@ void Weights::load_expert_biases(Layer& layer, Matrix FeedForward::*part, const 
   }
 }
 
+void Weights::load_choice_bias(Layer& layer, const Source& source, Store& store) {
+  load_vector(layer.choice_bias, source, store, shape.experts);
+  for (int e = 0; e < shape.experts; ++e) {
+    float bias;
+    std::memcpy(&bias, source.data + 4 * e, 4);
+    if (!std::isfinite(bias)) throw std::invalid_argument("tensor '" + source.name + "' holds a bias that is no finite number");  // experts could not be compared
+  }
+}
+
 // [channels, kernel] in the file, turned around for lanes over channels.
 void Weights::load_convolution(Layer& layer, const Source& source, Store& store) {
   const int channels = shape.channels(), kernel = shape.conv_kernel, stride = (channels + kTileRows - 1) / kTileRows * kTileRows;
@@ -123,7 +133,8 @@ void Weights::load(const Source& source, Store& store) {
 
 void Weights::load_layer(Layer& layer, const std::string& part, const Source& source, Store& store) {
   const Shape& s = shape;
-  const int width = s.width, ffn = s.experts ? s.shared_ffn : s.ffn;
+  const bool routes = !layer.experts.empty();
+  const int width = s.width, ffn = routes ? s.shared_ffn : s.ffn;
   if (part == "attn_norm.weight") return load_vector(layer.attention_norm, source, store, width);
   if (part == "ffn_norm.weight") return load_vector(layer.ffn_norm, source, store, width);
   if (part == "post_attention_norm.weight") return load_vector(s.post_norms ? layer.attention_post_norm : layer.ffn_norm, source, store, width);
@@ -151,7 +162,7 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "attn_v.weight") return load_matrix(layer.v, source, store, s.keys(), width);
     if (part == "attn_output.weight") return load_matrix(layer.output, source, store, width, s.queries());
   }
-  if (s.experts) {
+  if (routes) {
     if (part == "ffn_gate_inp.weight") return load_matrix(layer.router, source, store, s.experts, width);
     if (part == "ffn_gate_exps.weight") return load_experts(layer, &FeedForward::gate, source, store, s.expert_ffn, width, true);
     if (part == "ffn_up_exps.weight") return load_experts(layer, &FeedForward::up, source, store, s.expert_ffn, width, true);
@@ -160,9 +171,10 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "ffn_gate_exps.bias" && s.expert_bias) return load_expert_biases(layer, &FeedForward::gate, source, store, s.expert_ffn);
     if (part == "ffn_up_exps.bias" && s.expert_bias) return load_expert_biases(layer, &FeedForward::up, source, store, s.expert_ffn);
     if (part == "ffn_down_exps.bias" && s.expert_bias) return load_expert_biases(layer, &FeedForward::down, source, store, width);
-    if (part == "ffn_gate_inp_shexp.weight" && s.shared_ffn) return load_matrix(layer.shared_gate, source, store, 1, width);
+    if (part == "exp_probs_b.bias" && s.choice_bias) return load_choice_bias(layer, source, store);
+    if (part == "ffn_gate_inp_shexp.weight" && s.shared_gated) return load_matrix(layer.shared_gate, source, store, 1, width);
   }
-  const std::string ending = s.experts ? "_shexp.weight" : ".weight";
+  const std::string ending = routes ? "_shexp.weight" : ".weight";
   if (ffn && part == "ffn_gate" + ending) return load_matrix(layer.ffn.gate, source, store, ffn, width, true);
   if (ffn && part == "ffn_up" + ending) return load_matrix(layer.ffn.up, source, store, ffn, width, true);
   if (ffn && part == "ffn_down" + ending) return load_matrix(layer.ffn.down, source, store, width, ffn);

@@ -1,6 +1,7 @@
 // A model: its shape, its layers, and its tensors as they are loaded, whatever memory they are put in.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,13 +30,18 @@ struct Shape {
   float embedding_scale = 1.0f, query_scale = 1.0f;
   float attention_softcap = 0.0f, final_softcap = 0.0f;
   int experts = 0, experts_used = 0, expert_ffn = 0, shared_ffn = 0;
+  int dense_layers = 0;             // the first ones, which have no experts
+  bool sigmoid_routing = false;     // an expert's weight is the sigmoid of its own logit, not its share of a softmax
+  bool choice_bias = false;         // added to the weights where experts are chosen, not where they count
   bool normalize_experts = false;   // the chosen experts' weights are divided by their sum
+  bool shared_gated = false;        // the shared expert's output is multiplied by the sigmoid of a logit
   int conv_kernel = 0, key_heads = 0, value_heads = 0, key_size = 0, value_size = 0;  // of recurrent layers
   bool grouped_heads = false;       // value head h reads key head h / (value_heads / key_heads); otherwise h mod key_heads
 
   int queries() const { return heads * head_size; }
   int keys() const { return kv_heads * head_size; }
   int inner() const { return value_heads * value_size; }
+  int dense_ffn() const { return std::max(experts && !dense_layers ? 0 : ffn, shared_ffn); }  // the most outputs of a gate that is no expert's
   int channels() const { return 2 * key_heads * key_size + inner(); }  // of the convolution: queries, keys, values
   int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
   int layers_of(bool recurrent) const;
@@ -74,7 +80,8 @@ struct Layer {
 
   FeedForward ffn;                                  // dense, or the shared expert
   Matrix router, shared_gate;                       // [experts], [1]
-  std::vector<FeedForward> experts;
+  const float* choice_bias = nullptr;               // [experts]
+  std::vector<FeedForward> experts;                 // none where the feed-forward part is dense
 
   template <class Function>
   void each_dense_matrix(Function f) const {
@@ -126,6 +133,7 @@ class Weights {
   void load_experts(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int rows, int columns, bool paired = false);
   void load_vector(const float*& vector, const Source& source, Store& store, int size);
   void load_expert_biases(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int size);
+  void load_choice_bias(Layer& layer, const Source& source, Store& store);
   void load_convolution(Layer& layer, const Source& source, Store& store);
 
   bool loaded_ = false;  // whether every tensor is known to be there

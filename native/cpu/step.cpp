@@ -90,7 +90,6 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   const Shape& s = shape_;
   const int columns = work.columns, outputs = static_cast<int>(work.output_column.size());
   const int attention = std::max(s.queries(), s.inner()), groups = padded(columns, kGroup) / kGroup;
-  const int dense_ffn = s.experts ? s.shared_ffn : s.ffn;
   bool integer = false, floating = false;
   int mixed = s.width;
   const auto note = [&](const Matrix& m) { (is_float(m.format) ? floating : integer) = true; };
@@ -122,7 +121,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   }
   const int together = std::min(columns, kGroup);
   work.width_input.reserve(groups, s.width, integer, floating, together);
-  work.ffn_input.reserve(groups, std::max(1, dense_ffn), integer, floating, together);
+  work.ffn_input.reserve(groups, std::max(1, s.dense_ffn()), integer, floating, together);
   work.head_input.reserve(groups, std::max(attention, s.width), integer, floating, together);
 
   int most_columns = std::max(columns, outputs);
@@ -131,7 +130,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
     const int choices = columns * s.experts_used, expert_groups = choices / kGroup + std::min(s.experts, choices);
     experts.choices.resize(choices);
     for (std::vector<int>* list : {&experts.count, &experts.first_group, &experts.active}) list->reserve(s.experts);
-    experts.router.reserve(static_cast<size_t>(columns) * (padded(s.experts, kTileRows) + kTileRows));
+    experts.router.reserve(static_cast<size_t>(columns) * router_stride(s));
     experts.input.reserve(expert_groups, s.width, integer, floating);
     experts.ffn.reserve(expert_groups, s.expert_ffn, integer, floating);
     experts.out.reserve(static_cast<size_t>(expert_groups) * kGroup * work.stride_x);

@@ -10,6 +10,9 @@ namespace paceline {
 
 inline int padded(int n, int unit) { return (n + unit - 1) / unit * unit; }
 
+// Logits of the experts, then that of the shared gate, then what the experts are chosen by.
+inline size_t router_stride(const Shape& s) { return 2 * static_cast<size_t>(padded(s.experts, kTileRows)) + kTileRows; }
+
 class Core::Step {
  public:
   Step(Core& core, const std::vector<Row>& rows, bool keep_logits);
@@ -44,6 +47,7 @@ class Core::Step {
   void feed_forward(Member& me, Private& own, const Layer& layer);
   void dense(Member& me, Private& own, const FeedForward& ffn);
   void choose_experts(Member& me, Private& own, const Layer& layer);
+  void weigh_experts(float* weights, float* spare);
   void run_experts(Member& me, Private& own, const Layer& layer);
   void group_choices();
   void gather(Member& me);

@@ -2,6 +2,7 @@
 // read once for all of them. A column's sum: experts by ascending id, the shared one last.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "step.h"
 
@@ -9,7 +10,7 @@ namespace paceline {
 
 void Core::Step::feed_forward(Member& me, Private& own, const Layer& layer) {
   norm_columns(me, own, layer.ffn_norm);
-  if (!s.experts) {
+  if (layer.experts.empty()) {
     dense(me, own, layer.ffn);
     return add_product(me, own, layer.ffn.down, work.ffn_input.views, layer.ffn_post_norm);
   }
@@ -26,16 +27,15 @@ void Core::Step::feed_forward(Member& me, Private& own, const Layer& layer) {
 
 void Core::Step::dense(Member& me, Private& own, const FeedForward& ffn) {
   me.divide(ffn.gate.tiles / 2, [&](int pair) {
-    kernels.gated_product(ffn.gate, ffn.up, s.activation, pair, work.width_input.views, columns, work.ffn_input.views, work.ffn_input.blocks, own.scratch);
+    kernels.gated_product(ffn.gate, ffn.up, s.activation, pair, work.width_input.views, columns, work.ffn_input.views, ffn.down.blocks, own.scratch);
   });
 }
 
-// Softmax over all experts' logits; the experts_used largest, ties to the lower id. A logit that is no finite number leaves no weight one.
+// The experts_used largest, ties to the lower id. A logit that is no finite number leaves no weight one.
 void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
   ExpertWork& experts = work.experts;
-  const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = shared + kTileRows;
-  const int tiles = layer.router.tiles + (s.shared_ffn ? 1 : 0);
-  me.divide(tiles, [&](int t) {
+  const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = router_stride(s);
+  me.divide(layer.router.tiles + layer.shared_gate.tiles, [&](int t) {
     const bool routes = t < layer.router.tiles;
     kernels.product(routes ? layer.router : layer.shared_gate, routes ? t : 0, work.width_input.views, columns, Epilogue::Store,
                     experts.router.data() + (routes ? 0 : shared), stride, own.scratch);
@@ -43,21 +43,22 @@ void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     float* weights = experts.router.data() + c * stride;
+    float* keys = weights + shared + kTileRows;  // what the experts are chosen by
     float broken = 0.0f;  // or NaN
     for (int e = 0; e < s.experts; ++e) broken += weights[e] * 0.0f;
-    kernels.weigh(weights, weights[kernels.largest(weights, s.experts)], 1.0f, s.experts, weights);
-    float all = 0.0f, chosen = 0.0f;
-    for (int e = 0; e < s.experts; ++e) all += weights[e];
-    for (int e = 0; e < s.experts; ++e) weights[e] /= all;
+    weigh_experts(weights, keys);
+    for (int e = 0; e < s.experts; ++e) keys[e] = layer.choice_bias ? weights[e] + layer.choice_bias[e] : weights[e];
+    float chosen = 0.0f;
     Choice* choices = experts.choices.data() + static_cast<size_t>(c) * s.experts_used;
     for (int k = 0; k < s.experts_used; ++k) {
       int best = 0;
       for (int e = 1; e < s.experts; ++e)
-        if (weights[e] > weights[best]) best = e;
+        if (keys[e] > keys[best]) best = e;
       choices[k] = {best, weights[best], 0};
-      weights[best] = -1.0f;
+      keys[best] = -std::numeric_limits<float>::infinity();
       chosen += choices[k].weight;
     }
+    chosen += kNoWeights;
     for (int k = 0; k < s.experts_used; ++k) choices[k].weight = (s.normalize_experts ? choices[k].weight / chosen : choices[k].weight) + broken;
     std::sort(choices, choices + s.experts_used, [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
   }
@@ -65,6 +66,20 @@ void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
   if (me.index == 0) group_choices();
   me.barrier.wait();
   gather(me);
+}
+
+// weights: the experts' logits, which become their weights: a softmax, or the sigmoid of each, 0 where it is no number.
+void Core::Step::weigh_experts(float* weights, float* spare) {
+  if (s.sigmoid_routing) {
+    std::fill(spare, spare + s.experts, 1.0f);
+    kernels.multiply_gate(weights, false, s.experts, spare);
+    for (int e = 0; e < s.experts; ++e) weights[e] = spare[e] >= 0.0f ? spare[e] : 0.0f;
+    return;
+  }
+  kernels.weigh(weights, weights[kernels.largest(weights, s.experts)], 1.0f, s.experts, weights);
+  float all = 0.0f;
+  for (int e = 0; e < s.experts; ++e) all += weights[e];
+  for (int e = 0; e < s.experts; ++e) weights[e] /= all;
 }
 
 // By one thread.
@@ -119,7 +134,7 @@ void Core::Step::run_experts(Member& me, Private& own, const Layer& layer) {
 }
 
 void Core::Step::combine(Member& me, const Layer& layer) {
-  const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = shared + kTileRows;
+  const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = router_stride(s);
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     const Choice* choices = work.experts.choices.data() + static_cast<size_t>(c) * s.experts_used;
@@ -129,7 +144,7 @@ void Core::Step::combine(Member& me, const Layer& layer) {
       kernels.add_scaled(work.experts.out.data() + static_cast<size_t>(choices[k].place) * work.stride_x, choices[k].weight, s.width, sum);
     if (s.shared_ffn) {
       float open[kLanesWide] = {1.0f};
-      kernels.multiply_gate(work.experts.router.data() + c * stride + shared, false, 1, open);
+      if (s.shared_gated) kernels.multiply_gate(work.experts.router.data() + c * stride + shared, false, 1, open);
       kernels.add_scaled(work.branch.data() + c * work.stride_x, open[0], s.width, sum);
     }
     kernels.add_scaled(sum, 1.0f, s.width, x + c * work.stride_x);

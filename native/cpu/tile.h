@@ -146,6 +146,7 @@ struct Scratch {
 
 // What becomes of a feed-forward's gate and up. Clamped: the two are kept within bounds, a slope of 1.702 replaces GELU's curve, and up is offset by one.
 enum class Activation { Silu, Gelu, Clamped };
+constexpr float kNoWeights = 1e-20f;  // added to the sum that experts' weights are divided by, as in transformers: all sigmoids may be 0
 constexpr float kClampedSlope = 1.702f, kClampedMost = 7.0f;
 
 // The inputs of a product, for any number of columns. Columns come in groups of kGroup, interleaved within a block, so

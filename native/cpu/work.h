@@ -72,7 +72,7 @@ struct ExpertWork {
   std::vector<int> active;            // experts that somebody chose, ascending
   std::vector<int> count, first_group;  // [experts]
   ActivationRoom input, ffn;
-  Buffer<float> router;               // [columns][experts and the shared gate, padded]
+  Buffer<float> router;               // [columns][router_stride]
   Buffer<float> out;                  // [places][stride_x]
 };
 

@@ -128,7 +128,7 @@ class DeviceCore {
   // step*.cu
   void attention(const Layer& layer, const Pass& pass);
   void feed_forward(const Layer& layer, const Pass& pass);
-  void dense(const FeedForward& ffn, int size, const Pass& pass);
+  Activations dense(const FeedForward& ffn, int size, const Pass& pass);
   static bool runs_gated(const FeedForward& ffn);
   void run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass);
   void run_experts(const Layer& layer, const Pass& pass);

@@ -9,46 +9,61 @@ constexpr int kWarps = 4;
 constexpr int kGroupThreads = 512, kGroupWarps = kGroupThreads / kWarp;
 constexpr int kThreads = 256;
 
-// Softmax over all experts' logits; the `used` largest, ties to the lower id. If any logit is infinite or NaN, all weights are NaN. A warp takes a column.
-PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
-  begin_kernel();
-  const int column = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
-  if (column >= input.counts->columns) return;
-  SharedMemory memory;
-  float* const weights = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp_index() * r.experts;
-  int* const chosen = memory.take<int>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
-  float* const chosen_weights = memory.take<float>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
-  const float* const logits = r.logits + static_cast<size_t>(column) * r.stride;
-  float peak = -__builtin_huge_valf();
-  bool own_broken = false;
-  for (int e = lane; e < r.experts; e += kWarp) {
-    peak = larger(logits[e], peak);
-    own_broken = own_broken || logits[e] - logits[e] != 0.0f;
+// The weights of a column's experts: a softmax of the logits, or the sigmoid of each, 0 where it is no number.
+PACELINE_DEVICE void weigh_experts(const Routing& r, const float* logits, int lane, float* weights) {
+  if (r.sigmoid) {
+    for (int e = lane; e < r.experts; e += kWarp) {
+      const float weight = sigmoid(logits[e]);
+      weights[e] = weight >= 0.0f ? weight : 0.0f;
+    }
+    return;
   }
-  const bool broken = any_of_warp(own_broken);
+  float peak = -__builtin_huge_valf();
+  for (int e = lane; e < r.experts; e += kWarp) peak = larger(logits[e], peak);
   for (int width = kWarp / 2; width > 0; width /= 2) peak = larger(peak, shuffle(peak, lane ^ width));
   for (int e = lane; e < r.experts; e += kWarp) weights[e] = exponential(logits[e] - peak);
   sync_warp();
   float all = 0.0f;
   for (int e = 0; e < r.experts; ++e) all = all + weights[e];
   sync_warp();
-  for (int e = lane; e < r.experts; e += kWarp) weights[e] = weights[e] / all;  // from here on, a lane reads only its own
+  for (int e = lane; e < r.experts; e += kWarp) weights[e] = weights[e] / all;
+}
+
+// The `used` largest, ties to the lower id. If any logit is infinite or NaN, all weights are NaN. A warp takes a column.
+PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
+  begin_kernel();
+  const int column = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
+  if (column >= input.counts->columns) return;
+  SharedMemory memory;
+  float* const weights = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp_index() * r.experts;  // from the choice on, a lane reads only its own
+  float* const keys = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp_index() * r.experts;     // what the experts are chosen by
+  int* const chosen = memory.take<int>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
+  float* const chosen_weights = memory.take<float>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
+  const float* const logits = r.logits + static_cast<size_t>(column) * r.stride;
+  bool own_broken = false;
+  for (int e = lane; e < r.experts; e += kWarp) own_broken = own_broken || logits[e] - logits[e] != 0.0f;
+  const bool broken = any_of_warp(own_broken);
+  weigh_experts(r, logits, lane, weights);
+  for (int e = lane; e < r.experts; e += kWarp) keys[e] = r.choice_bias ? weights[e] + r.choice_bias[e] : weights[e];
   float sum = 0.0f;
   for (int k = 0; k < r.used; ++k) {
-    Largest best = {-2.0f, r.experts};
+    Largest best = {-__builtin_huge_valf(), r.experts};
     for (int e = lane; e < r.experts; e += kWarp)
-      if (weights[e] > best.value) best = {weights[e], e};
+      if (keys[e] > best.value) best = {keys[e], e};
     for (int width = kWarp / 2; width > 0; width /= 2) {
       const Largest other = {shuffle(best.value, lane ^ width), shuffle(best.id, lane ^ width)};
       if (other.value > best.value || (other.value == best.value && other.id < best.id)) best = other;
     }
-    if (lane == best.id % kWarp) weights[best.id] = -1.0f;
+    const int owner = best.id % kWarp;
+    if (lane == owner) keys[best.id] = -__builtin_huge_valf();
+    const float weight = shuffle(lane == owner ? weights[best.id] : 0.0f, owner);
     if (lane == 0) {
       chosen[k] = best.id;
-      chosen_weights[k] = best.value;
+      chosen_weights[k] = weight;
     }
-    sum = sum + best.value;
+    sum = sum + weight;
   }
+  sum = sum + kNoWeights;
   sync_warp();
   for (int k = lane; k < r.used; k += kWarp) {
     int before = 0;  // how many of the chosen have a lower id
@@ -163,7 +178,7 @@ PACELINE_KERNEL combine_column(Combination c, StepInput input) {
   float sum = 0.0f;
   for (int k = 0; k < c.used; ++k) sum = fma(choices[k].weight, c.answers[static_cast<size_t>(choices[k].place) * c.stride + i], sum);
   const size_t place = static_cast<size_t>(column) * c.stride + i;
-  if (c.shared) sum = fma(sigmoid(c.shared_logits[static_cast<size_t>(column) * c.shared_stride]), c.shared[place], sum);
+  if (c.shared) sum = fma(c.shared_logits ? sigmoid(c.shared_logits[static_cast<size_t>(column) * c.shared_stride]) : 1.0f, c.shared[place], sum);
   c.x[place] = c.x[place] + sum;
 }
 
@@ -172,7 +187,7 @@ PACELINE_KERNEL combine_column(Combination c, StepInput input) {
 void choose_experts(const Routing& r, int together, const StepInput& input, int most, Stream stream) {
   const size_t chosen = ((static_cast<size_t>(kWarps) * r.used * 4 + 15) / 16 * 16) * 2;
   const Grid columns = {static_cast<unsigned>((most + kWarps - 1) / kWarps), 1, 1};
-  launch("choose_experts", choose_of_column, columns, kWarps * kWarp, static_cast<size_t>(kWarps) * r.experts * 4 + chosen, stream, r, input);
+  launch("choose_experts", choose_of_column, columns, kWarps * kWarp, 2 * (static_cast<size_t>(kWarps) * r.experts * 4) + chosen, stream, r, input);
   const size_t row = (static_cast<size_t>(r.experts) * 4 + 15) / 16 * 16;
   launch("group_choices", group_choices, {}, kGroupThreads, static_cast<size_t>(kGroupWarps) * r.experts * 4 + 3 * row, stream, r, input, together);
 }

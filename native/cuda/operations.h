@@ -92,7 +92,8 @@ void gate(const Gate& gate, int most, Stream stream);
 struct Routing {
   const float* logits;             // [columns][stride]
   int stride, experts, used;
-  bool normalize;
+  bool sigmoid, normalize;
+  const float* choice_bias;        // [experts], or null
   Choice* choices;                 // [columns][used], each column's by ascending expert
   ExpertColumns* lists;            // [most_groups(experts, choices, together)]
   int* list_count;
@@ -108,7 +109,7 @@ struct Combination {
   int used, size, stride;
   const float* answers;            // [places][stride]
   const float* shared;             // [columns][stride], or null
-  const float* shared_logits;      // [columns][shared_stride]
+  const float* shared_logits;      // [columns][shared_stride], or null: it counts whole
   int shared_stride;
   float* x;
 };

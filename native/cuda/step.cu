@@ -77,7 +77,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     const int recurrent = layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles;
     mixed = std::max({mixed, layer.q.tiles + layer.k.tiles + layer.v.tiles, recurrent, layer.ffn.gate.tiles + layer.ffn.up.tiles});
     router = std::max(router, layer.router.tiles + layer.shared_gate.tiles);
-    if (s.experts) expert = std::max(expert, layer.experts[0].gate.tiles + layer.experts[0].up.tiles);
+    if (!layer.experts.empty()) expert = std::max(expert, layer.experts[0].gate.tiles + layer.experts[0].up.tiles);
   }
   work.stride_x = static_cast<int>(padded(s.width, kBlock));
   work.stride_mixed = mixed * kTileRows;
@@ -121,7 +121,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.told, room.sampled ? outputs * bytes_told(kMostLogprobs) : 0);
     take_activations(work.width_input, columns, s.width);
     take_activations(work.attention_input, columns, s.queries());
-    take_activations(work.ffn_input, columns, s.experts ? s.shared_ffn : s.ffn);
+    take_activations(work.ffn_input, columns, s.dense_ffn());
     take_activations(work.head_input, outputs, s.width);
     if (states_) {
       take(work.convolved, columns * recurrent_.channel_stride);
@@ -268,7 +268,7 @@ uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
   uint64_t sum = bytes(weights_.head(), sizes.outputs);
   for (const Layer& layer : weights_.layers) {
     layer.each_dense_matrix([&](const Matrix& m) { sum += bytes(m, sizes.columns); });
-    if (!s.experts) continue;
+    if (layer.experts.empty()) continue;
     const int lists = most_groups(s.experts, sizes.columns * s.experts_used, experts_together(sizes.columns));
     const FeedForward& any = layer.experts[0];
     for (const Matrix* m : {&any.gate, &any.up, &any.down}) sum += bytes(*m, 1) * lists;

@@ -7,19 +7,25 @@ void DeviceCore::feed_forward(const Layer& layer, const Pass& pass) {
   const Shape& s = shape();
   Work& work = *work_;
   rms_norm({work.x, work.stride_x, s.width, layer.ffn_norm, s.norm_epsilon, pass.columns, nullptr, work.width_input}, pass.most, pass.stream);
-  if (s.experts) return run_experts(layer, pass);
-  dense(layer.ffn, s.ffn, pass);
-  join(layer.ffn.down, work.ffn_input, layer.ffn_post_norm, pass);
+  if (!layer.experts.empty()) return run_experts(layer, pass);
+  join(layer.ffn.down, dense(layer.ffn, s.ffn, pass), layer.ffn_post_norm, pass);
 }
 
-void DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass) {
+// Returns the inputs of the last product.
+Activations DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass) {
   Work& work = *work_;
+  Activations inputs = work.ffn_input;
+  inputs.blocks = ffn.down.blocks;
   const Matrix* const both[] = {&ffn.gate, &ffn.up};
   const Product product = product_of(work.width_input, pass.columns, work.stride_mixed);
-  if (runs_gated(ffn)) return run_gated(product, ffn, nullptr, work.ffn_input, pass);
+  if (runs_gated(ffn)) {
+    run_gated(product, ffn, nullptr, inputs, pass);
+    return inputs;
+  }
   run_products(product, both, nullptr, 2, work.mixed, pass.most, pass.stream);
   const float* const up = work.mixed + ffn.gate.tiles * kTileRows;
-  gate({work.mixed, up, work.stride_mixed, size, shape().activation, pass.columns, nullptr, 1, work.ffn_input}, pass.most, pass.stream);
+  gate({work.mixed, up, work.stride_mixed, size, shape().activation, pass.columns, nullptr, 1, inputs}, pass.most, pass.stream);
+  return inputs;
 }
 
 // Gate, up and the activation function run as one kernel where both matrices have the same integer format.
@@ -41,8 +47,9 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   Work& work = *work_;
   const int together = experts_together(pass.most), choices = pass.most * s.experts_used;
   const Matrix* const routers[] = {&layer.router, &layer.shared_gate};
-  run_products(product_of(work.width_input, pass.columns, work.stride_router), routers, nullptr, s.shared_ffn ? 2 : 1, work.router, pass.most, pass.stream);
-  const Routing routing = {work.router, work.stride_router, s.experts, s.experts_used, s.normalize_experts, work.choices, work.lists, work.list_count};
+  run_products(product_of(work.width_input, pass.columns, work.stride_router), routers, nullptr, s.shared_gated ? 2 : 1, work.router, pass.most, pass.stream);
+  const Routing routing = {work.router, work.stride_router, s.experts, s.experts_used, s.sigmoid_routing, s.normalize_experts, layer.choice_bias,
+                           work.choices, work.lists, work.list_count};
   choose_experts(routing, together, pass.input, pass.most, pass.stream);
   gather_choices(routing, pass.input, work.width_input, work.expert_input, pass.most, pass.stream);
 
@@ -69,10 +76,10 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
 
   Combination sum{work.choices, s.experts_used, s.width, work.stride_x, work.answers, nullptr, nullptr, work.stride_router, work.x};
   if (s.shared_ffn) {
-    dense(layer.ffn, s.shared_ffn, pass);
-    run_product_of(layer.ffn.down, work.ffn_input, pass.columns, work.branch, work.stride_x, false, pass.most, pass.stream);
+    const Activations inputs = dense(layer.ffn, s.shared_ffn, pass);
+    run_product_of(layer.ffn.down, inputs, pass.columns, work.branch, work.stride_x, false, pass.most, pass.stream);
     sum.shared = work.branch;
-    sum.shared_logits = work.router + layer.router.tiles * kTileRows;
+    if (s.shared_gated) sum.shared_logits = work.router + layer.router.tiles * kTileRows;
   }
   combine_experts(sum, pass.input, pass.most, pass.stream);
 }
@@ -82,6 +89,10 @@ void DeviceCore::list_experts() {
   Work& work = *work_;
   if (!shape().experts || !work.experts.empty()) return;
   for (const Layer& layer : weights_.layers) {
+    if (layer.experts.empty()) {
+      work.experts.push_back({});
+      continue;
+    }
     const auto table = [&](Matrix FeedForward::*part) {
       std::vector<ExpertWeights> all;
       for (const FeedForward& expert : layer.experts) all.push_back({(expert.*part).data, (expert.*part).bias, (expert.*part).scale});

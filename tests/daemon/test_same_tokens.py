@@ -30,7 +30,7 @@ def test_any_schedule_gives_the_bits_of_a_run_alone(tiny: Bench, seed: int) -> N
 
 
 @pytest.mark.parametrize(
-    "architecture", ["qwen2", "qwen3", "qwen3moe", "gpt-oss", "gemma3", "qwen35", "qwen35moe", "qwen3next"]
+    "architecture", ["qwen2", "qwen3", "qwen3moe", "gpt-oss", "glm4moe", "gemma3", "qwen35", "qwen35moe", "qwen3next"]
 )
 def test_a_few_schedules_for_the_other_families(tiny_model, architecture: str) -> None:
     bench = tiny_bench(tiny_model, "Q4_0", architecture=architecture)

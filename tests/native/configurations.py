@@ -142,6 +142,16 @@ GRANITE = {
     "logits_scaling": 0.7,
     "attention_multiplier": 0.1,
 }
+GLM = {
+    "intermediate_size": 100,
+    "n_routed_experts": 7,
+    "num_experts_per_tok": 3,
+    "n_shared_experts": 1,
+    "moe_intermediate_size": 36,
+    "first_k_dense_replace": 1,
+}
+ERNIE = {"moe_num_experts": 6, "moe_k": 2, "moe_intermediate_size": 36, "moe_num_shared_experts": 2}
+ROUTED_GRANITE = GRANITE | {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
 TWO = {"query_pre_attn_scalar": 31, "intermediate_size": 100}
 # The first of each family also decodes.
 FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
@@ -181,6 +191,25 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     "glm4-ratio2": attention(64, 4, 2, 16, 3) | rope(1e4, partial_rotary_factor=0.5) | FFN,
     "glm4-odd-plain": attention(66, 3, 1, 20, 2) | rope(partial_rotary_factor=1.0) | FFN | {"attention_bias": False},
     "granite-ratio2-tied": plain(64, 4, 2, 3, True) | rope() | FFN | GRANITE,
+    "glm4moe-ratio2": attention(64, 4, 2, 24, 4) | GLM | HALF | {"routed_scaling_factor": 1.7, "use_qk_norm": True},
+    "glm4moe-odd-biased": attention(70, 3, 1, 20, 3)
+    | GLM
+    | HALF
+    | {"first_k_dense_replace": 2, "n_shared_experts": 2, "norm_topk_prob": False, "attention_bias": True},
+    "dots1-ratio2": attention(64, 4, 2, 24, 3) | GLM | rope() | {"routed_scaling_factor": 2.5, "sliding_window": None},
+    "dots1-all-routed": attention(40, 8, 2, 16, 2, True)
+    | GLM
+    | rope(1e6)
+    | {"first_k_dense_replace": 0, "n_shared_experts": 2, "num_experts_per_tok": 7, "norm_topk_prob": True},
+    "ernie4_5-ratio2-tied": attention(64, 4, 2, 24, 3, True) | rope(5e5) | FFN,
+    "ernie4_5_moe-ratio2": attention(64, 4, 2, 24, 3) | rope(5e5) | FFN | ERNIE,
+    "ernie4_5_moe-odd-tied": attention(70, 3, 1, 20, 4, True)
+    | rope()
+    | FFN
+    | ERNIE
+    | {"moe_layer_start_index": 2, "moe_num_shared_experts": 0},
+    "granitemoe-ratio2-tied": plain(64, 4, 2, 3, True) | rope() | ROUTED_GRANITE,
+    "granitemoeshared-odd": plain(72, 6, 2, 2) | rope(1e6) | ROUTED_GRANITE | {"shared_intermediate_size": 21},
     "granite-odd": plain(72, 6, 2, 2)
     | rope(1e6)
     | FFN

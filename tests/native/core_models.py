@@ -61,6 +61,20 @@ MODELS = {
         "expert_ffn": 96,
         "window": 70,
     },
+    "glm4moe": {
+        "architecture": "glm4moe",
+        "type": "F32",
+        "layers": 3,
+        "width": 72,
+        "ffn": 130,
+        "experts": 7,
+        "experts_used": 3,
+        "expert_ffn": 40,
+        "shared_ffn": 40,
+    },
+    "glm4moe, Q4_0": {"architecture": "glm4moe", "type": "Q4_0", "experts": 5, "experts_used": 5},
+    "ernie4_5-moe": {"architecture": "ernie4_5-moe", "type": "F32", "ffn": 50, "experts": 6, "experts_used": 2},
+    "granitemoe": {"architecture": "granitemoe", "type": "F32", "experts": 6, "experts_used": 2, "tied": True},
     "gemma": {"architecture": "gemma", "type": "F32", "width": 72, "ffn": 100, "tied": True},
     "gemma2": {
         "architecture": "gemma2",
@@ -153,6 +167,10 @@ TOLERANCE = {
     "granite": 0.05,
     "gpt-oss": 1e-3,
     "gpt-oss, MXFP4": 0.05,
+    "glm4moe": 1e-3,
+    "glm4moe, Q4_0": 0.05,
+    "ernie4_5-moe": 1e-3,
+    "granitemoe": 2e-3,  # louder branches
     "gemma": 1e-3,
     "gemma2": 1e-3,
     "gemma3": 1e-3,
@@ -167,7 +185,17 @@ TOLERANCE = {
 # With float32 in place of F16, whose products a GPU rounds in its own way (test_cuda_float16.py).
 ONE_ORDER = {name: sizes | ({"type": "F32"} if sizes["type"] == "F16" else {}) for name, sizes in MODELS.items()}
 # Of their experts a step reads those that are chosen.
-EXPERTS = ("mixtral", "gpt-oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
+EXPERTS = (
+    "mixtral",
+    "gpt-oss",
+    "glm4moe",
+    "ernie4_5-moe",
+    "granitemoe",
+    "qwen2moe",
+    "qwen3moe",
+    "qwen35moe",
+    "qwen3next",
+)
 
 
 def ids_of(seed: int, count: int, vocab: int) -> list[int]:

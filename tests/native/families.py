@@ -1,10 +1,14 @@
 """Random tiny models of the newer families from transformers, written as GGUF the way their files are."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
+
+from . import routed_families
+from .routed_families import CHOICE_BIAS, add_routing
 
 VOCAB = 131
 CLASSES = {
@@ -19,14 +23,18 @@ CLASSES = {
     "glm4": ("Glm4Config", "Glm4ForCausalLM"),
     "granite": ("GraniteConfig", "GraniteForCausalLM"),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM"),
+    "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM"),
+    **routed_families.CLASSES,
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
     "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
 }
 SLIDING_GEMMAS = ("gemma2", "gemma3")
-PAIRED = ("mixtral", "granite", "smollm3")
-ARCHITECTURES = {"mixtral": "llama", "gpt_oss": "gpt-oss"}  # others by the same name
+GRANITES = ("granite", "granitemoe", "granitemoeshared")
+PAIRED = ("mixtral", "smollm3", *GRANITES)
+PLAIN = ("gemma", "qwen2moe", "qwen3moe", "phi3", "dots1", "ernie4_5", "ernie4_5_moe", *PAIRED)
+ARCHITECTURES = {"mixtral": "llama", "gpt_oss": "gpt-oss", **routed_families.ARCHITECTURES}  # others by the same name
 EXPERTS = ("mixtral", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
 CENTRED = ("gemma", *SLIDING_GEMMAS, "qwen35", "qwen35moe", "qwen3next")  # their norms' weights are stored minus one
 OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
@@ -59,6 +67,7 @@ NAMES = {
     "linear_attn.conv1d": "ssm_conv1d",
     "linear_attn.norm": "ssm_norm",
     "linear_attn.out_proj": "ssm_out",
+    **routed_families.NAMES,
 }
 PLAIN_NORMS = {"post_attention_layernorm": "ffn_norm"}
 GEMMA_NORMS = {
@@ -82,10 +91,12 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
     config_class, model_class = (getattr(transformers, name) for name in CLASSES[family])
     sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "initializer_range": 0.2}
     model = model_class(config_class(**sizes, **options)).eval()
-    if family in EXPERTS:
+    if family in (*EXPERTS, *routed_families.CLASSES):
         model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
-    for name, weights in model.named_parameters():
-        if name.endswith("linear_attn.norm.weight") or ("norm" in name and family not in CENTRED):
+    for name, weights in stored(model):
+        if name.endswith(CHOICE_BIAS):
+            torch.nn.init.normal_(weights, 0.0, 0.1)
+        elif name.endswith("linear_attn.norm.weight") or ("norm" in name and family not in CENTRED):
             torch.nn.init.uniform_(weights, 0.5, 1.5)
         elif family in SLIDING_GEMMAS and ".post_" in name:  # else a tied head would repeat the last token for ever
             torch.nn.init.uniform_(weights, 3.0, 6.0)
@@ -105,11 +116,17 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.normal_(weights, 0.0, 0.5)
         elif name.endswith("conv1d.weight"):
             torch.nn.init.normal_(weights, 0.0, 0.7)
-        elif ".experts." in name or name.endswith("mlp.gate.weight"):
+        elif ".experts." in name or name.endswith(("mlp.gate.weight", "router.weight")):
             torch.nn.init.normal_(weights, 0.0, 0.3)
     if model.config.to_dict().get("attn_logit_softcapping"):
         model.set_attn_implementation("eager")  # the others have no soft-cap
     return model
+
+
+def stored(model: Any) -> Iterator[tuple[str, Any]]:
+    """The parameters, and what is as good as one."""
+    yield from model.named_parameters()
+    yield from ((name, values) for name, values in model.named_buffers() if name.endswith(CHOICE_BIAS))
 
 
 def expected_logits(model: Any, ids: list[int]) -> np.ndarray:
@@ -130,10 +147,8 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(family, family))
     add_keys(writer, family, config)
     gemmas = dict.fromkeys(SLIDING_GEMMAS, GEMMA_NORMS) | {"glm4": GLM_NORMS}
-    norms = (
-        gemmas | dict.fromkeys(("gemma", "mixtral", "qwen2moe", "qwen3moe", "phi3", "granite", "smollm3"), PLAIN_NORMS)
-    ).get(family, HYBRID_NORMS)
-    for name, parameter in model.named_parameters():
+    norms = (gemmas | dict.fromkeys(PLAIN, PLAIN_NORMS)).get(family, HYBRID_NORMS)
+    for name, parameter in stored(model):
         weights = parameter.detach().float().numpy()
         stem = name.removesuffix(".weight")
         if family in CENTRED and stem.endswith("norm") and not stem.endswith("linear_attn.norm"):
@@ -211,7 +226,7 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     writer.add_rope_dimension_count(int(head_size(config) * rope.get("partial_rotary_factor", 1.0)))
     if family in ("mixtral", "gpt_oss", "phi3") and config.sliding_window:
         writer.add_sliding_window(config.sliding_window)
-    if family == "granite":
+    if family in GRANITES:
         writer.add_embedding_scale(config.embedding_multiplier)
         writer.add_residual_scale(config.residual_multiplier)
         writer.add_logit_scale(config.logits_scaling)
@@ -220,6 +235,9 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         add_yarn(writer, rope)
     if rope["rope_type"] == "longrope":
         add_longrope(writer, config)
+    if family in routed_families.CLASSES:
+        add_routing(writer, family, config)
+        return
     if family in EXPERTS:
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
@@ -304,12 +322,17 @@ def parts(
             return [("ffn_down_exps.weight", weights.swapaxes(1, 2))]
         case "down_proj_bias":
             return [("ffn_down_exps.bias", weights)]
-        case "gate_up_proj" if part == "mlp.experts.gate_up_proj":
+        case routed_families.CHOICE_BIAS:
+            return [("exp_probs_b.bias", weights.reshape(-1))]
+        case "input_linear":
+            gate, up = np.split(weights, 2)
+            return [("ffn_gate_shexp.weight", gate), ("ffn_up_shexp.weight", up)]
+        case "gate_up_proj" if part.endswith(".experts.gate_up_proj"):
             gate, up = np.split(weights, 2, axis=1)  # [experts, expert_ffn, width] each
             if fused:
                 return [("ffn_gate_up_exps.weight", weights)]
             return [("ffn_gate_exps.weight", gate), ("ffn_up_exps.weight", up)]
-        case "down_proj" if part == "mlp.experts.down_proj":
+        case "down_proj" if part.endswith(".experts.down_proj"):
             return [("ffn_down_exps.weight", weights)]
         case "in_proj_qkvz" if not fused:
             size, heads = config.linear_key_head_dim, config.linear_num_key_heads

@@ -16,12 +16,14 @@ MODELS = {
     "one at a time": {"type": "Q8_0", "experts": 3, "experts_used": 1, "expert_ffn": 96},
     "halves": {"type": "NVFP4", "experts": 5, "experts_used": 2, "expert_ffn": 64},
     "float": {"type": "F32", "experts": 33, "experts_used": 4, "expert_ffn": 40, "width": 72},
+    "sigmoids": {"architecture": "glm4moe", "type": "Q4_0", "experts": 70, "experts_used": 9},
+    "biased shares": {"architecture": "ernie4_5-moe", "type": "F32", "experts": 33, "experts_used": 4},
 }
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def cores(request: pytest.FixtureRequest, tiny_model) -> tuple[Core, Core]:
-    path = tiny_model(architecture="qwen3moe", layers=2, **MODELS[request.param])
+    path = tiny_model(**{"architecture": "qwen3moe", "layers": 2} | MODELS[request.param])
     cpu, device = (open_core(path, slots=ROWS[-1], context=CONTEXT, kind=kind) for kind in ("cpu", KIND))
     return cpu, device
 

@@ -58,6 +58,12 @@ def changed(opened_model: Opened, **changes: Any) -> Opened:
         ("qwen35", {"nextn_predict_layers": -1}, "'qwen35.nextn_predict_layers' is -1, expected a whole number above"),
         ("qwen3moe", {"nextn_predict_layers": 1}, "'qwen3moe.nextn_predict_layers' is 1, supported: 0"),
         ("qwen35", {"block_count": 2**31}, "the tensor 'blk.2.attn_norm.weight' [1, 64] is missing"),
+        ("glm4moe", {"expert_gating_func": 3}, "'glm4moe.expert_gating_func' is 3, supported: 1 or 2"),
+        ("glm4moe", {"expert_group_count": 8}, "'glm4moe.expert_group_count' is 8, supported: 1"),
+        ("glm4moe", {"leading_dense_block_count": 0}, "'blk.0.ffn_gate_inp.weight' [8, 64] is missing"),
+        ("glm4moe", {"feed_forward_length": None}, "'glm4moe.feed_forward_length' is missing"),
+        ("glm4moe", {"leading_dense_block_count": 2}, "it has 2 layers without experts, expected less than its 2"),
+        ("ernie4_5-moe", {"interleave_moe_layer_step": 2}, "'ernie4_5-moe.interleave_moe_layer_step' is 2, supported"),
         ("qwen35moe", {"expert_count": 0}, "'qwen35moe.expert_count' is 0"),
         ("qwen3next", {"ssm__time_step_rank": 8}, "'blk.0.ssm_ba.weight' is [8, 64], expected [16, 64]"),
     ],
@@ -174,6 +180,32 @@ def test_the_options_of_a_gpt_oss_arrive(tiny_model) -> None:
     assert shape.kinds == ("sliding", "attention", "sliding", "attention") and shape.window == 9
     assert shape.qkv_bias and shape.output_bias and shape.expert_bias and shape.sinks and shape.normalize_experts
     assert (shape.activation, shape.ffn_norm, shape.rope_layout) == ("clamped", "post_attention_norm", "halves")
+
+
+def test_the_options_of_a_glm_with_experts_arrive(tiny_model) -> None:
+    model = opened(tiny_model(architecture="glm4moe", layers=3, ffn=130, expert_ffn=40))
+    shape = read_shape(*model)
+    assert (shape.dense_layers, shape.ffn, shape.expert_ffn, shape.shared_ffn) == (1, 130, 40, 64)
+    assert shape.sigmoid_routing and shape.choice_bias and not shape.shared_gated and shape.normalize_experts
+    assert (shape.qkv_bias, shape.qk_norm, shape.expert_scale) == (True, True, 1.5)
+    double = opened(tiny_model(architecture="glm4moe", layers=3, expert_ffn=40, shared_ffn=80))
+    counted = changed(double, expert_shared_feed_forward_length=None, expert_shared_count=2)
+    assert read_shape(*counted).shared_ffn == 80
+    others = [tensor for tensor in model[1] if "exp_probs_b" not in tensor.name]
+    assert not read_shape(model[0], others).choice_bias
+    softmax = read_shape(*changed(model, expert_gating_func=1, expert_group_count=1, expert_group_used_count=1))
+    assert not softmax.sigmoid_routing
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_bias_of_the_choice_that_is_no_number_is_refused(tiny_model, value: float) -> None:
+    """Experts could not be compared by it."""
+    model = tiny_model(architecture="glm4moe")
+    metadata, tensors = opened(model)
+    bias = np.array([[0, 1, value, 0, 0, 0, 0, 0]], np.float32).view(np.uint8)
+    planted = [replace(each, source=bias) if each.name == "blk.1.exp_probs_b.bias" else each for each in tensors]
+    with pytest.raises(ModelUnreadable, match=r"the tensor 'blk.1.exp_probs_b.bias' holds a bias that is no finite"):
+        read_shape(metadata, planted)
 
 
 def test_a_gpt_oss_without_a_window_is_refused(tiny_model) -> None:

@@ -16,7 +16,7 @@ from .rows import Row, table
 
 CONTEXT = 64
 BROKEN = 7
-FAMILIES = ("float, wide", "Q4_1", "qwen3", "gemma3", "qwen3moe", "gpt-oss", "qwen35")
+FAMILIES = ("float, wide", "Q4_1", "qwen3", "gemma3", "qwen3moe", "gpt-oss", "glm4moe", "qwen35")
 
 
 def planted(path: Path, value: float, tmp_path: Path, name: str = "token_embd.weight", at: int = BROKEN) -> Path:

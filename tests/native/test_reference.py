@@ -210,10 +210,20 @@ def test_a_clamped_gate_and_up() -> None:
 
 def test_equally_likely_experts_are_chosen_by_the_lower_id(tiny_model) -> None:
     shape = open_reference(tiny_model(seed=1, architecture="qwen3moe")).shape
-    chosen, shares = choose(shape, np.array([[0, 1, 1, 1, 1, 1, 2, 0]], np.float32))
+    chosen, shares = choose(shape, np.array([[0, 1, 1, 1, 1, 1, 2, 0]], np.float32), None)
     assert chosen.tolist() == [[6, 1, 2]]
     likely = np.exp([2, 1, 1])
     np.testing.assert_allclose(shares, [likely / likely.sum()], rtol=1e-6)
+
+
+def test_a_bias_counts_where_experts_are_chosen_only(tiny_model) -> None:
+    shape = open_reference(tiny_model(seed=1, architecture="glm4moe", experts=4, experts_used=2)).shape
+    assert shape.sigmoid_routing and shape.choice_bias and shape.normalize_experts
+    bias = np.array([0, 2, 0, -2], np.float32)
+    chosen, shares = choose(shape, np.array([[0, -3, 1, 4], [-200, -200, -200, -200]], np.float32), bias)
+    assert chosen.tolist() == [[1, 2], [1, 0]]
+    weights = 1 / (1 + np.exp([3.0, -1.0]))
+    np.testing.assert_allclose(shares, [weights / weights.sum(), [0, 0]], rtol=1e-6)
 
 
 def test_silu_overflows_nowhere() -> None:
