@@ -32,6 +32,7 @@ class Family:
     may_qk_norm: bool = False  # if the file has the norms
     interval: int = 0
     interval_key: str = ""
+    switched_rope: bool = False  # nothing is rotated if rope.scaling.finetuned is false: refused
     unrotated: int = 0  # every so many layers, the queries and keys of one are not rotated
     layer_kind: LayerKind = "attention"
     rope_base: float | None = 10000.0  # where the file has none; None: it must have one
@@ -168,9 +169,14 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "ernie4_5": Family("pairs"),
     "ernie4_5-moe": Family("pairs", experts=True, may_bias_choice=True, shared_expert=True, own_keys=ROUTING_KEYS),
-    "granite": Family("pairs", own_keys=MULTIPLIERS),
+    "granite": Family("pairs", switched_rope=True, own_keys=MULTIPLIERS),
     "granitemoe": Family(
-        "pairs", experts=True, may_route=True, shared_expert=True, own_keys=(*MULTIPLIERS, *EXPERT_KEYS)
+        "pairs",
+        switched_rope=True,
+        experts=True,
+        may_route=True,
+        shared_expert=True,
+        own_keys=(*MULTIPLIERS, *EXPERT_KEYS),
     ),
     "smollm3": Family("pairs", unrotated=4),
     "gemma": GEMMA,

@@ -87,6 +87,11 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         value = metadata.values.get(f"{architecture}.{name}", harmless)
         if name not in family.own_keys and value != harmless:
             raise ValueError(f"the key '{architecture}.{name}' is {value!r}, supported: {harmless!r}")
+    if (
+        family.switched_rope
+        and metadata.values.get(switch := f"{architecture}.rope.scaling.finetuned", True) is not True
+    ):
+        raise ValueError(f"the key {switch!r} is {metadata.values[switch]!r}, supported: True")
     layout = metadata.values.get("paceline.rope_layout", family.rope_layout)
     if layout not in ("pairs", "halves"):
         raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")

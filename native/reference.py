@@ -226,9 +226,11 @@ class Reference:
         return self.slots[slot]
 
 
-def open_reference(path: Path) -> Reference:
+def open_reference(path: Path, context: int | None = None) -> Reference:
+    """context: positions per slot, for which RoPE is scaled; the model's by default."""
     metadata, tensors = open_model(path)
-    return Reference(read_shape(metadata, tensors), tensors)
+    shape = read_shape(metadata, tensors)
+    return Reference(shape.within(context or shape.context), tensors)
 
 
 def to_float32(tensor: Tensor) -> Floats:

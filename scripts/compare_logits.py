@@ -131,7 +131,7 @@ def score(reference: Reference, core: Any, ids: list[int]) -> Score:
 def compare_core(path: Path, ids: dict[str, list[int]], chosen: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     from paceline.native.core import open_core
 
-    reference = open_reference(path)
+    reference = open_reference(path, WINDOW)
     core = open_core(path, slots=1, context=WINDOW, threads=chosen.threads, isa=chosen.isa)
     print(f"\nreference against core: {core.device}")
     scores = {}
@@ -174,7 +174,7 @@ def compare_transformers(path: Path, ids: dict[str, list[int]]) -> tuple[dict[st
     from transformers import AutoModelForCausalLM, logging
 
     logging.disable_progress_bar()
-    reference = open_reference(path)
+    reference = open_reference(path, WINDOW)
     folder, file = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **file).eval()
     print(f"\nreference against transformers\n{'text':>10} {'positions':>9} {'relative error':>15} {'same top-1':>11}")

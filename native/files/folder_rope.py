@@ -89,9 +89,10 @@ def read_rope(values: Mapping[str, Any], architecture: str) -> Rope:
     three, yarn, long = kind == "llama3", kind == "yarn", kind == "longrope"
     inside = settings.get("original_max_position_embeddings")
     outside = inside if nested else values.get("original_max_position_embeddings", inside)
-    if inside not in (None, outside):
+    scaled = three or yarn or long
+    if scaled and inside not in (None, outside):
         raise ValueError(f"the key 'original_max_position_embeddings' of config.json is {outside!r} and {inside!r}")
-    trained = _trained(outside, values) if three or yarn or long else 0.0
+    trained = _trained(outside, values) if scaled else 0.0
     factor = 1.0 if kind == "default" else _factor(kind, settings, values, trained)
     rope = Rope(
         base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),

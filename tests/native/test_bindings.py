@@ -18,7 +18,7 @@ OPTIONS: dict[str, Any] = {"slots": 1, "pages": 2, "threads": 1, "isa": "plain"}
 CONTEXT = 64
 
 
-@pytest.fixture(params=["llama", "gpt-oss", "gemma3", "qwen35", "qwen35moe"])
+@pytest.fixture(params=["llama", "gpt-oss", "glm4moe", "gemma3", "qwen35", "qwen35moe"])
 def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:
     metadata, tensors = open_model(tiny_model(architecture=request.param))
     return read_shape(metadata, tensors), tensors
@@ -37,6 +37,7 @@ def core(shape: ModelShape, native: Shape | None = None) -> Core:
             "experts_used",
             "expert_ffn",
             "shared_ffn",
+            "dense_layers",
             "conv_kernel",
             "key_heads",
             "value_heads",
@@ -95,6 +96,13 @@ def test_bytes_must_lie_together(tiny_model: TinyModel) -> None:
     wide = np.zeros((shape.vocab, 8 * shape.width), np.uint8)
     with pytest.raises(ValueError, match="one after the other"):
         core(shape).load("token_embd.weight", "F32", shape.vocab, shape.width, wide[:, ::2])
+
+
+def test_a_bias_that_experts_cannot_be_compared_by(tiny_model: TinyModel) -> None:
+    metadata, tensors = open_model(tiny_model(architecture="glm4moe"))
+    bias = np.full((1, 8), np.nan, np.float32).view(np.uint8)
+    with pytest.raises(ValueError, match=r"'blk.1.exp_probs_b.bias' holds a bias that is no finite number"):
+        core(read_shape(metadata, tensors)).load("blk.1.exp_probs_b.bias", "F32", 1, 8, bias)
 
 
 def test_weights_that_are_no_numbers_give_no_token(tiny_model: TinyModel) -> None:

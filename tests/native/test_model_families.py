@@ -59,6 +59,8 @@ def changed(opened_model: Opened, **changes: Any) -> Opened:
         ("qwen3moe", {"nextn_predict_layers": 1}, "'qwen3moe.nextn_predict_layers' is 1, supported: 0"),
         ("qwen35", {"block_count": 2**31}, "the tensor 'blk.2.attn_norm.weight' [1, 64] is missing"),
         ("glm4moe", {"expert_gating_func": 3}, "'glm4moe.expert_gating_func' is 3, supported: 1 or 2"),
+        ("granitemoe", {"rope__scaling__finetuned": False}, "'granitemoe.rope.scaling.finetuned' is False, supported"),
+        ("glm4moe", {"expert_group_used_count": 2}, "'glm4moe.expert_group_used_count' is 2, supported: 1"),
         ("glm4moe", {"expert_group_count": 8}, "'glm4moe.expert_group_count' is 8, supported: 1"),
         ("glm4moe", {"leading_dense_block_count": 0}, "'blk.0.ffn_gate_inp.weight' [8, 64] is missing"),
         ("glm4moe", {"feed_forward_length": None}, "'glm4moe.feed_forward_length' is missing"),
@@ -321,7 +323,7 @@ def test_every_tensor_of_a_newer_family_is_expected_by_name(tiny_model, architec
                 read_shape(metadata, [tensor for tensor in tensors if tensor is not left_out])
 
 
-@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
+@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next", "glm4moe"])
 def test_layers_that_draft_are_left_out(tiny_model, tmp_path: Path, architecture: str) -> None:
     """A file whose last layers draft is the model that it is without them."""
     path = tiny_model(architecture=architecture, layers=5)
@@ -329,7 +331,7 @@ def test_layers_that_draft_are_left_out(tiny_model, tmp_path: Path, architecture
     full = written(path, tmp_path / "full.gguf", draft, ["blk.3.nextn.eh_proj.weight", "blk.4.nextn.enorm.weight"])
     plain = written(path, tmp_path / "plain.gguf", {f"{architecture}.block_count": 3}, [], ("blk.3.", "blk.4."))
     shape = read_shape(*opened(full))
-    assert shape.kinds == ("recurrent", "attention", "recurrent")
+    assert shape.kinds == (("attention",) * 3 if architecture == "glm4moe" else ("recurrent", "attention", "recurrent"))
     one, other = (open_core(each, slots=1, context=64, threads=1) for each in (full, plain))
     assert one.fingerprint == other.fingerprint
 
