@@ -195,10 +195,10 @@ def test_time_is_linear_byte_by_byte() -> None:
     def seconds(size: int) -> float:
         data = encode_tagged([Message(1, {"word": "x" * size})])
         reader = FrameReader()
-        begun = time.perf_counter()
+        begun = time.thread_time()
         for index in range(len(data)):
             reader.feed(data[index : index + 1])
-        return time.perf_counter() - begun
+        return time.thread_time() - begun
 
     small, large = (min(seconds(size) for _ in range(3)) for size in (20_000, 160_000))
     assert large < 24 * small  # 8 times as long; quadratic would be 64
