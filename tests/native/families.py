@@ -116,7 +116,7 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.normal_(weights, 0.0, 0.5)
         elif name.endswith("conv1d.weight"):
             torch.nn.init.normal_(weights, 0.0, 0.7)
-        elif ".experts." in name or name.endswith(("mlp.gate.weight", "router.weight")):
+        elif ".experts." in name or name.endswith(("mlp.gate.weight", "block_sparse_moe.router.weight")):
             torch.nn.init.normal_(weights, 0.0, 0.3)
     if model.config.to_dict().get("attn_logit_softcapping"):
         model.set_attn_implementation("eager")  # the others have no soft-cap
