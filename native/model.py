@@ -62,14 +62,7 @@ def read_shape(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         keys = Keys(shape.architecture, metadata.values)
         rounded = FAMILIES[shape.architecture].yarn_rounded
         scaling = read_scaling(keys, shape.rope_base, shape.rope_size, tensors, rounded)
-        shape = replace(
-            shape,
-            rope_divisors=scaling.divisors,
-            rope_amplitude=scaling.amplitude,
-            context=scaling.context,
-            short_divisors=scaling.short_divisors,
-            short_context=scaling.short_context,
-        )
+        shape = replace(shape, **scaling._asdict())
     except ValueError as problem:
         raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
     return shape

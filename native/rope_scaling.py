@@ -34,12 +34,12 @@ Factors = npt.NDArray[np.float64]
 
 
 class Scaling(NamedTuple):
-    """What each frequency is divided by, [rope_size / 2] or nothing where none is; what cosines and sines are
-    multiplied by; the positions that this is good for; and what divides where there are no more than `short_context`
-    positions, 0: the same."""
+    """By the names of ModelShape: what each frequency is divided by, [rope_size / 2] or nothing where none is; what
+    cosines and sines are multiplied by; the positions that this is good for; and what divides where there are no more
+    than `short_context` positions, 0: the same."""
 
-    divisors: tuple[float, ...]
-    amplitude: float
+    rope_divisors: tuple[float, ...]
+    rope_amplitude: float
     context: int
     short_divisors: tuple[float, ...] = ()
     short_context: int = 0

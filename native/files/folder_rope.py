@@ -147,7 +147,7 @@ def _amplitude(kind: str, settings: Mapping[str, Any], factor: float, trained: f
     if settings.get("attention_factor") is not None:
         return positive("attention_factor", settings["attention_factor"])
     if kind == "longrope":
-        return sqrt(1 + log(factor) / log(trained)) if factor > 1 < trained else 1.0
+        return sqrt(1 + log(factor) / log(trained)) if factor > 1 and trained > 1 else 1.0
     given = _given(settings)
     scale, all_scale = given.get("mscale"), given.get("mscale_all_dim")
     return amplitude(factor, scale) / amplitude(factor, all_scale) if scale and all_scale else amplitude(factor)
