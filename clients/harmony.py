@@ -3,14 +3,15 @@
     <|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>
 
 The channel `analysis` is for thoughts; `final`, and `commentary` before a call of a tool, are for the user. A message
-to a tool (` to=functions.weather` in its header) is left out: no request can offer tools yet. The first header is begun
-by the prompt, which ends with <|start|>assistant.
+to a tool (` to=functions.weather` in its header) is a call, and its text the arguments; it is left out unless tools
+were offered, as is one to a tool of any other kind. The first header is begun by the prompt, which ends with
+<|start|>assistant.
 
 Marks are known by their ids: a text that spells one out in other tokens is still text."""
 
 import re
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from .detokenizer import Decoder, Detokenizer
 from .stop_strings import StopStrings
@@ -25,6 +26,7 @@ MARKS: Final = (START, CHANNEL, CONSTRAIN, MESSAGE, *ENDS)
 ROLE: Final = "assistant"
 RECIPIENT: Final = "to="
 TO_A_TOOL: Final = re.compile(rf"\b{RECIPIENT}(?!{ROLE}\b)")
+TO_A_FUNCTION: Final = re.compile(rf"\b{RECIPIENT}functions\.([^\s<]+)")
 
 
 class Words(Protocol):
@@ -42,23 +44,44 @@ def harmony_marks(template: str, words: Words) -> dict[int, str]:
     return found if {CHANNEL, MESSAGE} <= set(found.values()) else {}
 
 
+def harmony_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As the format's chat template takes it: there, a message that calls a tool may have a thought under a name of its
+    own, but no text beside it."""
+    thought = message.get("reasoning_content")
+    if not message.get("tool_calls") or not thought:
+        return message
+    return {**message, "content": "", "thinking": thought}
+
+
+def harmony_call(name: str | None) -> str:
+    """How a call of this function begins, or of any, behind <|start|>assistant."""
+    return f" {RECIPIENT}functions." + (f"{name}{CHANNEL}commentary json{MESSAGE}" if name else "")
+
+
 class Channels:
     """A decoder for one answer to this prompt: the text of its messages, those of the same kind joined by a newline.
-    `thinking` tells whether what push and flush return is a thought. Stop strings are looked for in each message by
-    itself."""
+    `thinking` tells whether what push and flush return is a thought, and `function` of which one it is the arguments,
+    if it is of one. Stop strings are looked for in each message by itself."""
 
     def __init__(
-        self, marks: Mapping[int, str], decoder: Decoder, prompt: str, stops: StopStrings | None = None
+        self,
+        marks: Mapping[int, str],
+        decoder: Decoder,
+        prompt: str,
+        stops: StopStrings | None = None,
+        tools: bool = False,
     ) -> None:
         header, begun, _ = (prompt.rpartition(START)[2] if START in prompt else "").partition(MESSAGE)
         self._marks = marks
         self._decoder = decoder
         self._stops = stops or StopStrings()
+        self._tools = tools
         self._header: str | None = header.removeprefix(ROLE).rstrip()  # None within a message
         self._kept = True  # the message is shown
         self._bare = True  # nothing of it came so far
         self._told: set[bool] = set()  # the kinds that have a text already
         self.thinking = False
+        self.function: str | None = None
         if begun:
             self._begin()
 
@@ -81,8 +104,10 @@ class Channels:
 
     def _begin(self) -> None:
         if self._header is not None:
-            self.thinking = self._header.rpartition(CHANNEL)[2].lstrip().startswith("analysis")
-            self._kept = TO_A_TOOL.search(self._header) is None
+            called = TO_A_FUNCTION.search(self._header) if self._tools else None
+            self.function = called and called[1]
+            self.thinking = not called and self._header.rpartition(CHANNEL)[2].lstrip().startswith("analysis")
+            self._kept = called is not None or TO_A_TOOL.search(self._header) is None
             self._header, self._bare = None, True
 
     def _said(self, text: str) -> str:
@@ -95,8 +120,8 @@ class Channels:
         return self._shown(self._stops.push(text)) if self._kept else ""
 
     def _shown(self, text: str) -> str:
-        if not text:
-            return ""
+        if not text or self.function is not None:
+            return text
         between = "\n" if self._bare and self.thinking in self._told else ""
         self._bare = False
         self._told.add(self.thinking)

@@ -13,6 +13,7 @@ from .openai_answers import Answer
 from .refused import HttpRefused
 from .run import Ended, Run
 from .sse import dumped
+from .tool_calls import Call
 from .writers import Writer
 
 STREAM_HEADERS: Final = {
@@ -108,19 +109,21 @@ class Answering:
     async def _collect(self) -> list[Answer]:
         texts: dict[tuple[int, bool], list[str]] = {}
         likely: dict[int, list[Likely]] = {}
+        calls: dict[int, list[Call]] = {}
         ends: dict[int, Ended] = {}
         async with aclosing(self._run.news()) as all_news:
             async for news in all_news:
                 for index, what in news:
                     match what:
-                        case Delta(text, told, thought):
+                        case Delta(text, told, thought, call):
                             texts.setdefault((index, thought), []).append(text)
                             likely.setdefault(index, []).extend(told)
+                            calls.setdefault(index, []).extend([call] if call else [])
                         case Ended():
                             ends[index] = what
         said, thoughts = ({n: "".join(texts.get((n, kind), ())) for n in ends} for kind in (False, True))
         return [
-            Answer(said[n], end.reason, tuple(likely.get(n, ())), end.stopped, thoughts[n])
+            Answer(said[n], end.reason, tuple(likely.get(n, ())), end.stopped, thoughts[n], tuple(calls.get(n, ())))
             for n, end in sorted(ends.items())
         ]
 

@@ -1,34 +1,41 @@
 """The answers of /v1/messages: whole ones, and the events of a stream in their order."""
 
+import json
 from typing import Any, Final
 
 from .cutter import Delta
 from .openai_answers import Answer, Counts
+from .tool_calls import Call, call_id
 
 Body = dict[str, Any]
-_REASONS: Final = {"eos": "end_turn", "stop": "end_turn", "length": "max_tokens"}
+CALL: Final = "tool_use"
+_REASONS: Final = {"eos": "end_turn", "stop": "end_turn", "length": "max_tokens", "calls": "tool_use"}
 
 
 class Blocks:
-    """The content blocks of a stream: one for the thought, if there is one, and one for the text. A block begins with
-    its first piece."""
+    """The content blocks of a stream: one for the thought, if there is one, one for the text, and one for each call. A
+    block begins with its first piece."""
 
     def __init__(self) -> None:
         self._index = -1
         self._kind = ""
 
     def piece(self, delta: Delta) -> list[Body]:
+        if delta.call:
+            arguments = {"type": "input_json_delta", "partial_json": delta.call.arguments}
+            return [*self._end(), self._begin(_call_block(delta.call, {})), self._about("delta", delta=arguments)]
         kind = "thinking" if delta.thought else "text"
-        bodies = [] if kind == self._kind else [*self._end(), self._begin(kind)]
+        bodies = [] if kind == self._kind else [*self._end(), self._begin(_block(kind, ""))]
         return [*bodies, self._about("delta", delta={"type": f"{kind}_delta", kind: delta.text})]
 
     def close(self) -> list[Body]:
-        """There is at least one block, and the last one is text."""
-        return [*([] if self._kind == "text" else [*self._end(), self._begin("text")]), *self._end()]
+        """There is at least one block, and the last one is text or a call."""
+        spoke = self._kind in ("text", CALL)
+        return [*([] if spoke else [*self._end(), self._begin(_block("text", ""))]), *self._end()]
 
-    def _begin(self, kind: str) -> Body:
-        self._index, self._kind = self._index + 1, kind
-        return self._about("start", content_block=_block(kind, ""))
+    def _begin(self, block: Body) -> Body:
+        self._index, self._kind = self._index + 1, block["type"]
+        return self._about("start", content_block=block)
 
     def _end(self) -> list[Body]:
         if self._index < 0:
@@ -42,7 +49,8 @@ class Blocks:
 
 def message(name: str, model: str, answer: Answer, counts: Counts) -> Body:
     thoughts = [_block("thinking", answer.thought)] if answer.thought else []
-    content = [*thoughts, _block("text", answer.text)]
+    texts = [_block("text", answer.text)] if answer.text or not answer.calls else []
+    content = [*thoughts, *texts, *(_call_block(call, json.loads(call.arguments)) for call in answer.calls)]
     return _message(name, model, content, counts) | _ending(answer.reason, answer.stopped)
 
 
@@ -62,6 +70,10 @@ def closing(reason: str, stopped: str | None, counts: Counts) -> list[Body]:
 def _block(kind: str, text: str) -> Body:
     signed = {"signature": ""} if kind == "thinking" else {}
     return {"type": kind, kind: text} | signed
+
+
+def _call_block(call: Call, arguments: Body) -> Body:
+    return {"type": CALL, "id": call_id(), "name": call.name, "input": arguments}
 
 
 def _message(name: str, model: str, content: list[Body], counts: Counts) -> Body:

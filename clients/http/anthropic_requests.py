@@ -1,25 +1,20 @@
 """The body of /v1/messages, read."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final
 
+from .anthropic_messages import anthropic_messages
 from .asked import MOST_STOPS, Asked, Chat
 from .fields import WHOLE, Fields, shown
-from .openai_requests import text_of
+from .messages import text_of
 from .refused import wrong
+from .tools import anthropic_tools
 
 UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
-    "tools": ([],),
-    "tool_choice": ({"type": "none"},),
-    "output_config": ({},),
     "output_format": (),
     "container": (),
     "mcp_servers": ([],),
 }
-THOUGHTS: Final = ("thinking", "redacted_thinking")
-THOUGHT: Final = "reasoning_content"  # what a template calls it
+EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 
 
 def read_message(body: object, answered: bool = True) -> Asked:
@@ -29,13 +24,7 @@ def read_message(body: object, answered: bool = True) -> Asked:
     fields.text("model")
     if answered:
         fields.needed("max_tokens")
-    given = fields.needed("messages")
-    if not isinstance(given, list) or not given:
-        raise wrong("messages", "expected a list of at least one message", "invalid_type")
-    messages = [_message(Fields(one, f"messages[{number}]")) for number, one in enumerate(given)]
-    if messages[-1]["role"] != "user":
-        raise wrong("messages", "an answer that is begun already is not supported: the last must be the user's")
-    turns = list(_turns(messages))
+    turns = anthropic_messages(fields)
     given = fields.value("system")
     if system := "" if given is None else text_of(given, "system"):
         turns.insert(0, {"role": "system", "content": system})
@@ -47,7 +36,7 @@ def read_message(body: object, answered: bool = True) -> Asked:
         "top_k": fields.integer("top_k", 0, WHOLE),
     }
     return Asked(
-        prompts=(Chat(tuple(turns), {"enable_thinking": _thinks(fields, most)}),),
+        prompts=(Chat(tuple(turns), _names(fields, most), anthropic_tools(fields)),),
         most=most,
         options={name: value for name, value in options.items() if value is not None},
         stop=fields.texts("stop_sequences", MOST_STOPS, one=False),
@@ -55,31 +44,18 @@ def read_message(body: object, answered: bool = True) -> Asked:
     )
 
 
-def _message(fields: Fields) -> dict[str, str]:
-    role = fields.needed("role")
-    if role not in ("user", "assistant"):
-        raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected user or assistant")
-    content = fields.needed("content")
-    if role == "user" or not isinstance(content, list):
-        return {"role": role, "content": text_of(content, fields.path("content"))}
-    thought, said = "", []
-    for number, part in enumerate(content):
-        if isinstance(part, dict) and part.get("type") in THOUGHTS:
-            thought += Fields(part, f"{fields.path('content')}[{number}]").text("thinking") or ""
-            said.append({"type": "text", "text": ""})
-        else:
-            said.append(part)
-    message = {"role": role, "content": text_of(said, fields.path("content"))}
-    return message | ({THOUGHT: thought} if thought else {})
-
-
-def _turns(messages: Sequence[dict[str, str]]) -> Iterator[dict[str, str]]:
-    """Consecutive messages of one role are merged into one turn, as in Anthropic's API: many templates refuse two, and
-    models of the others were not trained on them. Their texts are joined by a newline."""
-    for role, same in groupby(messages, itemgetter("role")):
-        turn = list(same)
-        said, thought = ("\n".join(filter(None, (one.get(name) for one in turn))) for name in ("content", THOUGHT))
-        yield {"role": role, "content": said} | ({THOUGHT: thought} if thought else {})
+def _names(fields: Fields, most: int) -> dict[str, Any]:
+    """Further variables for the chat template: whether to think, and how much, by the name that some know it by."""
+    names: dict[str, Any] = {"enable_thinking": _thinks(fields, most)}
+    given = fields.value("output_config")
+    if given is None:
+        return names
+    config = Fields(given, "output_config")
+    config.refuse({"format": ()})
+    effort = config.text("effort")
+    if effort is not None and effort not in EFFORTS:
+        raise wrong(config.path("effort"), f"{shown(effort)} is not supported, expected {', '.join(EFFORTS)}")
+    return names | ({"reasoning_effort": effort} if effort else {})
 
 
 def _thinks(fields: Fields, most: int) -> bool:

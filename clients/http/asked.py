@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from .tools import Tools
+
 MOST_ANSWERS: Final = 16
 MOST_STOPS: Final = 16
 SEEDS: Final = 1 << 63
@@ -25,10 +27,12 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """`messages` are what a chat template takes: a role and a text each; `names` are further variables for it."""
+    """`messages` are what a chat template takes: a role and a text each, and calls of tools; `names` are further
+    variables for it, `tools` what the answer may call."""
 
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[Mapping[str, Any], ...]
     names: Mapping[str, Any] = field(default_factory=dict)
+    tools: Tools | None = None
 
     param: ClassVar[str] = "messages"
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..detokenizer import Decoder
 from ..stop_strings import StopStrings
+from .tool_calls import Call
 
 
 class Likely(NamedTuple):
@@ -28,11 +29,33 @@ class Likely(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """The next piece of an answer; with `thought`, its text is reasoning and not the answer itself."""
+    """The next piece of an answer; with `thought`, its text is reasoning and not the answer itself. A `call` of a tool
+    comes without text."""
 
     text: str
     likely: tuple[Likely, ...] = ()
     thought: bool = False
+    call: Call | None = None
+
+
+class Told:
+    """Log probabilities that came, until a piece of text is sent that they can go with."""
+
+    def __init__(self) -> None:
+        self._likely: tuple[Likely, ...] = ()
+
+    def add(self, likely: tuple[Likely, ...]) -> None:
+        self._likely += likely
+
+    def with_first(self, parts: list[Delta]) -> list[Delta]:
+        if parts and self._likely:
+            parts[0] = parts[0]._replace(likely=self._likely)
+            self._likely = ()
+        return parts
+
+    def rest(self, parts: list[Delta], thought: bool = False) -> list[Delta]:
+        """The last parts: with a piece of their own for log probabilities, if there is no other."""
+        return self.with_first(parts or ([Delta("", (), thought)] if self._likely else []))
 
 
 class Cutter:

@@ -19,6 +19,11 @@ class Fields:
         self._body: Mapping[str, Any] = body
         self._within = within
 
+    @property
+    def all(self) -> Mapping[str, Any]:
+        """As they are."""
+        return self._body
+
     def path(self, name: str) -> str:
         return f"{self._within}.{name}" if self._within else name
 
@@ -71,11 +76,15 @@ class Fields:
 
     def long_text(self, name: str, most: int) -> str:
         """A string that has to be there, of at most `most` characters."""
-        self.needed(name)
-        text = self.text(name) or ""
+        text = self.needed_text(name)
         if len(text) > most:
             raise wrong(self.path(name), f"has {len(text)} characters, expected at most {most}")
         return text
+
+    def needed_text(self, name: str) -> str:
+        """A string that has to be there; it may be empty."""
+        self.needed(name)
+        return self.text(name) or ""
 
     def text(self, name: str) -> str | None:
         value = self.value(name)
@@ -96,6 +105,19 @@ class Fields:
         if "" in words:
             raise wrong(self.path(name), "an empty string, expected at least one character")
         return tuple(words)
+
+    def each(self, name: str) -> "list[Fields]":
+        """A list of objects; absent, it is empty."""
+        value = self.value(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._mistyped(name, "a list")
+        return [Fields(one, f"{self.path(name)}[{number}]") for number, one in enumerate(value)]
+
+    def within(self, name: str) -> "Fields":
+        """An object that has to be there."""
+        return Fields(self.needed(name), self.path(name))
 
     def refuse(self, names: Mapping[str, Iterable[Any]]) -> None:
         """Refuses each of these fields that is present, unless its value is one of those listed as harmless."""

@@ -1,15 +1,17 @@
 """The answers of /v1/chat/completions and /v1/completions: whole ones, and a stream's chunks."""
 
 from codecs import getincrementaldecoder
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from .cutter import Delta, Likely
+from .tool_calls import Call, call_id
 
 Body = dict[str, Any]
 Spell = Callable[[int], bytes]
-REASONS: Final = {"eos": "stop", "stop": "stop", "length": "length"}
+REASONS: Final = {"eos": "stop", "stop": "stop", "length": "length", "calls": "tool_calls"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +27,15 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A complete answer. `reason` is the daemon's: eos, stop or length; `stopped` the stop string that ended it;
-    `thought` the reasoning before it."""
+    """A complete answer. `reason` is the daemon's: eos, stop or length; or calls, if it ended with one; `stopped` the
+    stop string that ended it; `thought` the reasoning before it."""
 
     text: str
     reason: str
     likely: tuple[Likely, ...] = ()
     stopped: str | None = None
     thought: str = ""
+    calls: tuple[Call, ...] = ()
 
 
 class ChatShape:
@@ -45,23 +48,32 @@ class ChatShape:
     def __init__(self, spell: Spell, logprobs: int | None) -> None:
         self._spell = spell
         self._logprobs = logprobs
+        self._called: Counter[int] = Counter()  # calls so far, by choice
 
     def opening(self, index: int) -> list[Body]:
         """The choices that a stream begins with."""
         return [self._choice(index, {"delta": {"role": "assistant", "content": ""}}, None, None)]
 
     def piece(self, index: int, delta: Delta) -> Body:
-        name = "reasoning_content" if delta.thought else "content"
-        return self._choice(index, {"delta": {name: delta.text}}, self._told(delta.likely), None)
+        return self._choice(index, {"delta": self._delta(index, delta)}, self._told(delta.likely), None)
 
     def closing(self, index: int, reason: str) -> Body:
         return self._choice(index, {"delta": {}}, None, REASONS[reason])
 
     def whole(self, index: int, answer: Answer) -> Body:
-        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        message: Body = {"role": "assistant", "content": answer.text, "refusal": None}
         if answer.thought:
             message["reasoning_content"] = answer.thought
+        if answer.calls:
+            message |= {"content": answer.text or None, "tool_calls": list(map(_call, answer.calls))}
         return self._choice(index, {"message": message}, self._told(answer.likely), REASONS[answer.reason])
+
+    def _delta(self, index: int, delta: Delta) -> Body:
+        if delta.call is None:
+            return {"reasoning_content" if delta.thought else "content": delta.text}
+        number = self._called[index]
+        self._called[index] += 1
+        return {"tool_calls": [{"index": number} | _call(delta.call)]}
 
     def _choice(self, index: int, content: Body, told: Body | None, reason: str | None) -> Body:
         return {"index": index, **content, "logprobs": told, "finish_reason": reason}
@@ -78,6 +90,10 @@ class ChatShape:
     def _entry(self, token: int, logprob: float | None) -> Body:
         spelled = self._spell(token)
         return {"token": spelled.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(spelled)}
+
+
+def _call(call: Call) -> Body:
+    return {"id": call_id(), "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 class CompletionShape:

@@ -5,16 +5,15 @@ from typing import Any, Final
 
 from .asked import MOST_ANSWERS, MOST_STOPS, SEEDS, Asked, Chat, Ids, Text
 from .fields import WHOLE, Fields, are_ids, shown
+from .messages import listed_messages, openai_message
 from .refused import wrong
+from .tools import openai_tools
 
-ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 OWN_NAMES: Final = {"self", "messages", "add_generation_prompt"}  # template variables that we set
 NO_EFFORT: Final = "none"
 EFFORTS: Final = (NO_EFFORT, "minimal", "low", "medium", "high", "xhigh")  # OpenAI's; a model may know some of them
 # Fields for features that do not exist yet, each with the values that ask for nothing.
 UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
     "functions": ([],),
     "function_call": ("none", "auto"),
     "response_format": ({"type": "text"},),
@@ -34,11 +33,7 @@ UNSUPPORTED_COMPLETION: Final[dict[str, tuple[Any, ...]]] = {
 def read_chat(body: object) -> Asked:
     fields = Fields(body)
     fields.refuse(UNSUPPORTED_CHAT)
-    messages = fields.needed("messages")
-    if not isinstance(messages, list) or not messages:
-        raise wrong("messages", "expected a list of at least one message", "invalid_type")
-    given = tuple(_message(Fields(one, f"messages[{n}]")) for n, one in enumerate(messages))
-    chat = Chat(given, _names(fields))
+    chat = Chat(tuple(map(openai_message, listed_messages(fields))), _names(fields), openai_tools(fields))
     told = fields.flag("logprobs")
     likely = fields.integer("top_logprobs", 0, 20)
     if likely is not None and not told:
@@ -56,22 +51,6 @@ def read_completion(body: object) -> Asked:
     most = fields.integer("max_tokens", 0 if echo else 1, WHOLE)
     most = 16 if most is None else most
     return _asked(fields, prompts, most, logprobs=likely, echo=echo)
-
-
-def text_of(content: object, path: str) -> str:
-    """The text of a message: a string, or parts that are all text."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise wrong(path, "expected a string or a list of parts", "invalid_type")
-    texts = []
-    for number, part in enumerate(content):
-        fields = Fields(part, f"{path}[{number}]")
-        if (kind := fields.needed("type")) != "text":
-            raise wrong(fields.path("type"), f"{shown(kind)} is not supported, expected 'text'", "unsupported_value")
-        fields.needed("text")
-        texts.append(fields.text("text") or "")
-    return "".join(texts)
 
 
 def _asked(
@@ -122,16 +101,6 @@ def _bias(fields: Fields) -> tuple[tuple[int, float], ...] | None:
     if len(set(map(int, given))) < len(given):
         raise wrong("logit_bias", "names a token twice")
     return tuple((int(token), biases.real(token, -100, 100) or 0.0) for token in given) or None
-
-
-def _message(fields: Fields) -> dict[str, str]:
-    role = fields.needed("role")
-    if not isinstance(role, str) or role not in ROLES:
-        raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected {', '.join(ROLES)}")
-    fields.refuse({"tool_calls": ([],), "function_call": (), "audio": ()})
-    message = {"role": ROLES[role], "content": text_of(fields.needed("content"), fields.path("content"))}
-    thought = fields.text("reasoning_content")
-    return message if thought is None else message | {"reasoning_content": thought}
 
 
 def _names(fields: Fields) -> dict[str, Any]:

@@ -24,7 +24,8 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Ended(NamedTuple):
-    """`reason` is the daemon's: eos, stop or length; `stopped` the stop string that ended it."""
+    """`reason` is the daemon's: eos, stop or length; or calls, if it ended with one; `stopped` the stop string that
+    ended it."""
 
     reason: str
     stopped: str | None
@@ -145,23 +146,25 @@ class Run:
         self._problem = self._problem or refused
 
     async def _read(self, index: int, stream: AsyncStream, voice: Voice) -> None:
-        while voice.stopped is None and (tokens := await stream.some()):
+        while not voice.done and (tokens := await stream.some()):
             await self._check_reader()
             for token in tokens:
                 self._tokens += 1
                 self._put(index, voice.push(token.id, Likely.of(token.id, token.logprobs) if token.logprobs else None))
                 self._thought += voice.thinking
-                if voice.stopped is not None:
+                if voice.done:
                     break
             self._wake.set()
         self._put(index, voice.finish())
-        if voice.stopped is not None:
+        if voice.done:
             self._observed.stop(stream.req_id)
         await stream.aclose()
         end = stream.end or {}
-        reason = "stop" if voice.stopped is not None else end.get("reason", "cancelled")
+        reason = "stop" if voice.done else end.get("reason", "cancelled")
         if reason == "cancelled":
             raise HttpRefused(503, "the server is shutting down", code="shutting_down")
+        if voice.called and voice.stopped is None and reason != "length":
+            reason = "calls"
         if index % self._n == 0:
             self._cached += end.get("cached_tokens") or 0
         self._unsent.append(News(index, Ended(reason, voice.stopped)))
@@ -178,5 +181,5 @@ class Run:
 
     def _put(self, index: int, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
-            if delta.text or delta.likely:
+            if delta.text or delta.likely or delta.call:
                 self._unsent.append(News(index, delta))

@@ -1,19 +1,22 @@
 """The text side of a model: prompts to ids, ids to text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ..chat import BrokenTemplate, ChatRefused, ChatTemplate, NoTemplate
 from ..detokenizer import Detokenizer
-from ..harmony import Channels, harmony_marks
+from ..harmony import Channels, harmony_call, harmony_marks, harmony_message
 from ..model_text import open_chat_template, open_tokenizer
 from ..stop_strings import Searched, StopStrings
 from .asked import Chat, Ids, Text
+from .call_marks import call_marks_of
+from .call_splitter import CallSplitter
 from .channels import ChannelSplitter, Counted
 from .cutter import Cutter
 from .refused import HttpRefused, wrong
 from .thinking import Splitter, marks_of
+from .tools import Tools
 from .voice import Voice
 
 MOST_CHARACTERS: Final = 1 << 20  # of a text for /tokenize
@@ -49,11 +52,13 @@ class NumberTokens:
 
 class Given(NamedTuple):
     """A prompt as the daemon takes it. `param` is the field that it came in; `text` is set for a chat: what the answer
-    continues."""
+    continues; `tools` are what it may call, and `begun` is the beginning of a call that it has to make."""
 
     ids: Sequence[int]
     param: str
     text: str | None = None
+    tools: Tools | None = None
+    begun: str = ""
 
 
 class Texts:
@@ -69,6 +74,7 @@ class Texts:
         self.broken = broken
         self._marks = marks_of(template.source) if template else None
         self._harmony = harmony_marks(template.source, tokens) if template else {}
+        self._calls = call_marks_of(template.source) if template and not self._harmony else None
         self._vocab = vocab
         self._context = context
         self.spell = tokens.detokenizer().piece
@@ -97,30 +103,51 @@ class Texts:
                 return Given(self.checked(tokens, prompt.param), prompt.param)
             case Text(text):
                 return Given(self._prompt(text, prompt.param, self._tokens.encode), prompt.param)
-            case Chat(messages, names):
-                if self._template is None:
-                    raise self._no_chat()
-                try:
-                    rendered = self._template.render(messages, **names)
-                except ChatRefused as problem:
-                    raise wrong(prompt.param, str(problem)) from None
-                ids = self._prompt(rendered, prompt.param, self._tokens.encode_rendered)
-                return Given(ids, prompt.param, rendered)
+            case Chat():
+                rendered, begun = self._rendered(prompt), self._begun(prompt.tools)
+                if begun and self._marks and rendered.rstrip().endswith(self._marks.begin):
+                    rendered += f"\n{self._marks.end}\n\n"  # it is not to think first
+                ids = self._prompt(rendered + begun, prompt.param, self._tokens.encode_rendered)
+                return Given(ids, prompt.param, rendered + begun, prompt.tools, begun)
 
     def voice(self, given: Given, stops: Sequence[str]) -> Voice:
         """Of one answer to this prompt. Only that of a chat is split: there the template tells how the model marks what
-        it thinks."""
+        it thinks and calls."""
         decoder, strings = self.detokenizer(), StopStrings(stops)
-        if given.text is not None and self._harmony:
-            counted = Counted(Channels(self._harmony, decoder, given.text, strings))
+        if given.text is None:
+            return Voice(Cutter(decoder, strings))
+        if self._harmony:
+            counted = Counted(Channels(self._harmony, decoder, given.text, strings, given.tools is not None))
             return Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted))
-        if given.text is not None and self._marks:
-            return Voice(Cutter(decoder, strings), Splitter.after(self._marks, given.text))
-        return Voice(Cutter(decoder, strings), None)
+        thoughts = Splitter.after(self._marks, given.text) if self._marks else None
+        calls = CallSplitter(self._calls, given.tools, given.begun) if self._calls and given.tools else None
+        return Voice(Cutter(decoder, strings), thoughts, calls)
 
     def encode(self, text: str, field: str, special: bool = True) -> list[int]:
         """Raises HttpRefused."""
         return self._tokens.encode(_checked(text, field), special)
+
+    def _begun(self, tools: Tools | None) -> str:
+        if not tools or not tools.must:
+            return ""
+        name = tools.must[0] if len(tools.must) == 1 else None
+        return self._calls.opening(name) if self._calls else harmony_call(name)
+
+    def _rendered(self, chat: Chat) -> str:
+        if self._template is None:
+            raise self._no_chat()
+        messages: Sequence[Mapping[str, Any]] = chat.messages
+        names = dict(chat.names)
+        if chat.tools:
+            if not self._calls and not self._harmony:
+                raise wrong("tools", "the model's chat template offers none in a known way", "unsupported_parameter")
+            names["tools"] = chat.tools.described
+        if self._harmony:
+            messages = [harmony_message(one) for one in messages]
+        try:
+            return self._template.render(messages, **names)
+        except ChatRefused as problem:
+            raise wrong(chat.param, str(problem)) from None
 
     def _no_chat(self) -> HttpRefused:
         """A retry would not help, so it is 400 in both cases."""

@@ -5,7 +5,7 @@ conversation. The blanks around a thought are dropped."""
 
 from typing import Final, NamedTuple
 
-from .cutter import Delta, Likely
+from .cutter import Delta, Told
 
 
 class Marks(NamedTuple):
@@ -36,7 +36,7 @@ class Splitter:
         self._undecided = not begun  # nothing but blanks came so far
         self._bare = True  # nothing of the current part was sent
         self._held = ""
-        self._told: tuple[Likely, ...] = ()
+        self._told = Told()
 
     @classmethod
     def after(cls, marks: Marks, prompt: str) -> "Splitter":
@@ -44,9 +44,9 @@ class Splitter:
         return cls(marks, prompt.rstrip().endswith(marks.begin))
 
     def push(self, delta: Delta) -> list[Delta]:
-        self._told += delta.likely
+        self._told.add(delta.likely)
         self._held += delta.text
-        return self._with_told(self._decided())
+        return self._told.with_first(self._decided())
 
     def finish(self, delta: Delta) -> list[Delta]:
         """The rest, with the last delta: an incomplete mark is text."""
@@ -57,15 +57,7 @@ class Splitter:
         elif self._bare and not self._undecided:  # blanks between a thought and an answer that did not come
             rest = rest.lstrip()
         last = [Delta(rest, (), self.thinking)] if rest else []
-        if self._told and not last:
-            last = [Delta("", (), self.thinking)]
-        return parts + self._with_told(last)
-
-    def _with_told(self, parts: list[Delta]) -> list[Delta]:
-        if parts and self._told:
-            parts[0] = parts[0]._replace(likely=self._told)
-            self._told = ()
-        return parts
+        return parts + self._told.rest(last, self.thinking)
 
     def _decided(self) -> list[Delta]:
         """The pieces of which it is known whether they are thoughts."""
@@ -81,7 +73,7 @@ class Splitter:
             self._undecided = False
         if self.thinking:
             thought, mark, said = self._held.partition(self._marks.end)
-            end = len(thought) if mark else _could_begin(thought, self._marks.end)
+            end = len(thought) if mark else could_begin(thought, self._marks.end)
             thought = thought[:end].rstrip()
             if sent := self._sent(thought, True):
                 parts.append(sent)
@@ -102,7 +94,7 @@ class Splitter:
         return Delta(text, (), thought)
 
 
-def _could_begin(text: str, mark: str) -> int:
+def could_begin(text: str, mark: str) -> int:
     """Where the mark may have begun, if `text` could end within it; otherwise the length of `text`."""
     return next(
         (len(text) - n for n in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-n:])), len(text)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paceline.clients.detokenizer import Detokenizer, decode
-from paceline.clients.harmony import MARKS, Channels, Spelled, harmony_marks
+from paceline.clients.harmony import MARKS, Channels, Spelled, harmony_call, harmony_marks, harmony_message
 from paceline.clients.stop_strings import StopStrings
 from paceline.clients.tokenizer import Tokenizer
 
@@ -209,3 +209,18 @@ def test_a_text_that_spells_a_mark_out_is_text() -> None:
 
 def decode_of(words: Tokenizer, ids: list[int]) -> str:
     return decode([words.detokenizer().piece(token) for token in range(words.vocab)], ids)
+
+
+def test_a_message_that_calls_has_its_thought_where_the_template_looks_for_it() -> None:
+    said = {"role": "assistant", "content": "I look.", "reasoning_content": "Hm."}
+    calling = said | {"tool_calls": [{"id": "a"}]}
+    assert harmony_message(calling) == calling | {"content": "", "thinking": "Hm."}
+    for same in (said, calling | {"reasoning_content": ""}, {"role": "user", "content": "Hi"}):
+        assert harmony_message(same) == same
+
+
+@pytest.mark.parametrize(("name", "rest"), [("f", "{}"), (None, "f<|channel|>commentary json<|message|>{}")])
+def test_a_call_can_be_begun_by_the_prompt(name: str | None, rest: str) -> None:
+    pieces, ids = tokens_of(rest)
+    channels = Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT + harmony_call(name), tools=True)
+    assert ("".join(map(channels.push, ids)) + channels.flush(), channels.function) == ("{}", "f")

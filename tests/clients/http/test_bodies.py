@@ -148,7 +148,7 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
     ("read", "body", "param"),
     [
         *((read_chat, CHAT | {name: value}, name) for name, value in [
-            ("tools", [{}]), ("tool_choice", "required"), ("response_format", {"type": "json_object"}),
+            ("tool_choice", "required"), ("response_format", {"type": "json_object"}),
             ("functions", [{}]),
             ("modalities", ["audio"]), ("audio", {}), ("reasoning_effort", "most"), ("prediction", {}),
             ("temperature", 3), ("temperature", "1"), ("temperature", True), ("temperature", float("nan")),
@@ -165,10 +165,10 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
         (read_chat, CHAT | {"stream": True, "stream_options": 5}, "stream_options"),
         (read_chat, CHAT | {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         (read_chat, {"messages": [5]}, "messages[0]"),
-        (read_chat, {"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+        (read_chat, {"messages": [{"role": "function", "content": "x"}]}, "messages[0].role"),
         (read_chat, {"messages": [{"role": "user"}]}, "messages[0].content"),
         (read_chat, {"messages": [{"role": "user", "content": [{"type": "file"}]}]}, "messages[0].content[0].type"),
-        (read_chat, {"messages": [{"role": "assistant", "content": "", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
+        (read_chat, {"messages": [{"role": "user", "content": "", "function_call": {}}]}, "messages[0].function_call"),
         *((read_completion, PROMPT | {name: value}, name) for name, value in [
             ("prompt", None), ("prompt", 5), ("prompt", []), ("prompt", [1, "a"]), ("prompt", ["a"] * 17),
             ("suffix", "x"),
@@ -176,7 +176,7 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
         ]),
         (read_completion, {"prompt": ["a"] * 5, "n": 4}, "n"),
         *((read_message, MESSAGE | {name: value}, name) for name, value in [
-            ("max_tokens", None), ("max_tokens", 0), ("tools", [{}]), ("thinking", True),
+            ("max_tokens", None), ("max_tokens", 0), ("thinking", True),
             ("temperature", 1.5),
             ("stop_sequences", "x"), ("top_k", -1), ("messages", []), ("system", 5), ("stream", "yes"),
             ("messages", [{"role": "assistant", "content": "Well,"}]),

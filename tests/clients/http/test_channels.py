@@ -17,17 +17,22 @@ from ..test_harmony import CUTS, MESSAGES, PROMPT, THOUGHT, Message, spelled, to
 ANSWER = f"{THOUGHT}<|channel|>final<|message|>Yes."
 
 
-def voice(pieces: Sequence[bytes], stops: Sequence[str] = ()) -> Voice:
+CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
+
+
+def voice(pieces: Sequence[bytes], stops: Sequence[str] = (), tools: bool = False) -> Voice:
     strings = StopStrings(stops)
-    counted = Counted(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT, strings))
+    counted = Counted(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT, strings, tools))
     return Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted))
 
 
-def sent(text: str, cuts: Sequence[int] = (), stops: Sequence[str] = ()) -> tuple[list[Delta], str | None, int]:
+def sent(
+    text: str, cuts: Sequence[int] = (), stops: Sequence[str] = (), tools: bool = False
+) -> tuple[list[Delta], str | None, int]:
     """The pieces that leave, the stop string that ended it, and the number of tokens. The log probability of a token is
     told by its place."""
     pieces, ids = tokens_of(text, cuts)
-    one, taken = voice(pieces, stops), 0
+    one, taken = voice(pieces, stops, tools), 0
     parts: list[Delta] = []
     for place, token in enumerate(ids):
         parts += one.push(token, Likely(place, -1.0, ()))
@@ -110,3 +115,51 @@ def test_log_probabilities_of_a_header_that_was_cut_off_are_told() -> None:
     assert [(part.text, part.thought) for part in parts] == [("H", True), ("m", True), (".", True), ("", True)]
     assert [one.token for part in parts for one in part.likely] == list(range(tokens))
     assert voice([]).finish() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "calls"),
+    [
+        (f'{THOUGHT}{CALL}{{"x": 1}}<|call|>', ("Hm.", ""), [("f", '{"x": 1}')]),
+        (f"{CALL}{{}}", ("", ""), [("f", "{}")]),
+        (" to=functions.a.b<|channel|>commentary json<|message|> {}\n<|call|>", ("", ""), [("a.b", "{}")]),
+        (" to=functions.f<|channel|>analysis code<|message|>{}<|call|>", ("", ""), [("f", "{}")]),
+        (f"<|channel|>commentary<|message|>I look.<|end|><|start|>assistant{CALL}{{}}", ("", "I look."), [("f", "{}")]),
+        (f"{CALL}{{}}<|call|><|start|>assistant<|channel|>final<|message|>Yes.", ("", "Yes."), [("f", "{}")]),
+        (f"{CALL}{{}}<|call|><|start|>assistant to=functions.g<|message|>{{}}", ("", ""), [("f", "{}"), ("g", "{}")]),
+        (f"{THOUGHT}{CALL}[]", ("Hm.", "[]"), []),
+        (f'{CALL}{{"x": ', ("", '{"x": '), []),
+        (f"{CALL}", ("", ""), []),
+        ("<|channel|>commentary to=browser.search<|message|>{}<|call|>", ("", ""), []),
+        ("<|channel|>analysis to=python code<|message|>1<|call|>", ("", ""), []),
+        ("<|channel|>commentary to=assistant<|message|>Yes.", ("", "Yes."), []),
+    ],
+)
+def test_a_message_to_a_function_is_a_call(text: str, expected: tuple[str, str], calls: list[tuple[str, str]]) -> None:
+    for size in range(1, 9):
+        parts, stopped, tokens = sent(text, [size] * len(text), tools=True)
+        assert [part.call for part in parts if part.call] == calls and texts(parts) == expected and stopped is None
+        assert [one.token for part in parts for one in part.likely] == list(range(tokens))
+    parts, _, _ = sent(text)
+    assert not any(part.call for part in parts)
+
+
+def test_an_answer_that_called_says_so() -> None:
+    for text, called in ((f"{THOUGHT}{CALL}{{}}", True), (ANSWER, False), (f"{CALL}[]", False)):
+        pieces, ids = tokens_of(text)
+        one = voice(pieces, tools=True)
+        for token in ids:
+            one.push(token, None)
+        one.finish()
+        assert (one.called, one.done) == (called, False)
+
+
+@given(MESSAGES, CUTS)
+def test_offered_tools_change_nothing_but_calls(messages: list[Message], cuts: list[int]) -> None:
+    text = spelled([one for one in messages if one.kind is not None])
+    assert sent(text, cuts, tools=True) == sent(text, cuts)
+
+
+def test_a_stop_string_ends_a_call() -> None:
+    parts, stopped, _ = sent(f'{CALL}{{"x": 1}}', stops=[": 1"], tools=True)
+    assert (texts(parts), stopped) == (("", '{"x"'), ": 1") and not any(part.call for part in parts)

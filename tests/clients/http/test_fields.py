@@ -89,6 +89,13 @@ CASES: dict[str, dict[str, Case] | Case] = {
     "stream_options": Case(({}, {"include_usage": True}), (*NO_OBJECT, {"include_usage": 1}), {"stream": True}),
     "chat_template_kwargs": Case(({}, {"enable_thinking": False}), (*NO_OBJECT, *WRONG_NAMES)),
     "reasoning_effort": Case(("none", "low", "xhigh"), (5, ["low"], "", "most")),
+    "tools": Case(([],), (*NO_TEXT, "x", [5], [{}], [{"type": "custom", "custom": {}}])),
+    "tool_choice": {
+        "chat": Case(("none", "auto"), (5, True, "x", [1], {}, "required", {"type": "auto"})),
+        "messages": Case(({"type": "none"}, {"type": "auto"}), (*NO_OBJECT, {}, {"type": "required"}, {"type": "any"})),
+    },
+    "parallel_tool_calls": Case((True, False), NO_FLAG),
+    "output_config": Case(({}, {"effort": "max"}), (*NO_OBJECT, {"effort": "none"}, {"effort": 5}, {"format": {}})),
     "thinking": Case(
         ({"type": "disabled"}, {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 8}),
         (*NO_OBJECT, {}, {"type": "on"}, {"type": 5}, {"type": "enabled"}, {"type": "enabled", "budget_tokens": "9"},

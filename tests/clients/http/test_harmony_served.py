@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import gguf
 import pytest
 from paceline.clients import Client
 from paceline.clients.harmony import MARKS
@@ -12,7 +11,7 @@ from paceline.clients.model_text import open_chat_template, open_tokenizer
 
 from ..test_harmony import told
 from .served import Served
-from .test_thoughts import streamed
+from .worded import streamed, with_words
 
 HELLO = [{"role": "user", "content": "Hi"}]
 WORDS = ["analysis", "final", "commentary", "assistant"]
@@ -28,30 +27,7 @@ SEEDS = range(8)
 
 @pytest.fixture(scope="module")
 def model(tiny_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model whose last tokens are the marks and the words of headers."""
-    reader = gguf.GGUFReader(tiny_model())
-    path = tmp_path_factory.mktemp("harmony") / "harmony.gguf"
-    writer = gguf.GGUFWriter(path, "llama")
-    own = {name: field for name, field in reader.fields.items() if not name.startswith(("GGUF.", "general.arch"))}
-    tokens, types = (own[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "token_type"))
-    count = len(MARKS) + len(WORDS)
-    changed = {
-        "tokenizer.ggml.tokens": [*tokens[:-count], *MARKS, *WORDS],
-        "tokenizer.ggml.token_type": [*types[:-count], *[3] * len(MARKS), *[4] * len(WORDS)],
-        "tokenizer.ggml.merges": [],
-        "tokenizer.chat_template": TEMPLATE,
-    }
-    for name, field in own.items():
-        kind = field.types[-1] if field.types[0] is gguf.GGUFValueType.ARRAY else None
-        if value := changed.get(name, field.contents()):
-            writer.add_key_value(name, value, field.types[0], sub_type=kind)
-    for tensor in reader.tensors:
-        writer.add_tensor(tensor.name, tensor.data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+    return with_words(tiny_model(), tmp_path_factory.mktemp("harmony") / "harmony.gguf", MARKS, WORDS, TEMPLATE)
 
 
 @pytest.fixture(scope="module")

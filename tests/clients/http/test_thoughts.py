@@ -1,6 +1,5 @@
 """A model that thinks, over HTTP: what it thinks and what it says is its text, cut at the mark."""
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 from paceline.clients.model_text import open_chat_template
 
 from .served import Served
+from .worded import streamed
 
 HELLO = [{"role": "user", "content": "Hi"}]
 TOKENS = 40
@@ -37,12 +37,6 @@ def text(served: Served, model: Path, more: dict[str, Any], **names: Any) -> str
     """What the model goes on with after the same prompt, as it is."""
     rendered = open_chat_template(model).render(HELLO, **names)
     return served.completion(prompt=served.post("/tokenize", content=rendered).json()["tokens"], **more)
-
-
-def streamed(served: Served, path: str, **body: Any) -> list[dict[str, Any]]:
-    lines = served.post(path, stream=True, **body).text.splitlines()
-    data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
-    return [json.loads(line) for line in data if line != "[DONE]"]
 
 
 def test_a_chat(served: Served, model: Path, options: dict[str, Any]) -> None:

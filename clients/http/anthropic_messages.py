@@ -1,0 +1,93 @@
+"""The messages of /v1/messages, read: their blocks as the turns of a chat template."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from .fields import Fields
+from .messages import (
+    ASSISTANT,
+    CALL_ID,
+    CALLS,
+    THOUGHT,
+    TOOL,
+    USER,
+    Message,
+    call_of,
+    listed_messages,
+    text_of,
+    text_of_part,
+)
+from .refused import wrong
+
+THOUGHTS: Final = ("thinking", "redacted_thinking")
+CALL: Final = "tool_use"
+RESULT: Final = "tool_result"
+
+
+def anthropic_messages(fields: Fields) -> list[Message]:
+    listed = listed_messages(fields)
+    messages = [message for one in listed for message in _messages(one)]
+    if listed[-1].value("role") != USER:
+        raise wrong("messages", "an answer that is begun already is not supported: the last must be the user's")
+    return list(_turns(messages))
+
+
+def _messages(fields: Fields) -> list[Message]:
+    role = fields.needed("role")
+    if role not in (USER, ASSISTANT):
+        raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected user or assistant")
+    content = fields.needed("content")
+    if not isinstance(content, list):
+        return [{"role": role, "content": text_of(content, fields.path("content"))}]
+    blocks = fields.each("content")
+    return list(_user(blocks)) if role == USER else [_assistant(blocks)]
+
+
+def _user(blocks: Sequence[Fields]) -> Iterator[Message]:
+    """Each result of a tool is a message of its own."""
+    said = ""
+    for block in blocks:
+        if block.value("type") != RESULT:
+            said += text_of_part(block, RESULT)
+            continue
+        if said:
+            yield {"role": USER, "content": said}
+            said = ""
+        given = block.value("content")
+        text = "" if given is None else text_of(given, block.path("content"))
+        yield {"role": TOOL, "content": text, CALL_ID: block.needed_text("tool_use_id")}
+    if said or not any(block.value("type") == RESULT for block in blocks):
+        yield {"role": USER, "content": said}
+
+
+def _assistant(blocks: Sequence[Fields]) -> Message:
+    said, thought, calls = "", "", []
+    for block in blocks:
+        kind = block.value("type")
+        if kind in THOUGHTS:
+            thought += block.text("thinking") or ""
+        elif kind == CALL:
+            arguments = block.within("input").all
+            calls.append(call_of(block.needed_text("name"), block.needed_text("id"), arguments))
+        else:
+            said += text_of_part(block, *THOUGHTS, CALL)
+    return {"role": ASSISTANT, "content": said, THOUGHT: thought, CALLS: calls}
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[Message]:
+    """Consecutive messages of one role are merged into one turn, as in Anthropic's API: many templates refuse two, and
+    models of the others were not trained on them. Their texts are joined by a newline. Results of tools stay apart."""
+    for role, same in groupby(messages, itemgetter("role")):
+        turn = list(same)
+        if role == TOOL:
+            yield from turn
+            continue
+        said, thought = ("\n".join(filter(None, (one.get(name) for one in turn))) for name in ("content", THOUGHT))
+        calls = [call for one in turn for call in one.get(CALLS, ())]
+        yield (
+            {"role": role, "content": said}
+            | ({THOUGHT: thought} if thought else {})
+            | ({CALLS: calls} if calls else {})
+        )

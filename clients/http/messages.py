@@ -1,0 +1,73 @@
+"""The messages of a chat, read: what a chat template takes of them."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from .fields import Fields, shown
+from .refused import wrong
+from .tool_calls import NoCall, arguments_of
+from .tools import FUNCTION
+
+USER, ASSISTANT, TOOL = "user", "assistant", "tool"
+ROLES: Final = {"system": "system", "developer": "system", USER: USER, ASSISTANT: ASSISTANT, TOOL: TOOL}
+TEXT: Final = "text"
+THOUGHT, CALLS, CALL_ID = "reasoning_content", "tool_calls", "tool_call_id"  # as templates call them
+Message = dict[str, Any]
+
+
+def listed_messages(fields: Fields) -> list[Fields]:
+    if not fields.needed("messages"):
+        raise wrong("messages", "expected a list of at least one message", "invalid_type")
+    return fields.each("messages")
+
+
+def openai_message(fields: Fields) -> Message:
+    role = fields.needed("role")
+    if not isinstance(role, str) or role not in ROLES:
+        raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected {', '.join(ROLES)}")
+    fields.refuse({"function_call": (), "audio": ()})
+    calls = list(_calls(fields)) if role == ASSISTANT else []
+    content = fields.value("content") if calls else fields.needed("content")
+    message: Message = {
+        "role": ROLES[role],
+        "content": text_of("" if content is None else content, fields.path("content")),
+    }
+    thought = fields.text(THOUGHT)
+    message |= {} if thought is None else {THOUGHT: thought}
+    message |= {CALL_ID: fields.needed_text(CALL_ID)} if role == TOOL else {}
+    return message | ({CALLS: calls} if calls else {})
+
+
+def call_of(name: str, number: str, arguments: Any) -> Message:
+    """A call in an earlier answer."""
+    return {"id": number, "type": FUNCTION, FUNCTION: {"name": name, "arguments": arguments}}
+
+
+def _calls(fields: Fields) -> Iterator[Message]:
+    """Templates want the arguments as an object, not as its JSON."""
+    for call in fields.each(CALLS):
+        if (kind := call.value("type")) not in (None, FUNCTION):
+            raise wrong(call.path("type"), f"{shown(kind)} is not supported, expected {FUNCTION!r}")
+        function = call.within(FUNCTION)
+        name, text = function.needed_text("name"), function.needed_text("arguments")
+        try:
+            yield call_of(name, call.needed_text("id"), arguments_of(text or "{}"))
+        except NoCall:
+            raise wrong(function.path("arguments"), "expected the JSON of an object") from None
+
+
+def text_of(content: object, path: str) -> str:
+    """The text of a message: a string, or parts that are all text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise wrong(path, "expected a string or a list of parts", "invalid_type")
+    return "".join(text_of_part(Fields(part, f"{path}[{number}]")) for number, part in enumerate(content))
+
+
+def text_of_part(fields: Fields, *others: str) -> str:
+    """`others` are the types of parts that could have stood there too."""
+    if (kind := fields.needed("type")) != TEXT:
+        expected = " or ".join(map(repr, (TEXT, *others)))
+        raise wrong(fields.path("type"), f"{shown(kind)} is not supported, expected {expected}", "unsupported_value")
+    return fields.needed_text("text")

@@ -1,0 +1,179 @@
+"""What models write to call tools, read: the text between the marks, in the ways that models were trained on.
+
+    {"name": "f", "arguments": {"x": 1}}                     most; also a list of these, or parameters for arguments
+    <function=f>\n<parameter=x>\n1\n</parameter>\n</function>    Qwen 3 Coder, Qwen 3.5, Seed-OSS
+    f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>            GLM 4.5 and later
+    f[ARGS]{"x": 1}                                          Mistral
+
+The first kind is JSON. In the second and third an argument is bare text, and the tool's own description says whether it
+is a string. What is none of these is no call: it is text that the model wrote."""
+
+import json
+import re
+import secrets
+import string
+from collections.abc import Iterator, Mapping
+from json import JSONDecoder
+from typing import Any, Final, NamedTuple, NoReturn
+
+from .tools import Tools
+
+FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>\s*")
+FUNCTION_END: Final = "</function>"
+PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
+ARGUMENT: Final = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
+ARGUMENT_KEY: Final = "<arg_key>"
+CALL_ID, ARGUMENTS = "[CALL_ID]", "[ARGS]"
+BETWEEN: Final = re.compile(r"[\s;,]*")  # calls that are not in a list
+STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+ID_LETTERS: Final = string.ascii_letters + string.digits
+JSON_BEGINS: Final = ("{", "[")
+
+
+class Call(NamedTuple):
+    """`arguments` is the JSON of an object."""
+
+    name: str
+    arguments: str
+
+
+class NoCall(Exception):
+    """The text is no call in any of the known ways."""
+
+
+def call_id() -> str:
+    """Templates of Mistral insist on nine letters and digits; others take any."""
+    return "".join(secrets.choice(ID_LETTERS) for _ in range(9))
+
+
+def read_calls(text: str, tools: Tools) -> list[Call]:
+    """At least one. Raises NoCall."""
+    text = text.strip()
+    try:
+        calls = list(_read(text, tools))
+    except (ValueError, RecursionError):  # no JSON, or lists in lists in lists
+        raise NoCall(text) from None
+    if not calls:
+        raise NoCall(text)
+    return [call(name, arguments) for name, arguments in calls]
+
+
+def call(name: str, arguments: Mapping[str, Any]) -> Call:
+    """JSON can spell half of a surrogate pair, which is no character and could not be sent."""
+    name, text = (HALF_PAIR.sub("\ufffd", one) for one in (name, json.dumps(arguments, ensure_ascii=False)))
+    return Call(name, text)
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """Raises NoCall."""
+    try:
+        found = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        raise NoCall(text) from None
+    if not isinstance(found, dict):
+        raise NoCall(text)
+    return found
+
+
+def is_open(text: str) -> bool:
+    """Whether what follows still belongs to this beginning of a call, even a mark that ends one."""
+    begun = text.lstrip()
+    if begun.startswith(JSON_BEGINS) or ARGUMENTS in begun:
+        return '"' in STRING.sub("", begun)
+    return FUNCTION.match(begun) is not None and not begun.rstrip().endswith(FUNCTION_END)
+
+
+def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if text.startswith(JSON_BEGINS):
+        yield from _json(text, tools)
+    elif FUNCTION.match(text):
+        yield from _functions(text, tools)
+    elif ARGUMENTS in text:
+        name, _, arguments = text.partition(ARGUMENTS)
+        yield _named(name.partition(CALL_ID)[0]), arguments_of(arguments)
+    else:
+        yield _pairs(text, tools)
+
+
+def _json(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    at = 0
+    while at < len(text):
+        found, at = _DECODER.raw_decode(text, at)
+        at = _match(BETWEEN, text, at).end()
+        for one in found if isinstance(found, list) else [found]:
+            yield _call_of(one, tools)
+
+
+def _call_of(value: Any, tools: Tools) -> tuple[str, Mapping[str, Any]]:
+    if not isinstance(value, dict):
+        raise NoCall(value)
+    name = _named(value.get("name"))
+    given = [value[key] for key in ("arguments", "parameters") if key in value]
+    if not given and not tools.has(name):
+        raise NoCall(value)
+    arguments = given[0] if given and given[0] is not None else {}
+    if isinstance(arguments, str):  # once more encoded
+        arguments = arguments_of(arguments)
+    if not isinstance(arguments, dict):
+        raise NoCall(value)
+    return name, arguments
+
+
+def _functions(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    at = 0
+    while at < len(text):
+        begin = _match(FUNCTION, text, at)
+        name, at = _named(begin[1]), begin.end()
+        arguments = {}
+        while not text.startswith(FUNCTION_END, at):
+            found = _match(PARAMETER, text, at)
+            arguments[found[1].strip()] = _value(found[2], tools, name, found[1].strip())
+            at = found.end()
+        yield name, arguments
+        at += len(FUNCTION_END)
+
+
+def _pairs(text: str, tools: Tools) -> tuple[str, Mapping[str, Any]]:
+    """A name and the arguments after it: without any it is a line of its own."""
+    name, key, _ = text.partition(ARGUMENT_KEY)
+    at, arguments = len(name), {}
+    name = _named(name)
+    if not key and not tools.has(name):
+        raise NoCall(text)
+    while at < len(text):
+        found = _match(ARGUMENT, text, at)
+        arguments[found[1].strip()] = _value(found[2], tools, name, found[1].strip())
+        at = found.end()
+    return name, arguments
+
+
+def _value(text: str, tools: Tools, name: str, parameter: str) -> Any:
+    """Bare text is JSON, unless it is for a string, or is none."""
+    types = tools.types(name, parameter)
+    if "string" in types and not (text == "null" and "null" in types):
+        return text
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _named(name: Any) -> str:
+    if not isinstance(name, str) or not name.strip() or "\n" in name.strip():
+        raise NoCall(name)
+    return name.strip()
+
+
+def _match(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
+    found = pattern.match(text, at)
+    if found is None:
+        raise NoCall(text)
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = JSONDecoder(parse_constant=_no_number)
