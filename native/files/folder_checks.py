@@ -1,10 +1,10 @@
 """Refuses a config.json whose keys would change the maths in ways that no GGUF key can say."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..families import FAMILIES, Family
-from .folder_families import ARCHITECTURES, OWN, PARTIAL, UNUSED
+from .folder_families import ANNOUNCED, ARCHITECTURES, OWN, PARTIAL, UNUSED, UNUSED_BY_FAMILY
 from .folder_rope import Rope
 
 
@@ -13,7 +13,7 @@ def check_supported(values: Mapping[str, Any], kind: str, rope: Rope) -> None:
     architecture = ARCHITECTURES[kind]
     family = FAMILIES[architecture]
     own = OWN.get(architecture, ())
-    for key, harmless in UNUSED.items():
+    for key, harmless in {**UNUSED, **UNUSED_BY_FAMILY.get(architecture, {})}.items():
         if key not in own and (value := values.get(key)) is not None and value not in harmless:
             raise _unsupported(key, value, " or ".join(map(repr, harmless)) or "null")
     if rope.partial != 1 and architecture not in PARTIAL:
@@ -23,6 +23,17 @@ def check_supported(values: Mapping[str, Any], kind: str, rope: Rope) -> None:
     if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
         raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
     _check_activation(values, kind, family)
+
+
+def check_tensors(values: Mapping[str, Any], architecture: str, found: Collection[str]) -> None:
+    """Raises ValueError where a key of config.json says that tensors are there which are not among `found`, or the
+    other way round: transformers would make up the former and leave out the latter."""
+    for key, part in ANNOUNCED.get(architecture, {}).items():
+        name, says = f"blk.0.{part}", values.get(key, False)
+        there = name in found
+        if says is not there:
+            why = "is there" if there else "is missing"
+            raise ValueError(f"the key {key!r} of config.json is {says!r}, expected {there}: the tensor {name!r} {why}")
 
 
 def _check_unrotated(flags: Any, interval: int) -> None:

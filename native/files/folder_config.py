@@ -4,30 +4,32 @@ A key that would change the maths and has no GGUF key to say so is refused by na
 model may not use either (a sliding window of a qwen2) is passed on, and refused where the shape is read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..families import FAMILIES
 from ..yarn import stretched
-from .folder_checks import check_supported
+from .folder_checks import check_supported, check_tensors
+from .folder_experts import expert_count, expert_values
 from .folder_families import (
+    ALIASES,
     ARCHITECTURES,
     DEFAULTS,
+    DRAFTING,
     FIRST_FULL,
     MULTIPLIERS,
     OWN,
     QWEN_2_VL,
     SOFTCAPS,
-    WIDE_EXPERTS,
     WINDOWED,
 )
+from .folder_keys import MOST, ConfigKeys
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
-from .folder_rope import positive, read_rope
+from .folder_rope import read_rope
 from .folder_sizes import Sizes
 from .text_ends import end_tokens
 
 NULL_IS_NONE = ("sliding_window", *SOFTCAPS)  # of other keys, null is the default
-MOST = 1 << 24  # more rows or columns than this are damage, and would take for ever to lay out
 
 
 class Config:
@@ -45,33 +47,35 @@ class Config:
         self._family = FAMILIES[self.architecture]
         self._sliding_gemma = self._family.slides and self._family.post_norms
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
-        given = {k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}
+        given = _by_own_names({k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}, kind)
         if "rope_scaling" in given:
             defaults.pop("rope_parameters", None)
         self._values = {k: v for k, v in {**defaults, **given}.items() if v is not None}
+        self._keys = ConfigKeys(self._values)
         if not self._slides():
             self._values.pop("sliding_window", None)
         self._rope = read_rope(self._values, self.architecture)
         check_supported(self._values, kind, self._rope)
 
     def sizes(self) -> Sizes:
-        heads = self.size("num_attention_heads")
-        head_size = self.size("head_dim", max(1, self.size("hidden_size") // heads))
+        heads = self._keys.size("num_attention_heads")
+        head_size = self._keys.size("head_dim", max(1, self._keys.size("hidden_size") // heads))
         if head_size % 2:
             raise ValueError(f"its head size is {head_size}, expected an even number")
         recurs = self._family.recurs
         sizes = Sizes(
             architecture=self.architecture,
-            layers=self.size("num_hidden_layers"),
-            width=self.size("hidden_size"),
+            layers=self._keys.size("num_hidden_layers"),
+            drafting=self._keys.count(DRAFTING) if DRAFTING in OWN.get(self.architecture, ()) else 0,
+            width=self._keys.size("hidden_size"),
             heads=heads,
-            kv_heads=self.size("num_key_value_heads", heads),
+            kv_heads=self._keys.size("num_key_value_heads", heads),
             head_size=head_size,
-            experts=self._experts() if self._family.experts or self._kind in WIDE_EXPERTS else 0,
-            key_heads=self.size("linear_num_key_heads") if recurs else 0,
-            value_heads=self.size("linear_num_value_heads") if recurs else 0,
-            key_size=self.size("linear_key_head_dim") if recurs else 0,
-            value_size=self.size("linear_value_head_dim") if recurs else 0,
+            experts=expert_count(self._keys, self._kind),
+            key_heads=self._keys.size("linear_num_key_heads") if recurs else 0,
+            value_heads=self._keys.size("linear_num_value_heads") if recurs else 0,
+            key_size=self._keys.size("linear_key_head_dim") if recurs else 0,
+            value_size=self._keys.size("linear_value_head_dim") if recurs else 0,
         )
         counts = (heads, sizes.kv_heads, sizes.key_heads, sizes.value_heads)
         widths = (head_size, head_size, sizes.key_size, sizes.value_size)
@@ -82,12 +86,12 @@ class Config:
 
     @property
     def context(self) -> int:
-        given, rope = self.size("max_position_embeddings"), self._rope
+        given, rope = self._keys.size("max_position_embeddings"), self._rope
         return stretched(given, rope.trained, rope.factor) if rope.kind == "yarn" else given
 
     @property
     def vocab(self) -> int:
-        return self.size("vocab_size")
+        return self._keys.size("vocab_size")
 
     @property
     def tied(self) -> bool | None:
@@ -107,18 +111,18 @@ class Config:
         values: dict[str, Any] = {
             "block_count": sizes.layers,
             "context_length": self.context,
-            "embedding_length": self.size("hidden_size"),
+            "embedding_length": self._keys.size("hidden_size"),
             "attention.head_count": sizes.heads,
             "attention.head_count_kv": sizes.kv_heads,
             "attention.key_length": sizes.head_size,
             "attention.value_length": sizes.head_size,
-            "attention.layer_norm_rms_epsilon": self.number("rms_norm_eps", 1e-6),
+            "attention.layer_norm_rms_epsilon": self._keys.number("rms_norm_eps", 1e-6),
             "vocab_size": self.vocab,
         }
-        if not self._family.shared_expert or "intermediate_size" in self._values:
-            values["feed_forward_length"] = self.size("intermediate_size")
+        if not self._family.shared_gated or "intermediate_size" in self._values:
+            values["feed_forward_length"] = self._keys.size("intermediate_size")
         if sizes.experts:
-            values |= self._expert_values(sizes)
+            values |= expert_values(self._keys, self._kind, sizes.layers)
         if sizes.key_heads:
             values |= self._recurrent_values(sizes)
         window = self._window()
@@ -130,8 +134,8 @@ class Config:
             values |= self._sliding_values(sizes)
         if self._sliding_gemma:
             values |= self._gemma_values()
-        if self.architecture == "granite":
-            values |= {key: self.number(name, 1.0) for name, key in MULTIPLIERS.items()}
+        if self.architecture in ("granite", "granitemoe"):
+            values |= {key: self._keys.number(name, 1.0) for name, key in MULTIPLIERS.items()}
         return {
             "general.architecture": self.architecture,
             **{f"{self.architecture}.{key}": value for key, value in values.items()},
@@ -142,38 +146,11 @@ class Config:
         """What each frequency is divided by, under the name of GGUF's tensor for it; none without such scaling."""
         return self._rope.divisors(self.sizes().head_size)
 
-    def size(self, key: str, default: int | None = None) -> int:
-        value = self._values.get(key, default)
-        if type(value) is not int or value < 1:
-            raise ValueError(f"the key {key!r} of config.json is {value!r}, expected a whole number above 0")
-        if value > MOST:
-            raise ValueError(f"the key {key!r} of config.json is {value!r}, expected at most {MOST}")
-        return value
-
-    def number(self, key: str, default: float | None = None) -> float:
-        return positive(key, self._values.get(key, default))
-
-    def _experts(self) -> int:
-        return self.size("num_experts" if "num_experts" in self._values else "num_local_experts")
-
-    def _expert_values(self, sizes: Sizes) -> dict[str, Any]:
-        width = "intermediate_size" if self._kind in WIDE_EXPERTS else "moe_intermediate_size"
-        values = {
-            "expert_count": sizes.experts,
-            "expert_used_count": self.size("num_experts_per_tok"),
-            "expert_feed_forward_length": self.size(width),
-        }
-        if "norm_topk_prob" in OWN.get(self.architecture, ()):
-            values["expert_weights_norm"] = self._flag("norm_topk_prob", True)
-        if self._family.shared_expert:
-            values["expert_shared_feed_forward_length"] = self.size("shared_expert_intermediate_size")
-        return values
-
     def _recurrent_values(self, sizes: Sizes) -> dict[str, Any]:
         if sizes.value_heads % sizes.key_heads:
             raise ValueError(f"its {sizes.value_heads} value heads are no multiple of its {sizes.key_heads} key heads")
         return {
-            "ssm.conv_kernel": self.size("linear_conv_kernel_dim"),
+            "ssm.conv_kernel": self._keys.size("linear_conv_kernel_dim"),
             "ssm.state_size": sizes.key_size,
             "ssm.group_count": sizes.key_heads,
             "ssm.time_step_rank": sizes.value_heads,
@@ -183,51 +160,61 @@ class Config:
 
     def _interval(self, layers: int) -> int:
         kinds = self._values.get("layer_types")
-        return self.size("full_attention_interval") if kinds is None else recurrent_interval(kinds, layers)
+        return self._keys.size("full_attention_interval") if kinds is None else recurrent_interval(kinds, layers)
 
     def _slides(self) -> bool:
         """Whether a sliding window counts, if there is one."""
-        if self._kind in WINDOWED:
+        switched = self._kind not in WINDOWED
+        if not switched and self._kind not in FIRST_FULL:
             return True
-        if self._kind == "llama" or not self._flag("use_sliding_window", False):
+        if self._kind == "llama" or (switched and not self._keys.flag("use_sliding_window", False)):
             return False
         kinds = self._values.get("layer_types")
         if isinstance(kinds, list):
             return kinds != [FULL] * len(kinds)
         full = 0 if self._kind not in FIRST_FULL else self._values["max_window_layers"]
-        return full == 0 or self.size("max_window_layers") < self.size("num_hidden_layers")
+        return full == 0 or self._keys.size("max_window_layers") < self._keys.size("num_hidden_layers")
 
     def _window(self) -> int | None:
         """Every layer's; None: they see all positions, or not all layers are alike."""
         if self._family.slides or "sliding_window" not in self._values:
             return None
-        window = self.size("sliding_window")
+        window = self._keys.size("sliding_window")
         return window if window < self.context else None
 
     def _kind_of_layer(self, window: int | None) -> str | None:
         """The kind that all layers have; None: either kind, as the window hides nothing."""
-        if window is None and "sliding_window" in self._values and self.size("sliding_window") >= self.context:
+        if window is None and "sliding_window" in self._values and self._keys.size("sliding_window") >= self.context:
             return None
         return FULL if window is None else SLIDING
 
     def _sliding_values(self, sizes: Sizes) -> dict[str, Any]:
         kinds = self._values.get("layer_types")
         usual = self._family.interval
-        period = self.size("sliding_window_pattern", usual) if self.architecture == "gemma3" else usual
+        period = self._keys.size("sliding_window_pattern", usual) if self.architecture == "gemma3" else usual
         pattern = period if kinds is None else sliding_pattern(kinds, sizes.layers)
-        values: dict[str, Any] = {"attention.sliding_window": self.size("sliding_window")}
+        values: dict[str, Any] = {"attention.sliding_window": self._keys.size("sliding_window")}
         if pattern != usual:
             values["attention.sliding_window_pattern"] = pattern
         return values
 
     def _gemma_values(self) -> dict[str, Any]:
         values = {"rope.freq_base_swa": self._rope.local_base} if self.architecture == "gemma3" else {}
-        values |= {key: self.number(key) if key in self._values else 0.0 for key in SOFTCAPS}
-        scalar = self.number("query_pre_attn_scalar")
+        values |= {key: self._keys.number(key) if key in self._values else 0.0 for key in SOFTCAPS}
+        scalar = self._keys.number("query_pre_attn_scalar")
         return {**values, "attention.scale": scalar**-0.5}
 
-    def _flag(self, key: str, default: bool) -> bool:
-        value = self._values.get(key, default)
-        if type(value) is not bool:
-            raise ValueError(f"the key {key!r} of config.json is {value!r}, expected true or false")
-        return value
+    def check_tensors(self, found: Collection[str]) -> None:
+        """`found`: their GGUF names; raises ValueError where config.json and they disagree."""
+        check_tensors(self._values, self.architecture, found)
+
+
+def _by_own_names(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The keys that have several names, under the one that folders of the family mostly have."""
+    renamed = dict(given)
+    for other, own in ALIASES.get(kind, {}).items():
+        if other in renamed:
+            value = renamed.pop(other)
+            if renamed.setdefault(own, value) != value:
+                raise ValueError(f"the keys {own!r} and {other!r} of config.json differ, expected one of them")
+    return renamed

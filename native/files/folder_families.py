@@ -13,7 +13,13 @@ ARCHITECTURES: Mapping[str, str] = {
     "seed_oss": "seed_oss",
     "phi3": "phi3",
     "glm4": "glm4",
+    "glm4_moe": "glm4moe",
+    "dots1": "dots1",
+    "ernie4_5": "ernie4_5",
+    "ernie4_5_moe": "ernie4_5-moe",
     "granite": "granite",
+    "granitemoe": "granitemoe",
+    "granitemoeshared": "granitemoe",
     "smollm3": "smollm3",
     "qwen2": "qwen2",
     "qwen2_vl": "qwen2",  # of models that can also see: what decodes text
@@ -38,12 +44,21 @@ ARCHITECTURES: Mapping[str, str] = {
     "qwen3_5_moe": "qwen35moe",
     "qwen3_5_moe_text": "qwen35moe",
 }
-WIDE_EXPERTS = ("mixtral", "gpt_oss")  # model types whose experts are as wide as a feed-forward part
-PARTIAL = ("phi3", "glm4", "qwen35", "qwen35moe", "qwen3next")  # families that may rotate a part of each head
+# Model types whose experts are as wide as a feed-forward part.
+WIDE_EXPERTS = ("mixtral", "gpt_oss", "granitemoe", "granitemoeshared")
+# Families that may rotate a part of each head.
+PARTIAL = ("phi3", "glm4", "glm4moe", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
-WINDOWED = ("mistral", "mixtral", "phi3", "gemma2", "gemma3", "gemma3_text", "gpt_oss")
+WINDOWED = ("mistral", "mixtral", "phi3", "gemma2", "gemma3", "gemma3_text", "gpt_oss", "dots1")
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
-FIRST_FULL = ("qwen2", "qwen3", *QWEN_2_VL)
+FIRST_FULL = ("qwen2", "qwen3", "dots1", *QWEN_2_VL)
+DRAFTING = "num_nextn_predict_layers"  # how many layers after the others draft tokens ahead
+# Other names that transformers has for a key, by model type.
+ALIASES: Mapping[str, Mapping[str, str]] = {
+    "glm4_moe": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
+    "dots1": {"num_local_experts": "n_routed_experts"},
+    "ernie4_5_moe": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
+}
 
 # What transformers fills in where config.json is silent, by architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -51,6 +66,27 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "phi3": {"rms_norm_eps": 1e-5, "original_max_position_embeddings": 4096},
     "smollm3": {"rope_theta": 2e6},
     "glm4": {"head_dim": 128, "num_key_value_heads": 2, "rms_norm_eps": 1.5625e-7, "partial_rotary_factor": 0.5},
+    "glm4moe": {
+        "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-5,
+        "partial_rotary_factor": 0.5,
+        "first_k_dense_replace": 1,
+        "n_shared_experts": 1,
+    },
+    "dots1": {
+        "num_key_value_heads": 32,
+        "norm_topk_prob": False,
+        "sliding_window": 4096,
+        "max_window_layers": 62,
+    },
+    "ernie4_5": {"head_dim": 128, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_theta": 5e5},
+    "ernie4_5-moe": {
+        "num_key_value_heads": 4,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 5e5,
+        "moe_layer_start_index": 1,
+        "moe_num_shared_experts": 2,
+    },
     "qwen2": {"max_window_layers": 28, "sliding_window": 4096},
     **{kind: {"rope_theta": 1e6, "rms_norm_eps": 1e-5, "max_window_layers": 80} for kind in QWEN_2_VL},
     "qwen2moe": {"norm_topk_prob": False, "sliding_window": 4096},
@@ -107,7 +143,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "sliding_window": 4096,
     },
 }
-# Those of Granite by GGUF key.
+# The multipliers of Granite by GGUF key.
 MULTIPLIERS = {
     "embedding_multiplier": "embedding_scale",
     "residual_multiplier": "residual_scale",
@@ -131,12 +167,37 @@ UNUSED: Mapping[str, tuple[Any, ...]] = {
     "residual_multiplier": (1,),
     "logits_scaling": (1,),
     "attention_multiplier": (),
+    "routed_scaling_factor": (1,),
 }
-# Those of them that a family reads.
+# Those of routing in the manner of DeepSeek, which chooses experts by their sigmoids and may choose groups first.
+DEEP_SEEK_KEYS: Mapping[str, tuple[Any, ...]] = {
+    "n_group": (1,),
+    "topk_group": (1,),
+    "scoring_func": ("sigmoid", "noaux_tc"),
+    "topk_method": ("noaux_tc",),
+    "moe_layer_freq": (1,),
+}
+# More such keys of single families: in others they are not read, or may have other values.
+UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "glm4moe": DEEP_SEEK_KEYS,
+    "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
+    "ernie4_5": {"use_bias": (False,)},
+    "ernie4_5-moe": {"use_bias": (False,), "moe_layer_interval": (1,), "moe_norm_min": (1e-12,)},
+    "granitemoe": {"attention_bias": (False,), "position_embedding_type": ("rope",)},
+}
+# Keys that say whether tensors are there, with the GGUF part of one of them.
+ANNOUNCED: Mapping[str, Mapping[str, str]] = {
+    "glm4": {"attention_bias": "attn_q.bias"},
+    "glm4moe": {"attention_bias": "attn_q.bias", "use_qk_norm": "attn_q_norm.weight"},
+}
+# Those that a family reads.
 OWN: Mapping[str, tuple[str, ...]] = {
     "gemma2": SOFTCAPS,
     "gemma3": SOFTCAPS,
     "granite": tuple(MULTIPLIERS),
+    "granitemoe": tuple(MULTIPLIERS),
+    "glm4moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
+    "dots1": ("norm_topk_prob", "routed_scaling_factor"),
     "qwen2moe": ("norm_topk_prob",),
     "qwen3moe": ("norm_topk_prob",),
     "qwen3next": ("norm_topk_prob",),

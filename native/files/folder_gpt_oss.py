@@ -3,7 +3,7 @@ row of one matrix. Matrices that are not MXFP4 lie transposed in a folder."""
 
 import numpy as np
 
-from .folder_recurrent import Parts
+from .folder_parts import Parts, float32
 from .folder_sizes import Sizes
 from .model_file import Tensor
 from .mxfp4 import MXFP4, every_second
@@ -12,19 +12,15 @@ from .rearrange import as_float32, floats, take_rows, transposed
 
 def gpt_oss_parts() -> Parts:
     return {
-        "self_attn.o_proj.bias": (("attn_output.bias", _vector),),
-        "self_attn.sinks": (("attn_sinks.weight", _vector),),
-        "mlp.router.weight": (("ffn_gate_inp.weight", _vector),),
-        "mlp.router.bias": (("ffn_gate_inp.bias", _vector),),
+        "self_attn.o_proj.bias": (("attn_output.bias", float32),),
+        "self_attn.sinks": (("attn_sinks.weight", float32),),
+        "mlp.router.weight": (("ffn_gate_inp.weight", float32),),
+        "mlp.router.bias": (("ffn_gate_inp.bias", float32),),
         "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _gates), ("ffn_up_exps.weight", _ups)),
         "mlp.experts.gate_up_proj_bias": (("ffn_gate_exps.bias", _gate_biases), ("ffn_up_exps.bias", _up_biases)),
         "mlp.experts.down_proj": (("ffn_down_exps.weight", _upright),),
-        "mlp.experts.down_proj_bias": (("ffn_down_exps.bias", _vector),),
+        "mlp.experts.down_proj_bias": (("ffn_down_exps.bias", float32),),
     }
-
-
-def _vector(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return as_float32(tensor)
 
 
 def _upright(tensor: Tensor, sizes: Sizes) -> Tensor:

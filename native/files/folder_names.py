@@ -10,31 +10,28 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ..families import FAMILIES
+from .folder_expert_names import expert_matrix, expert_parts
 from .folder_gpt_oss import gpt_oss_parts
-from .folder_recurrent import Change, Parts, recurrent_parts
+from .folder_parts import Change, Parts, float32, same
+from .folder_recurrent import recurrent_parts
 from .folder_sizes import Sizes
 from .model_file import Tensor
-from .rearrange import Indexes, as_float32, renamed, stacked, take_rows, transposed
+from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
 
 OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.")
 SEEING = re.compile(r"(model\.)?(visual|vision_tower|vision_model|multi_modal_projector|embed_vision)\.")
-DRAFTERS = re.compile(r"(model\.)?mtp\.")  # the head that drafts tokens ahead, of Qwen's later models
-EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
-MIXTRALS_EXPERT = re.compile(r"block_sparse_moe\.experts\.(\d+)\.(w1|w2|w3)\.weight")
-KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
+DRAFTERS = re.compile(r"(model\.)?mtp[._]")  # the head that drafts tokens ahead, of Qwen's later models and ERNIE's
+# Families whose queries and keys rotate by halves in a folder, by pairs in GGUF.
+PAIRED = ("llama", "granite", "granitemoe", "smollm3")
+MIXED = ("glm4moe", "dots1", "ernie4_5-moe")  # families whose first layers may have no experts
 # Families that store norm weights minus one.
-PAIRED = (
-    "llama",
-    "granite",
-    "smollm3",
-)  # families whose queries and keys rotate by halves in a folder, by pairs in GGUF
 CENTRED = ("gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next")
 
 
 def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -> Iterator[Tensor]:
     """`found` is by Hugging Face name, a 1-d tensor having one row; raises ValueError naming what is wrong."""
     parts = _parts(sizes)
-    norm = _centred if sizes.architecture in CENTRED else _float32
+    norm = _centred if sizes.architecture in CENTRED else float32
     embeds = any(_short(name) == "embed_tokens.weight" for name in found)
     experts: dict[tuple[int, str], dict[int, Tensor]] = {}
     for name, tensor in found.items():
@@ -52,10 +49,10 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
         elif layer is not None and layer < sizes.layers and part in parts:
             for target, change in parts[part]:
                 yield renamed(change(tensor, sizes), f"blk.{layer}.{target}")
-        elif layer is not None and layer < sizes.layers and (expert := _expert(part, sizes)):
+        elif layer is not None and layer < sizes.layers and (expert := expert_matrix(part, sizes)):
             kind, number = expert
             experts.setdefault((layer, kind), {})[number] = tensor
-        else:
+        elif layer is None or not sizes.layers <= layer < sizes.layers + sizes.drafting:
             raise ValueError(f"the tensor {name!r} is not part of a supported {sizes.architecture} model")
     if tied is False and not any(_short(name) == "lm_head.weight" for name in found):
         raise ValueError("the tensor 'lm_head.weight' is missing, and tie_word_embeddings is false")
@@ -92,23 +89,17 @@ def _layer(short: str) -> tuple[int | None, str]:
     return (int(match[1]), match[2]) if match else (None, short)
 
 
-def _expert(part: str, sizes: Sizes) -> tuple[str, int] | None:
-    """The kind of an expert's matrix, and the expert's number."""
-    found = EXPERT.fullmatch(part) or MIXTRALS_EXPERT.fullmatch(part) if sizes.experts else None
-    return (KINDS[found[2]], int(found[1])) if found else None
-
-
 def _parts(sizes: Sizes) -> Parts:
     """The parts of a layer."""
     architecture, family = sizes.architecture, FAMILIES[sizes.architecture]
-    norm = _centred if architecture in CENTRED else _float32
+    norm = _centred if architecture in CENTRED else float32
     paired = architecture in PAIRED
     parts: dict[str, tuple[tuple[str, Change], ...]] = {
         "input_layernorm.weight": (("attn_norm.weight", norm),),
-        "self_attn.q_proj.weight": (("attn_q.weight", _paired_queries if paired else _same),),
-        "self_attn.k_proj.weight": (("attn_k.weight", _paired_keys if paired else _same),),
-        "self_attn.v_proj.weight": (("attn_v.weight", _same),),
-        "self_attn.o_proj.weight": (("attn_output.weight", _same),),
+        "self_attn.q_proj.weight": (("attn_q.weight", _paired_queries if paired else same),),
+        "self_attn.k_proj.weight": (("attn_k.weight", _paired_keys if paired else same),),
+        "self_attn.v_proj.weight": (("attn_v.weight", same),),
+        "self_attn.o_proj.weight": (("attn_output.weight", same),),
     }
     if architecture == "glm4":
         parts["post_self_attn_layernorm.weight"] = (("post_attention_norm.weight", norm),)
@@ -121,43 +112,20 @@ def _parts(sizes: Sizes) -> Parts:
     else:
         parts["post_attention_layernorm.weight"] = ((f"{family.ffn_norm}.weight", norm),)
     if family.qkv_bias or family.may_bias:
-        parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", _float32),) for part in "qkv"}
-    if family.qk_norm:
+        parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", float32),) for part in "qkv"}
+    if family.qk_norm or family.may_qk_norm:
         parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
     if architecture == "gpt-oss":
         parts |= gpt_oss_parts()
     elif sizes.experts:
-        parts |= _expert_parts(family.shared_expert)
-    else:
-        parts |= {f"mlp.{part}_proj.weight": ((f"ffn_{part}.weight", _same),) for part in ("gate", "up", "down")}
-        parts["mlp.gate_up_proj.weight"] = (("ffn_up.weight", _same),)  # of Phi 3 and GLM 4
-        parts["self_attn.qkv_proj.weight"] = (("attn_qkv.weight", _same),)
+        parts |= expert_parts(architecture)
+    if not sizes.experts or architecture in MIXED:
+        parts |= {f"mlp.{part}_proj.weight": ((f"ffn_{part}.weight", same),) for part in ("gate", "up", "down")}
+        parts["mlp.gate_up_proj.weight"] = (("ffn_up.weight", same),)  # of Phi 3 and GLM 4
+        parts["self_attn.qkv_proj.weight"] = (("attn_qkv.weight", same),)
     if family.recurs:
         parts |= recurrent_parts(tiled=not family.grouped_heads)
     return parts
-
-
-def _expert_parts(shared: bool) -> Parts:
-    parts: dict[str, tuple[tuple[str, Change], ...]] = {
-        "mlp.gate.weight": (("ffn_gate_inp.weight", _float32),),
-        "block_sparse_moe.gate.weight": (("ffn_gate_inp.weight", _float32),),
-        # all experts in one tensor: [experts, 2 * ffn, width] and [experts, width, ffn]; of Qwen 3 VL transposed
-        "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _first_halves), ("ffn_up_exps.weight", _second_halves)),
-        "mlp.experts.down_proj": (("ffn_down_exps.weight", _downs),),
-    }
-    if shared:
-        parts["mlp.shared_expert_gate.weight"] = (("ffn_gate_inp_shexp.weight", _float32),)
-        for part in ("gate", "up", "down"):
-            parts[f"mlp.shared_expert.{part}_proj.weight"] = ((f"ffn_{part}_shexp.weight", _same),)
-    return parts
-
-
-def _same(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return tensor
-
-
-def _float32(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return as_float32(tensor)
 
 
 def _centred(tensor: Tensor, sizes: Sizes) -> Tensor:
@@ -175,28 +143,3 @@ def _paired_keys(tensor: Tensor, sizes: Sizes) -> Tensor:
 def _pairs(heads: int, head_size: int) -> Indexes:
     """Row order that takes each head from halves to pairs: rows i and i + head_size / 2 become adjacent."""
     return np.arange(heads * head_size).reshape(heads, 2, head_size // 2).swapaxes(1, 2).ravel()
-
-
-def _first_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return _half(tensor, sizes, 0)
-
-
-def _second_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return _half(tensor, sizes, 1)
-
-
-def _half(tensor: Tensor, sizes: Sizes, which: int) -> Tensor:
-    """The first or the second half of each expert's rows."""
-    upright = _upright(tensor, sizes, tensor.columns == sizes.width)
-    if upright.rows % (2 * sizes.experts):
-        raise ValueError(f"the tensor {tensor.name!r} has {upright.rows} rows for {sizes.experts} experts' two halves")
-    return take_rows(upright, np.arange(upright.rows).reshape(sizes.experts, 2, -1)[:, which].ravel())
-
-
-def _downs(tensor: Tensor, sizes: Sizes) -> Tensor:
-    return _upright(tensor, sizes, tensor.rows == sizes.experts * sizes.width)
-
-
-def _upright(tensor: Tensor, sizes: Sizes, fits: bool) -> Tensor:
-    """[experts * outputs, inputs]; square ones are taken as they lie, as in transformers."""
-    return tensor if fits else transposed(tensor, sizes.experts)

@@ -5,16 +5,14 @@ Qwen 3.5's GGUF files have them tiled: value head h reads key head h modulo the 
 grouped, but the folder has its projections fused key head by key head, and they are taken apart.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
+from .folder_parts import Change, Parts, float32
 from .folder_sizes import Sizes
 from .model_file import Tensor
 from .rearrange import Indexes, as_float32, move_columns, shaped, take_rows
-
-Change = Callable[[Tensor, Sizes], Tensor]
-Parts = Mapping[str, tuple[tuple[str, Change], ...]]  # a layer's part -> the GGUF parts that come of it
 
 
 def recurrent_parts(tiled: bool) -> Parts:
@@ -48,7 +46,7 @@ def recurrent_parts(tiled: bool) -> Parts:
         "linear_attn.A_log": (("ssm_a", decay),),
         "linear_attn.dt_bias": (("ssm_dt.bias", vector),),
         "linear_attn.conv1d.weight": (("ssm_conv1d.weight", channels),),
-        "linear_attn.norm.weight": (("ssm_norm.weight", lambda tensor, sizes: as_float32(tensor)),),
+        "linear_attn.norm.weight": (("ssm_norm.weight", float32),),
         "linear_attn.out_proj.weight": (("ssm_out.weight", columns),),
     }
     if tiled:

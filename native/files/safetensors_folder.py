@@ -29,6 +29,7 @@ def open_folder(path: Path) -> tuple[Metadata, list[Tensor]]:
         config = Config(read_object(path / CONFIG))
         metadata = _metadata(path, config)
         tensors = list(gguf_tensors(_tensors(path), config.sizes(), config.tied))
+        config.check_tensors({tensor.name for tensor in tensors})
         for name, divisors in config.rope_divisors().items():
             row = np.array([divisors], np.float32)  # [1, rope_size / 2]
             tensors.append(Tensor(name, "F32", 1, row.size, row.view(np.uint8)))

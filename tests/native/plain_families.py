@@ -6,7 +6,9 @@ from typing import Any
 import gguf
 import numpy as np
 
-from .families import NAMES, OUTER, PLAIN_NORMS, VOCAB, add_yarn, paired
+from .families import VOCAB
+from .family_files import NAMES, OUTER, PLAIN_NORMS, paired
+from .family_keys import add_yarn
 
 
 def random_model(options: dict[str, Any]) -> Any:

@@ -12,7 +12,6 @@ CLASSES = {
     "granitemoe": ("GraniteMoeConfig", "GraniteMoeForCausalLM"),
     "granitemoeshared": ("GraniteMoeSharedConfig", "GraniteMoeSharedForCausalLM"),
 }
-GGUF_ONLY = ("ernie4_5", *CLASSES)  # no folders of these are read
 ARCHITECTURES = {"ernie4_5_moe": "ernie4_5-moe", "granitemoeshared": "granitemoe"}
 NAMES = {
     "block_sparse_moe.router": "ffn_gate_inp",

@@ -8,7 +8,8 @@ from paceline.native.core import Core, open_core
 from paceline.native.reference import open_reference
 
 from .configurations import CONFIGS, DECODED, FAMILY_CONFIGS, PLAIN_DECODED
-from .families import VOCAB, expected_logits, export_family, random_family_model
+from .families import VOCAB, expected_logits, random_family_model
+from .family_files import export_family
 from .plain_families import export, random_model
 from .rows import Row as CoreRow
 from .rows import all_logits, table

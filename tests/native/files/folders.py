@@ -23,6 +23,9 @@ LLAMA: dict[str, Any] = {
     "tie_word_embeddings": True,
     "eos_token_id": 2,
 }
+YARN = {"type": "yarn", "factor": 4}
+LONG = {"type": "longrope", "long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
+SEVEN = {"num_hidden_layers": 7, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "num_experts": 2}
 
 
 def llama_tensors(dtype: Any = np.float32, layers: int = 2) -> dict[str, Any]:

@@ -1,39 +1,19 @@
 """config.json of a Hugging Face folder: what is passed on, and the one sentence about what is not."""
 
 import json
-from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paceline.native.files.folder_config import Config
 from paceline.native.files.folder_families import ARCHITECTURES
-from paceline.native.files.folder_rope import read_rope
-from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable, open_model, read_metadata
 
-from .folders import LLAMA, changed, llama_tensors, refusal, write_folder
+from .folders import LLAMA, LONG, SEVEN, YARN, changed, llama_tensors, refusal, write_folder
 
-YARN = {"type": "yarn", "factor": 4}
-LONG = {"type": "longrope", "long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
 GEMMA = {"model_type": "gemma3_text", "hidden_activation": None}
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_folder(tmp_path / "tiny", llama_tensors(), LLAMA)
-
-
-def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
-    key = "llama.attention.sliding_window"
-    assert read_metadata(changed(folder, model_type="mistral", sliding_window=64)).values[key] == 64
-    assert key not in read_metadata(changed(folder, model_type="mistral", sliding_window=512)).values
-    assert key not in read_metadata(changed(folder, model_type="mistral", sliding_window=None)).values
-    qwen = read_metadata(changed(folder, model_type="qwen2", sliding_window=64, use_sliding_window=False))
-    assert "qwen2.attention.sliding_window" not in qwen.values
 
 
 @pytest.mark.parametrize(
@@ -101,14 +81,6 @@ def test_a_window_is_passed_on_where_it_hides_something(folder: Path) -> None:
 )
 def test_a_config_that_cannot_be_followed(folder: Path, changes: dict[str, Any], reason: str) -> None:
     assert refusal(changed(folder, **changes)).startswith(reason)
-
-
-def test_layers_that_rotate_as_the_family_does(folder: Path) -> None:
-    open_model(changed(folder, no_rope_layers=[1, 1]))
-    assert Config({**LLAMA, "model_type": "smollm3", "no_rope_layers": [1, 1, 1, 0] * 2}).gguf_values()
-
-
-SEVEN = {"num_hidden_layers": 7, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "num_experts": 2}
 
 
 @pytest.mark.parametrize(
@@ -197,29 +169,6 @@ def test_what_a_family_may_not_vary_is_named(folder: Path, changes: dict[str, An
     assert refusal(changed(folder, **SEVEN, **changes)).startswith(reason)
 
 
-@pytest.mark.parametrize(("kind", "window"), [("llama", 9), ("mistral", None), ("mistral", 5000), ("qwen3", 9)])
-def test_a_window_that_does_not_count(folder: Path, kind: str, window: int | None) -> None:
-    metadata = read_metadata(changed(folder, **SEVEN, model_type=kind, sliding_window=window))
-    assert f"{metadata.architecture}.attention.sliding_window" not in metadata.values
-
-
-@pytest.mark.parametrize(("first_full", "window"), [(0, 9), (6, 9), (7, None), (None, None)])
-@pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
-def test_the_first_layers_of_a_qwen_have_no_window(
-    folder: Path, kind: str, first_full: int | None, window: int | None
-) -> None:
-    sliding = {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": first_full}
-    metadata = read_metadata(changed(folder, **SEVEN, **sliding, model_type=kind))
-    assert metadata.values.get(f"{kind}.attention.sliding_window") == window
-
-
-def test_a_window_that_hides_nothing_makes_layers_alike(folder: Path) -> None:
-    kinds = ["full_attention", *["sliding_attention"] * 6]
-    for more in ({"model_type": "mistral"}, {"model_type": "qwen2", "use_sliding_window": True}):
-        metadata = read_metadata(changed(folder, **SEVEN, **more, sliding_window=512, layer_types=kinds))
-        assert f"{metadata.architecture}.attention.sliding_window" not in metadata.values
-
-
 @pytest.mark.parametrize("inner", [True, False])
 @pytest.mark.parametrize("outer", [True, False])
 def test_the_outer_word_on_the_head_counts(inner: bool, outer: bool) -> None:
@@ -228,83 +177,26 @@ def test_the_outer_word_on_the_head_counts(inner: bool, outer: bool) -> None:
     assert Config({"model_type": "mistral3", "text_config": text}).tied is inner
 
 
-@pytest.mark.parametrize(("inside", "outside", "trained"), [(32, None, 32), (None, 64, 64), (None, None, 128)])
-def test_the_context_that_scaling_begins_with(inside: int | None, outside: int | None, trained: int) -> None:
-    three = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    given = {} if inside is None else {"original_max_position_embeddings": inside}
-    values = {"rope_scaling": three | given, "max_position_embeddings": 128}
-    if outside is not None:
-        values["original_max_position_embeddings"] = outside
-    assert read_rope(values, "llama").trained == trained
-
-
-@pytest.mark.parametrize(
-    ("more", "amplitude"),
-    [
-        ({}, 1 + 0.1 * log(4)),
-        ({"mscale": 2.0}, 1 + 0.1 * log(4)),
-        ({"mscale": 2.0, "mscale_all_dim": 0.5}, (1 + 0.2 * log(4)) / (1 + 0.05 * log(4))),
-        ({"mscale": 2.0, "mscale_all_dim": 0.5, "attention_factor": 0.9}, 0.9),
-    ],
-)
-def test_yarn_gives_a_longer_context(folder: Path, more: dict[str, float], amplitude: float) -> None:
-    metadata = read_metadata(changed(folder, rope_scaling=YARN | more | {"original_max_position_embeddings": 256}))
-    values = {key.removeprefix("llama.rope.scaling."): value for key, value in metadata.values.items()}
-    assert (values["type"], values["factor"], values["original_context_length"]) == ("yarn", 4, 256)
-    assert metadata.values["paceline.rope_amplitude"] == pytest.approx(amplitude)
-    assert metadata.values["llama.context_length"] == 1024
-
-
-@pytest.mark.parametrize(
-    ("more", "trained", "amplitude"),
-    [
-        ({}, 64, sqrt(1 + log(8) / log(64))),
-        ({"factor": 32.0}, 64, sqrt(1 + log(32) / log(64))),
-        ({"attention_factor": 1.5}, 64, 1.5),
-        ({}, 512, 1.0),
-        ({}, 1, 1.0),
-    ],
-)
-def test_longrope_is_two_tensors(folder: Path, more: dict[str, float], trained: int, amplitude: float) -> None:
-    changes = {"rope_scaling": LONG | more, "original_max_position_embeddings": trained}
-    metadata, tensors = open_model(changed(folder, **changes))
-    shape = read_shape(metadata, tensors)
-    assert (shape.rope_divisors, shape.short_divisors) == ((2.0,) * 8, (1.0,) * 8)
-    assert (shape.context, shape.short_context) == (512, trained)
-    assert shape.rope_amplitude == pytest.approx(amplitude)
-
-
-def test_phi_3_has_called_longrope_by_other_names() -> None:
-    for name in ("su", "yarn"):
-        assert Config(LLAMA | {"model_type": "phi3", "rope_scaling": LONG | {"type": name}}).rope_divisors()
-
-
-@pytest.mark.parametrize(
-    ("held", "reason"),
-    [
-        ([0, 2], "the up matrix of expert 1 in layer 0 is missing, expected 0 to 2"),
-        ([0, 1, 2, 3], "the up matrix of expert 3 in layer 0 is one too many, expected 0 to 2"),
-    ],
-)
-def test_experts_that_are_missing_or_too_many(tmp_path: Path, held: list[int], reason: str) -> None:
-    config = LLAMA | SEVEN | {"model_type": "qwen3_moe", "num_experts": 3}
-    experts = {f"model.layers.0.mlp.experts.{n}.up_proj.weight": np.ones((8, 64), np.float32) for n in held}
-    assert refusal(write_folder(tmp_path / "m", experts, config)) == reason
-
-
 JUNK = st.sampled_from([None, True, -1, 0, 3, 1 << 40, 10**400, 0.5, float("nan"), "x", [], [1], {}, {"rope_type": []}])
 MORE = ("head_dim", "layer_types", "rope_parameters", "text_config", "sliding_window", "full_attention_interval")
+ROUTED = ("n_group", "n_shared_experts", "moe_layer_end_index", "num_nextn_predict_layers", "use_qk_norm")
 
 
 @settings(max_examples=300, deadline=None)
 @given(
     kind=st.sampled_from(list(ARCHITECTURES)),
-    junk=st.dictionaries(st.sampled_from([*LLAMA, *MORE]), JUNK, min_size=1, max_size=3),
+    junk=st.dictionaries(st.sampled_from([*LLAMA, *MORE, *ROUTED]), JUNK, min_size=1, max_size=3),
 )
 def test_any_config_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, kind: str, junk: dict[str, Any]
 ) -> None:
-    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "norm_topk_prob": True}
+    sizes = {
+        "num_experts": 4,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 8,
+        "norm_topk_prob": True,
+    }
     sizes |= {"shared_expert_intermediate_size": 8, "full_attention_interval": 2, "linear_conv_kernel_dim": 4}
     sizes |= {f"linear_{part}_head_dim": 8 for part in ("key", "value")}
     sizes |= {f"linear_num_{part}_heads": 2 for part in ("key", "value")}

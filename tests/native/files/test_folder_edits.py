@@ -64,6 +64,18 @@ NESTED = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rop
             {"max_window_layers": 3, "sliding_window": 9, "use_sliding_window": True, "layer_types": None},
         ),
         ("gemma3-ratio2", FLAT | {"rope_parameters": NESTED}),
+        ("glm4moe-ratio2", {"rope_parameters": None, "rope_theta": 5e3}),
+        ("glm4moe-ratio2", {"rope_parameters": None, "partial_rotary_factor": 0.75, "rope_scaling": YARN}),
+        ("glm4moe-ratio2", {"n_routed_experts": None, "num_local_experts": 7, "num_nextn_predict_layers": 0}),
+        ("dots1-ratio2", {"sliding_window": 9, "layer_types": None}),
+        ("dots1-ratio2", {"sliding_window": 512, "max_window_layers": 1, "layer_types": None}),
+        ("dots1-all-routed", {"rope_parameters": None, "rope_theta": 5e3, "use_sliding_window": True}),
+        ("ernie4_5-ratio2-tied", {"rope_parameters": None, "tie_word_embeddings": None}),
+        ("ernie4_5_moe-ratio2", {"rope_parameters": None, "rope_scaling": YARN, "moe_layer_end_index": -1}),
+        ("ernie4_5_moe-ratio2", {"moe_k": None, "num_experts_per_tok": 3, "moe_layer_end_index": 9}),
+        ("ernie4_5_moe-ratio2", {"moe_num_experts": None, "num_experts": 6, "rope_parameters": None}),
+        ("granitemoe-ratio2-tied", {"rope_parameters": None, "rope_theta": 5e3, "logits_scaling": None}),
+        ("granitemoeshared-odd", {"rope_parameters": None, "rope_scaling": YARN, "attention_multiplier": None}),
         ("gemma3-ratio2", FLAT | {"rope_parameters": None, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}),
     ],
 )
@@ -97,9 +109,10 @@ WITH_WINDOW = ("qwen2", "qwen3", "qwen2_vl_text", "qwen2_5_vl_text")
 
 @pytest.mark.parametrize(
     ("kind", "more"),
-    [(kind, {}) for kind in ARCHITECTURES]
+    [(kind, {"num_hidden_layers": 62} if kind == "dots1" else {}) for kind in ARCHITECTURES]
     + [(kind, SLIDING | {"max_window_layers": 0}) for kind in WITH_WINDOW]
     + [(kind, SLIDING | {"num_hidden_layers": 80 if "vl" in kind else 28}) for kind in WITH_WINDOW]
+    + [("dots1", {"max_window_layers": 0}), ("ernie4_5", {"head_dim": None}), ("glm4_moe", {"head_dim": None})]
     + [("gemma", {"head_dim": None}), ("gemma2", {"head_dim": None}), ("qwen3", {"head_dim": None})],
 )
 def test_what_a_config_leaves_out_is_what_transformers_fills_in(kind: str, more: dict[str, Any]) -> None:

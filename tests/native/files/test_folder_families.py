@@ -13,7 +13,6 @@ from paceline.native.weights import open_model
 from ..configurations import CONFIGS, FAMILY_CONFIGS
 from ..families import VOCAB, expected_logits, random_family_model
 from ..plain_families import random_model
-from ..routed_families import GGUF_ONLY
 from ..rows import all_logits
 from ..sequences import relative_error, run
 from ..test_transformers import LENGTH, open_float_core
@@ -77,7 +76,7 @@ def test_logits_of_a_saved_folder(tmp_path: Path, name: str) -> None:
     assert relative_error(run(reference, ids, cuts=[1, 17]), expected) < 1e-4
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILY_CONFIGS if name.split("-")[0] not in GGUF_ONLY])
+@pytest.mark.parametrize("name", FAMILY_CONFIGS)
 def test_logits_of_a_saved_folder_of_the_newer_families(tmp_path: Path, name: str) -> None:
     model = random_family_model(name.split("-")[0], FAMILY_CONFIGS[name])
     model.save_pretrained(tmp_path)

@@ -13,7 +13,7 @@ from paceline.native.files.safetensors_file import Stored
 from paceline.native.reference import to_float32
 from paceline.native.weights import ModelUnreadable, open_model
 
-from ..plain_families import paired
+from ..family_files import paired
 from .folders import LLAMA, llama_tensors, write_folder
 
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)

@@ -12,7 +12,7 @@ from paceline.native.core import open_core
 from paceline.native.reference import open_reference, to_float32
 from paceline.native.weights import ModelUnreadable, find_model, open_model, read_metadata
 
-from ..plain_families import paired
+from ..family_files import paired
 from ..rows import all_logits
 from ..sequences import run
 from .folders import LLAMA, llama_tensors, refusal, write_folder

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gguf import GGUFWriter, TokenType
 from paceline.native.files.text_ends import CONTROL, SETTINGS, TOKENIZER, control_ends, special_ends, with_sure_ends
+from paceline.native.weights import open_model
 
 NORMAL = 1
 HARMONY = ["<|endoftext|>", "<|return|>", "<|channel|>", "<|start|>", "<|end|>", "<|message|>", "<|call|>"]
@@ -73,3 +75,19 @@ def test_a_folder_that_is_damaged_has_none(tmp_path: Path, text: str) -> None:
     (tmp_path / SETTINGS).write_text(text)
     (tmp_path / TOKENIZER).write_text(text)
     assert special_ends(tmp_path) == []
+
+
+@pytest.mark.parametrize("architecture", ["gemma3", "llama"])
+def test_a_turn_ends_at_the_control_tokens_that_the_vocabulary_has(tmp_path: Path, architecture: str) -> None:
+    writer = GGUFWriter(tmp_path / "model.gguf", architecture)
+    control, normal, added = TokenType.CONTROL, TokenType.NORMAL, TokenType.USER_DEFINED
+    types = {"<pad>": control, "<eos>": control, "<end_of_turn>": normal, "<|eot_id|>": control, "<EOT>": normal}
+    types |= {"</s>": added, "<|endoftext|>": control, "<|file_sep|>": control}
+    writer.add_token_list(list(types))
+    writer.add_token_types(list(types.values()))
+    writer.add_eos_token_id(3)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert open_model(tmp_path / "model.gguf")[0].eos == (3, 1, 2, 6, 7)

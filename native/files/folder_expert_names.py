@@ -1,0 +1,94 @@
+"""The parts of a layer with experts, and which of them is one expert's matrix."""
+
+import re
+
+import numpy as np
+
+from ..families import FAMILIES
+from .folder_parts import Change, Parts, float32, same
+from .folder_sizes import Sizes
+from .model_file import Tensor
+from .rearrange import take_rows, transposed
+
+EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
+MIXTRALS_EXPERT = re.compile(r"block_sparse_moe\.experts\.(\d+)\.(w1|w2|w3)\.weight")
+KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
+CHOICE_BIASES = ("mlp.gate.e_score_correction_bias", "mlp.moe_statics.e_score_correction_bias")  # the second is ERNIE's
+
+
+def expert_matrix(part: str, sizes: Sizes) -> tuple[str, int] | None:
+    """The kind of an expert's matrix, and the expert's number."""
+    found = EXPERT.fullmatch(part) or MIXTRALS_EXPERT.fullmatch(part) if sizes.experts else None
+    return (KINDS[found[2]], int(found[1])) if found else None
+
+
+def expert_parts(architecture: str) -> Parts:
+    if architecture == "granitemoe":
+        return _granite_parts()
+    family = FAMILIES[architecture]
+    parts: dict[str, tuple[tuple[str, Change], ...]] = {
+        "mlp.gate.weight": (("ffn_gate_inp.weight", float32),),
+        "block_sparse_moe.gate.weight": (("ffn_gate_inp.weight", float32),),
+        # all experts in one tensor: [experts, 2 * ffn, width] and [experts, width, ffn]; of Qwen 3 VL transposed
+        "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _first_halves), ("ffn_up_exps.weight", _second_halves)),
+        "mlp.experts.down_proj": (("ffn_down_exps.weight", _downs),),
+    }
+    if family.shared_gated:
+        parts["mlp.shared_expert_gate.weight"] = (("ffn_gate_inp_shexp.weight", float32),)
+    if family.shared_expert:
+        shared = "shared_expert" if family.shared_gated else "shared_experts"
+        for part in ("gate", "up", "down"):
+            parts[f"mlp.{shared}.{part}_proj.weight"] = ((f"ffn_{part}_shexp.weight", same),)
+    if family.may_bias_choice:
+        parts |= dict.fromkeys(CHOICE_BIASES, (("exp_probs_b.bias", float32),))
+    return parts
+
+
+def _granite_parts() -> Parts:
+    """The matrices of all experts in one tensor, gates before ups, and those of the shared one alike."""
+    return {
+        "block_sparse_moe.router.layer.weight": (("ffn_gate_inp.weight", float32),),
+        "block_sparse_moe.input_linear.weight": (
+            ("ffn_gate_exps.weight", _first_halves),
+            ("ffn_up_exps.weight", _second_halves),
+        ),
+        "block_sparse_moe.output_linear.weight": (("ffn_down_exps.weight", same),),
+        "shared_mlp.input_linear.weight": (("ffn_gate_shexp.weight", _upper), ("ffn_up_shexp.weight", _lower)),
+        "shared_mlp.output_linear.weight": (("ffn_down_shexp.weight", same),),
+    }
+
+
+def _first_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _half(_upright_inputs(tensor, sizes), sizes.experts, 0)
+
+
+def _second_halves(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _half(_upright_inputs(tensor, sizes), sizes.experts, 1)
+
+
+def _upper(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _half(tensor, 1, 0)
+
+
+def _lower(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _half(tensor, 1, 1)
+
+
+def _half(tensor: Tensor, experts: int, which: int) -> Tensor:
+    """The first or the second half of each expert's rows."""
+    if tensor.rows % (2 * experts):
+        raise ValueError(f"the tensor {tensor.name!r} has {tensor.rows} rows, expected a multiple of {2 * experts}")
+    return take_rows(tensor, np.arange(tensor.rows).reshape(experts, 2, -1)[:, which].ravel())
+
+
+def _upright_inputs(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _upright(tensor, sizes, tensor.columns == sizes.width)
+
+
+def _downs(tensor: Tensor, sizes: Sizes) -> Tensor:
+    return _upright(tensor, sizes, tensor.rows == sizes.experts * sizes.width)
+
+
+def _upright(tensor: Tensor, sizes: Sizes, fits: bool) -> Tensor:
+    """[experts * outputs, inputs]; square ones are taken as they lie, as in transformers."""
+    return tensor if fits else transposed(tensor, sizes.experts)

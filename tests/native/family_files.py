@@ -1,0 +1,162 @@
+"""Models of the newer families from transformers, written as GGUF the way their files are."""
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from . import routed_families
+from .families import CENTRED, GRANITES, SLIDING_GEMMAS, stored
+from .family_keys import add_keys
+
+ARCHITECTURES = {"mixtral": "llama", "gpt_oss": "gpt-oss", **routed_families.ARCHITECTURES}  # others by the same name
+PAIRED = ("mixtral", "smollm3", *GRANITES)
+PLAIN = ("gemma", "qwen2moe", "qwen3moe", "phi3", "dots1", "ernie4_5", "ernie4_5_moe", *PAIRED)
+OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+NAMES = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "self_attn.qkv_proj": "attn_qkv",
+    "mlp.gate_up_proj": "ffn_up",
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.router": "ffn_gate_inp",
+    "self_attn.sinks": "attn_sinks",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "linear_attn.in_proj_qkv": "attn_qkv",
+    "linear_attn.in_proj_z": "attn_gate",
+    "linear_attn.in_proj_a": "ssm_alpha",
+    "linear_attn.in_proj_b": "ssm_beta",
+    "linear_attn.in_proj_ba": "ssm_ba",
+    "linear_attn.in_proj_qkvz": "ssm_in",
+    "linear_attn.conv1d": "ssm_conv1d",
+    "linear_attn.norm": "ssm_norm",
+    "linear_attn.out_proj": "ssm_out",
+    **routed_families.NAMES,
+}
+PLAIN_NORMS = {"post_attention_layernorm": "ffn_norm"}
+GEMMA_NORMS = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+GLM_NORMS = {
+    "post_self_attn_layernorm": "post_attention_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "post_mlp_layernorm": "post_ffw_norm",
+}
+HYBRID_NORMS = {"post_attention_layernorm": "post_attention_norm"}
+
+
+def export_family(family: str, model: Any, path: Path, fused: bool = False) -> None:
+    """`fused`: the older form of qwen3next, with one tensor for all projections of a recurrent layer."""
+    config = model.config
+    writer = gguf.GGUFWriter(path, ARCHITECTURES.get(family, family))
+    add_keys(writer, family, config)
+    gemmas = dict.fromkeys(SLIDING_GEMMAS, GEMMA_NORMS) | {"glm4": GLM_NORMS}
+    norms = (gemmas | dict.fromkeys(PLAIN, PLAIN_NORMS)).get(family, HYBRID_NORMS)
+    for name, parameter in stored(model):
+        weights = parameter.detach().float().numpy()
+        stem = name.removesuffix(".weight")
+        if family in CENTRED and stem.endswith("norm") and not stem.endswith("linear_attn.norm"):
+            weights = weights + 1
+        if stem in OUTER:
+            writer.add_tensor(f"{OUTER[stem]}.weight", weights)
+            continue
+        _, _, layer, part = stem.split(".", 3)
+        if part.endswith(".bias"):
+            writer.add_tensor(f"blk.{layer}.{NAMES[part.removesuffix('.bias')]}.bias", weights)
+            continue
+        if family in PAIRED and part.endswith(("q_proj", "k_proj")):
+            heads = config.num_attention_heads if "q_proj" in part else config.num_key_value_heads
+            weights = paired(weights, heads)
+        if family in ("qwen35", "qwen35moe") and part.startswith("linear_attn."):
+            weights = tiled(part.removeprefix("linear_attn."), weights, config)
+        for ending, values in parts(part, weights, config, norms, fused):
+            writer.add_tensor(f"blk.{layer}.{ending}", np.ascontiguousarray(values))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def paired(weights: np.ndarray, heads: int) -> np.ndarray:
+    """Rows of a q or k matrix [heads * head_size, width] moved from halves to GGUF's pairs for the llama family."""
+    rows, columns = weights.shape
+    return weights.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+def tiled(part: str, weights: np.ndarray, config: Any) -> np.ndarray:
+    """The value heads of one key head moved from side by side to a stride of the key heads, wherever they lie."""
+    key_heads, value_heads = config.linear_num_key_heads, config.linear_num_value_heads
+    order = np.arange(value_heads).reshape(key_heads, -1).T.reshape(-1)
+    size = config.linear_value_head_dim
+    values = (order[:, None] * size + np.arange(size)).reshape(-1)
+    before = 2 * key_heads * config.linear_key_head_dim
+    match part:
+        case "in_proj_qkv" | "conv1d":
+            return weights[np.concatenate([np.arange(before), before + values])]
+        case "in_proj_z":
+            return weights[values]
+        case "in_proj_a" | "in_proj_b" | "A_log" | "dt_bias":
+            return weights[order]
+        case "out_proj":
+            return weights[:, values]
+    return weights
+
+
+def parts(
+    part: str, weights: np.ndarray, config: Any, norms: dict[str, str], fused: bool
+) -> list[tuple[str, np.ndarray]]:
+    """The tensors that one parameter becomes."""
+    match part.rsplit(".", 1)[-1]:
+        case "A_log":
+            return [("ssm_a", -np.exp(weights))]
+        case "dt_bias":
+            return [("ssm_dt.bias", weights)]
+        case "conv1d":
+            return [("ssm_conv1d.weight", weights[:, 0])]
+        case "shared_expert_gate":
+            return [("ffn_gate_inp_shexp.weight", weights[0])]
+        case "gate_up_proj" if config.model_type == "gpt_oss":  # [experts, width, 2 * expert_ffn]
+            gate, up = (weights[..., first::2].swapaxes(1, 2) for first in (0, 1))
+            return [("ffn_gate_exps.weight", gate), ("ffn_up_exps.weight", up)]
+        case "gate_up_proj_bias":
+            return [("ffn_gate_exps.bias", weights[:, 0::2]), ("ffn_up_exps.bias", weights[:, 1::2])]
+        case "down_proj" if config.model_type == "gpt_oss":
+            return [("ffn_down_exps.weight", weights.swapaxes(1, 2))]
+        case "down_proj_bias":
+            return [("ffn_down_exps.bias", weights)]
+        case routed_families.CHOICE_BIAS:
+            return [("exp_probs_b.bias", weights.reshape(-1))]
+        case "input_linear":
+            gate, up = np.split(weights, 2)
+            return [("ffn_gate_shexp.weight", gate), ("ffn_up_shexp.weight", up)]
+        case "gate_up_proj" if part.endswith(".experts.gate_up_proj"):
+            gate, up = np.split(weights, 2, axis=1)  # [experts, expert_ffn, width] each
+            if fused:
+                return [("ffn_gate_up_exps.weight", weights)]
+            return [("ffn_gate_exps.weight", gate), ("ffn_up_exps.weight", up)]
+        case "down_proj" if part.endswith(".experts.down_proj"):
+            return [("ffn_down_exps.weight", weights)]
+        case "in_proj_qkvz" if not fused:
+            size, heads = config.linear_key_head_dim, config.linear_num_key_heads
+            grouped = weights.reshape(heads, -1, weights.shape[1])
+            values = (grouped.shape[1] - 2 * size) // 2
+            query, key, value, gate = (
+                piece.reshape(-1, weights.shape[1])
+                for piece in np.split(grouped, [size, 2 * size, 2 * size + values], axis=1)
+            )
+            return [("attn_qkv.weight", np.concatenate([query, key, value])), ("attn_gate.weight", gate)]
+    return [(f"{(NAMES | norms)[part]}.weight", weights)]
