@@ -94,7 +94,7 @@ class Answering:
     async def _send_whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             answers = await self._collect()
-            body = dumped(self._writer.whole(answers, self._run.counts)).encode()
+            body = dumped(self._writer.whole(answers, self._run.counts)).encode(errors="replace")
             response = Response(body, media_type=JSON)
         except HttpRefused as refused:
             response = self._refuse(refused)

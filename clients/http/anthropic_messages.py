@@ -1,8 +1,6 @@
 """The messages of /v1/messages, read: their blocks as the turns of a chat template."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Final
 
 from .fields import Fields
@@ -18,6 +16,7 @@ from .messages import (
     listed_messages,
     text_of,
     text_of_part,
+    turns,
 )
 from .refused import wrong
 
@@ -31,7 +30,7 @@ def anthropic_messages(fields: Fields) -> list[Message]:
     messages = [message for one in listed for message in _messages(one)]
     if listed[-1].value("role") != USER:
         raise wrong("messages", "an answer that is begun already is not supported: the last must be the user's")
-    return list(_turns(messages))
+    return list(turns(messages))
 
 
 def _messages(fields: Fields) -> list[Message]:
@@ -74,20 +73,3 @@ def _assistant(blocks: Sequence[Fields]) -> Message:
         else:
             said += text_of_part(block, *THOUGHTS, CALL)
     return {"role": ASSISTANT, "content": said, THOUGHT: thought, CALLS: calls}
-
-
-def _turns(messages: Sequence[Message]) -> Iterator[Message]:
-    """Consecutive messages of one role are merged into one turn, as in Anthropic's API: many templates refuse two, and
-    models of the others were not trained on them. Their texts are joined by a newline. Results of tools stay apart."""
-    for role, same in groupby(messages, itemgetter("role")):
-        turn = list(same)
-        if role == TOOL:
-            yield from turn
-            continue
-        said, thought = ("\n".join(filter(None, (one.get(name) for one in turn))) for name in ("content", THOUGHT))
-        calls = [call for one in turn for call in one.get(CALLS, ())]
-        yield (
-            {"role": role, "content": said}
-            | ({THOUGHT: thought} if thought else {})
-            | ({CALLS: calls} if calls else {})
-        )

@@ -28,6 +28,8 @@ from .openai_answers import ChatShape, CompletionShape
 from .openai_requests import read_chat, read_completion
 from .refused import HttpRefused, anthropic_error, openai_error
 from .request_id import App, RequestIds
+from .responses_requests import read_response
+from .responses_writer import ResponsesWriter
 from .run import Run
 from .sse import dumped
 from .texts import MOST_CHARACTERS, MOST_IDS
@@ -64,6 +66,7 @@ class Proxy:
         routes = [
             Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
             Route("/v1/completions", self._guarded(self._completion), methods=["POST"]),
+            Route("/v1/responses", self._guarded(self._response), methods=["POST"]),
             Route("/v1/messages", self._guarded(self._message), methods=["POST"]),
             Route("/v1/messages/count_tokens", self._guarded(self._count), methods=["POST"]),
             Route("/v1/models", self._guarded(self._models)),
@@ -114,6 +117,11 @@ class Proxy:
     async def _completion(self, request: Request) -> Any:
         asked = await self._body(request, read_completion)
         return await self._answer(request, asked, lambda: self._openai(CompletionShape, asked))
+
+    async def _response(self, request: Request) -> Any:
+        both = await self._body(request, read_response)
+        engine = self.engine
+        return await self._answer(request, both.asked, lambda: ResponsesWriter(both, engine.name, engine.texts))
 
     async def _message(self, request: Request) -> Any:
         asked = await self._body(request, read_message)

@@ -8,8 +8,8 @@ from typing import Final
 
 SERVE: Final = """\
 Serves a model over HTTP, in the way of OpenAI's API and of Anthropic's: /v1/chat/completions, /v1/completions,
-/v1/messages, /v1/models, /tokenize, /detokenize, /slots, /health and /metrics. One daemon does the work; its flags
-are taken too and go on to it. Listens on this machine only, unless --host says otherwise."""
+/v1/responses, /v1/messages, /v1/models, /tokenize, /detokenize, /slots, /health and /metrics. One daemon does the work;
+its flags are taken too and go on to it. Listens on this machine only, unless --host says otherwise."""
 SERVE_EXAMPLES: Final = """\
 examples:
   paceline serve                                     the demo model on http://127.0.0.1:8080

@@ -1,6 +1,8 @@
 """The messages of a chat, read: what a chat template takes of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from .fields import Fields, shown
@@ -36,6 +38,23 @@ def openai_message(fields: Fields) -> Message:
     message |= {} if thought is None else {THOUGHT: thought}
     message |= {CALL_ID: fields.needed_text(CALL_ID)} if role == TOOL else {}
     return message | ({CALLS: calls} if calls else {})
+
+
+def turns(messages: Sequence[Message]) -> Iterator[Message]:
+    """Consecutive messages of one role are merged into one turn: many templates refuse two, and models of the others
+    were not trained on them. Their texts are joined by a newline. Results of tools stay apart."""
+    for role, same in groupby(messages, itemgetter("role")):
+        turn = list(same)
+        if role == TOOL:
+            yield from turn
+            continue
+        said, thought = ("\n".join(filter(None, (one.get(name) for one in turn))) for name in ("content", THOUGHT))
+        calls = [call for one in turn for call in one.get(CALLS, ())]
+        yield (
+            {"role": role, "content": said}
+            | ({THOUGHT: thought} if thought else {})
+            | ({CALLS: calls} if calls else {})
+        )
 
 
 def call_of(name: str, number: str, arguments: Any) -> Message:

@@ -81,15 +81,19 @@ class ChatShape:
     def _told(self, likely: Sequence[Likely]) -> Body | None:
         if self._logprobs is None:
             return None
-        entries = []
-        for one in likely:
-            top = [self._entry(token, logprob) for token, logprob in one.top[: self._logprobs]]
-            entries.append(self._entry(one.token, one.logprob) | {"top_logprobs": top})
-        return {"content": entries, "refusal": None}
+        return {"content": told_likely(self._spell, likely, self._logprobs), "refusal": None}
 
-    def _entry(self, token: int, logprob: float | None) -> Body:
-        spelled = self._spell(token)
+
+def told_likely(spell: Spell, likely: Sequence[Likely], most: int) -> list[Body]:
+    """An entry for each token, with at most so many of the likeliest at its position."""
+
+    def entry(token: int, logprob: float | None) -> Body:
+        spelled = spell(token)
         return {"token": spelled.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(spelled)}
+
+    return [
+        entry(one.token, one.logprob) | {"top_logprobs": [entry(*other) for other in one.top[:most]]} for one in likely
+    ]
 
 
 def _call(call: Call) -> Body:

@@ -10,9 +10,10 @@ COMMENT: Final = b": keep-alive\n\n"  # which clients ignore
 
 
 def event(body: dict[str, Any], named: bool = False) -> bytes:
-    """One event; `named` also gives its type in a line of its own, which Anthropic's clients look at."""
+    """One event; `named` also gives its type in a line of its own, which some clients look at. It may repeat half of a
+    surrogate pair from a request."""
     name = f"event: {body['type']}\n" if named else ""
-    return f"{name}data: {dumped(body)}\n\n".encode()
+    return f"{name}data: {dumped(body)}\n\n".encode(errors="replace")
 
 
 def dumped(body: Any) -> str:

@@ -40,14 +40,18 @@ class Tools:
         return {one for name in named for one in (name if isinstance(name, list) else [name]) if isinstance(one, str)}
 
 
-def openai_tools(fields: Fields) -> Tools | None:
-    """None if the model may not call any. `strict` is not enforced."""
-    described = tuple(map(_openai, fields.each("tools")))
+def openai_tools(fields: Fields, flat: bool = False) -> Tools | None:
+    """None if the model may not call any. `strict` is not enforced. `flat`: what is said of a function stands beside
+    its type, as in the API of responses."""
+
+    def function(one: Fields) -> Fields:
+        _expect(one, "type", FUNCTION)
+        return one if flat else one.within(FUNCTION)
+
+    described = tuple(_described(function(one), "parameters") for one in fields.each("tools"))
     choice, name, several = fields.value("tool_choice"), None, fields.flag("parallel_tool_calls")
     if isinstance(choice, dict):
-        one = fields.within("tool_choice")
-        _expect(one, "type", FUNCTION)
-        choice, name = REQUIRED, one.within(FUNCTION).needed_text("name")
+        choice, name = REQUIRED, function(fields.within("tool_choice")).needed_text("name")
     elif choice not in (None, *CHOICES):
         raise wrong("tool_choice", f"{shown(choice)} is not supported, expected {', '.join(CHOICES)} or an object")
     return _chosen(described, choice or "auto", name, several is not False)
@@ -74,15 +78,10 @@ def _chosen(described: Described, choice: str, name: str | None, several: bool) 
     return Tools(described, several, names) if name is None else Tools(described, False, (name,))
 
 
-def _openai(fields: Fields) -> Mapping[str, Any]:
-    _expect(fields, "type", FUNCTION)
-    return {"type": FUNCTION, FUNCTION: _described(fields.within(FUNCTION), "parameters")}
-
-
 def _anthropic(fields: Fields) -> Mapping[str, Any]:
     if fields.value("type") is not None:
         _expect(fields, "type", CUSTOM)
-    return {"type": FUNCTION, FUNCTION: _described(fields, "input_schema")}
+    return _described(fields, "input_schema")
 
 
 def _described(fields: Fields, schema: str) -> Mapping[str, Any]:
@@ -93,7 +92,8 @@ def _described(fields: Fields, schema: str) -> Mapping[str, Any]:
     given = fields.value(schema)
     if given is not None:
         Fields(given, fields.path(schema))
-    return {"name": name, "description": about or "", "parameters": given or {"type": "object", "properties": {}}}
+    known = {"name": name, "description": about or "", "parameters": given or {"type": "object", "properties": {}}}
+    return {"type": FUNCTION, FUNCTION: known}
 
 
 def _expect(fields: Fields, name: str, *values: str) -> str:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from paceline.clients.http import anthropic_requests, openai_requests
+from paceline.clients.http import anthropic_requests, openai_requests, responses_requests
 from paceline.clients.http.anthropic_requests import read_message
-from paceline.clients.http.asked import Asked
 from paceline.clients.http.openai_requests import read_chat, read_completion
 from paceline.clients.http.refused import HttpRefused
+from paceline.clients.http.responses_requests import read_response
 
 from .served import Served
 
@@ -27,7 +27,7 @@ NO_TEXTS = (5, True, {}, [5], [["x"]], "", [""], ["x"] * 17)
 
 class Route(NamedTuple):
     path: str
-    read: Callable[[object], Asked]
+    read: Callable[[object], object]
     body: dict[str, Any]
     unsupported: dict[str, tuple[Any, ...]]
 
@@ -35,7 +35,8 @@ class Route(NamedTuple):
 CHAT = Route("/v1/chat/completions", read_chat, {"messages": HI}, openai_requests.UNSUPPORTED_CHAT)
 TEXT = Route("/v1/completions", read_completion, {"prompt": "Hi"}, openai_requests.UNSUPPORTED_COMPLETION)
 MESSAGE = Route("/v1/messages", read_message, {"messages": HI, "max_tokens": 9}, anthropic_requests.UNSUPPORTED)
-ROUTES = {"chat": CHAT, "completions": TEXT, "messages": MESSAGE}
+RESPONSE = Route("/v1/responses", read_response, {"input": "Hi"}, responses_requests.UNSUPPORTED)
+ROUTES = {"chat": CHAT, "completions": TEXT, "responses": RESPONSE, "messages": MESSAGE}
 
 
 class Case(NamedTuple):
@@ -59,17 +60,30 @@ CASES: dict[str, dict[str, Case] | Case] = {
     "messages": MESSAGES,
     "system": Case(("Be brief.", [{"type": "text", "text": "Be"}]), (*NO_TEXT, [5], [{"type": "image"}])),
     "prompt": Case(("x", [1], ["x"], [[1], [2]]), (*NO_TEXT, [], [True], [-1], [1.5], [[1], "x", 5], ["x"] * 17)),
+    "input": Case(
+        ("Hi", HI, [{"type": "message", **HI[0]}], [{"type": "reasoning", "summary": []}]),
+        (*NO_TEXT, [], [5], [{}], [{"type": "item_reference", "id": "x"}], [{"role": "tool", "content": "x"}]),
+    ),
+    "instructions": Case(("Be brief.", ""), NO_TEXT),
+    "max_output_tokens": Case((1, 5.0), (*NO_COUNT, 0, -1)),
+    "reasoning": Case(({}, {"effort": "low", "summary": "auto"}), (*NO_OBJECT, {"effort": 5}, {"effort": "most"})),
+    "include": Case(([], ["message.output_text.logprobs", "reasoning.encrypted_content"]), (5, "x", [5])),
+    "text": Case(({}, {"format": {"type": "text"}}), (*NO_OBJECT, {"format": {"type": "json_object"}})),
+    "store": Case((True, False), NO_FLAG),
+    "metadata": Case(({}, {"a": "b"}), NO_OBJECT),
     "max_tokens": Case((1, 5.0), (*NO_COUNT, 0, -1, 1 << 40)),
     "max_completion_tokens": Case((1, 5.0), (*NO_COUNT, 0, -1)),
     "temperature": {
         "chat": Case((0, 0.5, 2), (*NO_NUMBER, -0.1, 2.1, float("nan"))),
         "completions": Case((0, 0.5, 2), (*NO_NUMBER, -0.1, 2.1)),
+        "responses": Case((0, 0.5, 2), (*NO_NUMBER, -0.1, 2.1)),
         "messages": Case((0, 1), (*NO_NUMBER, -0.1, 1.1)),
     },
     "top_p": Case((0, 0.5, 1), (*NO_NUMBER, -0.1, 1.1)),
     "top_k": {
         "chat": Case((-1, 0, 40), (*NO_COUNT, -2)),
         "completions": Case((-1, 0, 40), (*NO_COUNT, -2)),
+        "responses": Case((-1, 0, 40), (*NO_COUNT, -2)),
         "messages": Case((0, 40), (*NO_COUNT, -1)),
     },
     "min_p": Case((0, 1), (*NO_NUMBER, -0.1, 1.1)),
@@ -83,7 +97,10 @@ CASES: dict[str, dict[str, Case] | Case] = {
     "ignore_eos": Case((True, False), NO_FLAG),
     "n": Case((1, 16), (*NO_COUNT, 0, 17)),
     "logprobs": {"chat": Case((True, False), NO_FLAG), "completions": Case((0, 5), (*NO_COUNT, -1, 6))},
-    "top_logprobs": Case((0, 20), (*NO_COUNT, -1, 21), {"logprobs": True}),
+    "top_logprobs": {
+        "chat": Case((0, 20), (*NO_COUNT, -1, 21), {"logprobs": True}),
+        "responses": Case((0, 20), (*NO_COUNT, -1, 21)),
+    },
     "echo": Case((True, False), NO_FLAG),
     "stream": Case((True, False), NO_FLAG),
     "stream_options": Case(({}, {"include_usage": True}), (*NO_OBJECT, {"include_usage": 1}), {"stream": True}),
@@ -91,7 +108,9 @@ CASES: dict[str, dict[str, Case] | Case] = {
     "reasoning_effort": Case(("none", "low", "xhigh"), (5, ["low"], "", "most")),
     "tools": Case(([],), (*NO_TEXT, "x", [5], [{}], [{"type": "custom", "custom": {}}])),
     "tool_choice": {
-        "chat": Case(("none", "auto"), (5, True, "x", [1], {}, "required", {"type": "auto"})),
+        **dict.fromkeys(
+            ("chat", "responses"), Case(("none", "auto"), (5, True, "x", [1], {}, "required", {"type": "auto"}))
+        ),
         "messages": Case(({"type": "none"}, {"type": "auto"}), (*NO_OBJECT, {}, {"type": "required"}, {"type": "any"})),
     },
     "parallel_tool_calls": Case((True, False), NO_FLAG),
@@ -145,16 +164,19 @@ class Watched(dict[str, Any]):
 @pytest.mark.parametrize("name", ROUTES)
 def test_what_is_read_is_what_is_documented(name: str) -> None:
     route = ROUTES[name]
-    body = Watched(route.body | ({"stream": True, "stream_options": {}} if route is not MESSAGE else {}))
+    body = Watched(route.body | ({"stream": True, "stream_options": {}} if route in (CHAT, TEXT) else {}))
     route.read(body)
     assert body.seen - route.unsupported.keys() == documented()[name]
 
 
 def test_what_is_refused_is_what_is_documented() -> None:
     sentence = PAGE[PAGE.index("Refused by name") :].partition("Values that")[0]
-    ours, theirs = (set(re.findall(r"`(\w+)`", part)) for part in sentence.split("of messages"))
-    assert ours == CHAT.unsupported.keys() | TEXT.unsupported.keys()
-    assert theirs == MESSAGE.unsupported.keys()
+    named = (set(re.findall(r"`(\w+)`", part)) for part in re.split("of responses|of messages", sentence))
+    assert list(named) == [
+        CHAT.unsupported.keys() | TEXT.unsupported.keys(),
+        RESPONSE.unsupported.keys(),
+        MESSAGE.unsupported.keys(),
+    ]
 
 
 def test_there_is_a_case_for_each_field_and_no_other() -> None:
@@ -199,9 +221,9 @@ def served() -> Iterator[Served]:
 @pytest.mark.parametrize(("field", "route", "case"), CASES_BY_ROUTE)
 def test_a_field_over_http(served: Served, field: str, route: Route, case: Case) -> None:
     for value in case.good:
-        asked = {"max_tokens": 9} | route.body | case.more | {field: value}
+        asked = {"max_tokens": 9, "max_output_tokens": 9} | route.body | case.more | {field: value}
         assert served.post(route.path, **asked).status_code == 200, value
-    asked = {"max_tokens": 9} | route.body | case.more | {field: case.bad[0]}
+    asked = {"max_tokens": 9, "max_output_tokens": 9} | route.body | case.more | {field: case.bad[0]}
     answer = served.post(route.path, **asked)
     error = answer.json()["error"]
     assert (answer.status_code, error["type"]) == (400, "invalid_request_error")

@@ -55,6 +55,10 @@ def test_a_chat(served: Served, model: Path, options: dict[str, Any]) -> None:
         ]
         assert "".join(delta.get("reasoning_content", "") for delta in deltas) == thought.strip()
         assert "".join(delta.get("content", "") for delta in deltas) == said.lstrip()
+        asked = {"max_output_tokens" if name == "max_tokens" else name: value for name, value in more.items()}
+        items = served.post("/v1/responses", input=HELLO, **asked).json()["output"]
+        texts = {item["type"]: item["content"][0]["text"] for item in items}
+        assert (texts.get("reasoning", ""), texts["message"]) == (thought.strip(), said.lstrip())
     assert both, "expected a seed with which it thinks and speaks"
 
 

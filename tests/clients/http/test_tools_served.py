@@ -27,6 +27,7 @@ OPENAI = {"tools": [{"type": "function", "function": one} for one in DESCRIBED]}
 ANTHROPIC = {
     "tools": [{"name": one["name"], "description": "One.", "input_schema": one["parameters"]} for one in DESCRIBED]
 }
+RESPONSES = {"tools": [{"type": "function"} | one for one in DESCRIBED], "temperature": 0, "max_output_tokens": 24}
 TOKENS = 24
 CHATS: list[Any] = [[{"role": "user", "content": one + other}] for one in WORDS for other in WORDS]
 GREEDY: dict[str, Any] = {"max_tokens": TOKENS, "temperature": 0}
@@ -117,6 +118,26 @@ def test_a_message(served: Served, model: Path) -> None:
     assert counted == whole["usage"]["input_tokens"] + whole["usage"]["cache_read_input_tokens"]
 
 
+def test_a_response(served: Served, model: Path) -> None:
+    for chat in CHATS:
+        text, reason = raw(served, model, chat)
+        said, calls = apart(text)
+        asked = RESPONSES | {"input": chat}
+        whole = served.post("/v1/responses", **asked).json()
+        output = whole["output"]
+        assert "".join(one["content"][0]["text"] for one in output if one["type"] == "message") == said
+        assert [
+            (one["name"], json.loads(one["arguments"])) for one in output if one["type"] == "function_call"
+        ] == calls
+        assert whole["status"] == {"length": "incomplete", "stop": "completed"}[reason]
+        events = streamed(served, "/v1/responses", **asked)
+        assert "".join(one["delta"] for one in events if one["type"] == "response.output_text.delta") == said
+        done = [one["item"] for one in events if one["type"] == "response.output_item.done"]
+        assert done == events[-1]["response"]["output"]
+        found = [(one["name"], json.loads(one["arguments"])) for one in done if one["type"] == "function_call"]
+        assert found == calls and events[-1]["type"] == f"response.{whole['status']}"
+
+
 def used(events: list[dict[str, Any]]) -> Calls:
     """The calls of a stream, whose blocks come one after the other."""
     calls: Calls = []
@@ -194,6 +215,14 @@ def test_the_packages_find_the_calls(served: Served, model: Path) -> None:
             with client.chat.completions.stream(**asked) as stream:
                 message = stream.get_final_completion().choices[0].message
             assert functions([one.model_dump() for one in message.tool_calls or []]) == calls
+        responses = {"model": "any", "input": chat, **RESPONSES}
+        made = [client.responses.create(**responses)]
+        if reason == "stop":  # as above
+            with client.responses.stream(**responses) as parts:
+                made.append(parts.get_final_response())
+        for response in made:
+            found = [one for one in response.output if one.type == "function_call"]
+            assert [(one.name, json.loads(one.arguments)) for one in found] == calls
         asked = {"model": "any", "messages": chat, "extra_body": {"temperature": 0}, "max_tokens": TOKENS, **ANTHROPIC}
         with other.messages.stream(**asked) as events:
             final = events.get_final_message()
