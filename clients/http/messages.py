@@ -10,8 +10,8 @@ from .refused import wrong
 from .tool_calls import NoCall, arguments_of
 from .tools import FUNCTION
 
-USER, ASSISTANT, TOOL = "user", "assistant", "tool"
-ROLES: Final = {"system": "system", "developer": "system", USER: USER, ASSISTANT: ASSISTANT, TOOL: TOOL}
+SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
+ROLES: Final = {SYSTEM: SYSTEM, "developer": SYSTEM, USER: USER, ASSISTANT: ASSISTANT, TOOL: TOOL}
 TEXT: Final = "text"
 THOUGHT, CALLS, CALL_ID = "reasoning_content", "tool_calls", "tool_call_id"  # as templates call them
 Message = dict[str, Any]

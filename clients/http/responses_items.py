@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from .fields import Fields, shown
-from .messages import ASSISTANT, CALL_ID, CALLS, ROLES, THOUGHT, TOOL, USER, Message, call_of, turns
+from .messages import ASSISTANT, CALL_ID, CALLS, ROLES, SYSTEM, THOUGHT, TOOL, USER, Message, call_of, turns
 from .refused import wrong
 from .tool_calls import NoCall, arguments_of
 
@@ -15,7 +15,7 @@ THOUGHTS: Final = {"reasoning_text": "text", "summary_text": "text"}
 
 def input_turns(fields: Fields) -> list[Message]:
     instructions = fields.text("instructions")
-    messages: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
+    messages: list[Message] = [{"role": SYSTEM, "content": instructions}] if instructions else []
     given = fields.needed("input")
     if isinstance(given, str):
         messages.append({"role": USER, "content": given})

@@ -42,13 +42,15 @@ class Tools:
 
 def openai_tools(fields: Fields, flat: bool = False) -> Tools | None:
     """None if the model may not call any. `strict` is not enforced. `flat`: what is said of a function stands beside
-    its type, as in the API of responses."""
+    its type, as in the API of responses; there, agents offer whatever the server may have, and what it has not is left
+    out."""
 
     def function(one: Fields) -> Fields:
         _expect(one, "type", FUNCTION)
         return one if flat else one.within(FUNCTION)
 
-    described = tuple(_described(function(one), "parameters") for one in fields.each("tools"))
+    given = [one for one in fields.each("tools") if not flat or one.needed_text("type") == FUNCTION]
+    described = tuple(_described(function(one), "parameters") for one in given)
     choice, name, several = fields.value("tool_choice"), None, fields.flag("parallel_tool_calls")
     if isinstance(choice, dict):
         choice, name = REQUIRED, function(fields.within("tool_choice")).needed_text("name")

@@ -126,6 +126,13 @@ def test_turns_of_one_role_are_one() -> None:
     )
 
 
+def test_a_system_message_in_the_midst_is_the_users() -> None:
+    said = [*HI, {"role": "system", "content": [{"type": "text", "text": "Be brief."}]}]
+    (chat,) = read_message(MESSAGE | {"messages": said}).prompts
+    assert isinstance(chat, Chat)
+    assert chat.messages == ({"role": "user", "content": "Hi\nBe brief."},)
+
+
 @pytest.mark.parametrize("system", ["", [], [{"type": "text", "text": ""}], None])
 def test_an_empty_system_is_none(system: Any) -> None:
     assert read_message(MESSAGE | {"system": system}) == read_message(MESSAGE)
@@ -181,7 +188,9 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
             ("stop_sequences", "x"), ("top_k", -1), ("messages", []), ("system", 5), ("stream", "yes"),
             ("messages", [{"role": "assistant", "content": "Well,"}]),
         ]),
-        (read_message, MESSAGE | {"messages": [{"role": "system", "content": "x"}]}, "messages[0].role"),
+        (read_message, MESSAGE | {"messages": [{"role": "developer", "content": "x"}]}, "messages[0].role"),
+        (read_message, MESSAGE | {"messages": [{"role": "system", "content": [{"type": "image"}]}]},
+         "messages[0].content[0].type"),
         (read_chat, [], None),
         (read_message, "x", None),
     ],

@@ -106,7 +106,10 @@ CASES: dict[str, dict[str, Case] | Case] = {
     "stream_options": Case(({}, {"include_usage": True}), (*NO_OBJECT, {"include_usage": 1}), {"stream": True}),
     "chat_template_kwargs": Case(({}, {"enable_thinking": False}), (*NO_OBJECT, *WRONG_NAMES)),
     "reasoning_effort": Case(("none", "low", "xhigh"), (5, ["low"], "", "most")),
-    "tools": Case(([],), (*NO_TEXT, "x", [5], [{}], [{"type": "custom", "custom": {}}])),
+    "tools": {
+        **dict.fromkeys(("chat", "messages"), Case(([],), (*NO_TEXT, "x", [5], [{}], [{"type": "x", "name": "f"}]))),
+        "responses": Case(([], [{"type": "web_search"}]), (*NO_TEXT, "x", [5], [{}], [{"type": "function"}])),
+    },
     "tool_choice": {
         **dict.fromkeys(
             ("chat", "responses"), Case(("none", "auto"), (5, True, "x", [1], {}, "required", {"type": "auto"}))

@@ -52,6 +52,9 @@ def test_each_field() -> None:
         assert chat(ASKED | {"reasoning": {"effort": effort}}).names == {"reasoning_effort": effort} | names
     known = {"type": "function", "function": {name: FUNCTION[name] for name in ("name", "description", "parameters")}}
     assert chat(ASKED | {"tools": [FUNCTION]}).tools == Tools((known,))
+    others = [{"type": "web_search"}, {"type": "namespace", "name": "n", "tools": [FUNCTION]}]
+    assert chat(ASKED | {"tools": [*others, FUNCTION]}).tools == Tools((known,))
+    assert chat(ASKED | {"tools": others}).tools is None
     named = {"tools": [FUNCTION], "tool_choice": {"type": "function", "name": "f"}}
     assert chat(ASKED | named).tools == Tools((known,), False, ("f",))
 
@@ -101,7 +104,9 @@ def test_items_are_turns() -> None:
         ({"input": [{"type": "function_call_output", "call_id": "a"}]}, "input[0].output"),
         ({"input": [{"type": "function_call_output", "output": "x"}]}, "input[0].call_id"),
         ({"input": [{"type": "reasoning", "summary": [{"type": "text"}]}]}, "input[0].summary[0].type"),
-        (ASKED | {"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        (ASKED | {"tools": [{"type": 5}]}, "tools[0].type"),
+        (ASKED | {"tools": [{"type": "web_search"}], "tool_choice": "required"}, "tool_choice"),
+        (ASKED | {"tools": [FUNCTION], "tool_choice": {"type": "web_search"}}, "tool_choice.type"),
         (ASKED | {"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools[0].name"),
         (ASKED | {"tools": [FUNCTION], "tool_choice": {"type": "function"}}, "tool_choice.name"),
         (ASKED | {"reasoning": {"effort": "utmost"}}, "reasoning.effort"),
