@@ -44,7 +44,7 @@ def harmony_marks(template: str, words: Words) -> dict[int, str]:
     return found if {CHANNEL, MESSAGE} <= set(found.values()) else {}
 
 
-def harmony_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def harmony_message(message: dict[str, Any]) -> dict[str, Any]:
     """As the format's chat template takes it: there, a message that calls a tool may have a thought under a name of its
     own, but no text beside it."""
     thought = message.get("reasoning_content")
@@ -61,7 +61,7 @@ def harmony_call(name: str | None) -> str:
 class Channels:
     """A decoder for one answer to this prompt: the text of its messages, those of the same kind joined by a newline.
     `thinking` tells whether what push and flush return is a thought, and `function` of which one it is the arguments,
-    if it is of one. Stop strings are looked for in each message by itself."""
+    if it is of one, in the `message` of this number. Stop strings are looked for in each message by itself."""
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class Channels:
         self._told: set[bool] = set()  # the kinds that have a text already
         self.thinking = False
         self.function: str | None = None
+        self.message = 0  # its number, the first being 1
         if begun:
             self._begin()
 
@@ -109,6 +110,7 @@ class Channels:
             self.thinking = not called and self._header.rpartition(CHANNEL)[2].lstrip().startswith("analysis")
             self._kept = called is not None or TO_A_TOOL.search(self._header) is None
             self._header, self._bare = None, True
+            self.message += 1
 
     def _said(self, text: str) -> str:
         if self._header is not None:

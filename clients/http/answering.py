@@ -8,12 +8,11 @@ from typing import Any, Final, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from .cutter import Delta, Likely
+from .cutter import Delta
 from .openai_answers import Answer
 from .refused import HttpRefused
 from .run import Ended, Run
 from .sse import dumped
-from .tool_calls import Call
 from .writers import Writer
 
 STREAM_HEADERS: Final = {
@@ -107,25 +106,16 @@ class Answering:
         return {"x-paceline-req-id": names} if names else {}
 
     async def _collect(self) -> list[Answer]:
-        texts: dict[tuple[int, bool], list[str]] = {}
-        likely: dict[int, list[Likely]] = {}
-        calls: dict[int, list[Call]] = {}
+        deltas: dict[int, list[Delta]] = {}
         ends: dict[int, Ended] = {}
         async with aclosing(self._run.news()) as all_news:
             async for news in all_news:
                 for index, what in news:
-                    match what:
-                        case Delta(text, told, thought, call):
-                            texts.setdefault((index, thought), []).append(text)
-                            likely.setdefault(index, []).extend(told)
-                            calls.setdefault(index, []).extend([call] if call else [])
-                        case Ended():
-                            ends[index] = what
-        said, thoughts = ({n: "".join(texts.get((n, kind), ())) for n in ends} for kind in (False, True))
-        return [
-            Answer(said[n], end.reason, tuple(likely.get(n, ())), end.stopped, thoughts[n], tuple(calls.get(n, ())))
-            for n, end in sorted(ends.items())
-        ]
+                    if isinstance(what, Ended):
+                        ends[index] = what
+                    else:
+                        deltas.setdefault(index, []).append(what)
+        return [Answer.of(deltas.get(n, ()), end.reason, end.stopped) for n, end in sorted(ends.items())]
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:

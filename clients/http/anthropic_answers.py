@@ -48,9 +48,9 @@ class Blocks:
 
 
 def message(name: str, model: str, answer: Answer, counts: Counts) -> Body:
-    thoughts = [_block("thinking", answer.thought)] if answer.thought else []
-    texts = [_block("text", answer.text)] if answer.text or not answer.calls else []
-    content = [*thoughts, *texts, *(_call_block(call, json.loads(call.arguments)) for call in answer.calls)]
+    content = [_block_of(part) for part in answer.parts if part.text or part.call]
+    if not content or content[-1]["type"] == "thinking":
+        content.append(_block("text", ""))
     return _message(name, model, content, counts) | _ending(answer.reason, answer.stopped)
 
 
@@ -70,6 +70,12 @@ def closing(reason: str, stopped: str | None, counts: Counts) -> list[Body]:
 def _block(kind: str, text: str) -> Body:
     signed = {"signature": ""} if kind == "thinking" else {}
     return {"type": kind, kind: text} | signed
+
+
+def _block_of(part: Delta) -> Body:
+    if part.call:
+        return _call_block(part.call, json.loads(part.call.arguments))
+    return _block("thinking" if part.thought else "text", part.text)
 
 
 def _call_block(call: Call, arguments: Body) -> Body:

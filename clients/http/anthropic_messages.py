@@ -52,14 +52,14 @@ def _user(blocks: Sequence[Fields]) -> Iterator[Message]:
     said = ""
     for block in blocks:
         if block.value("type") != RESULT:
-            said += text_of_part(block, RESULT)
+            said += text_of_part(block, others=(RESULT,))
             continue
         if said:
             yield {"role": USER, "content": said}
             said = ""
-        given = block.value("content")
+        given, failed = block.value("content"), block.flag("is_error")
         text = "" if given is None else text_of(given, block.path("content"))
-        yield {"role": TOOL, "content": text, CALL_ID: block.needed_text("tool_use_id")}
+        yield {"role": TOOL, "content": text or ("error" if failed else ""), CALL_ID: block.needed_text("tool_use_id")}
     if said or not any(block.value("type") == RESULT for block in blocks):
         yield {"role": USER, "content": said}
 
@@ -74,5 +74,5 @@ def _assistant(blocks: Sequence[Fields]) -> Message:
             arguments = block.within("input").all
             calls.append(call_of(block.needed_text("name"), block.needed_text("id"), arguments))
         else:
-            said += text_of_part(block, *THOUGHTS, CALL)
+            said += text_of_part(block, others=(*THOUGHTS, CALL))
     return {"role": ASSISTANT, "content": said, THOUGHT: thought, CALLS: calls}

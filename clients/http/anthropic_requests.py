@@ -14,6 +14,7 @@ UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "container": (),
     "mcp_servers": ([],),
 }
+THINKING: Final = ("disabled", "enabled", "adaptive", "between_tools")
 EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 
 
@@ -64,8 +65,8 @@ def _thinks(fields: Fields, most: int) -> bool:
     if given is None:
         return False
     thinking = Fields(given, "thinking")
-    if (kind := thinking.needed("type")) not in ("disabled", "enabled", "adaptive"):
-        raise wrong(thinking.path("type"), f"{shown(kind)} is not supported, expected disabled, enabled or adaptive")
+    if (kind := thinking.needed("type")) not in THINKING:
+        raise wrong(thinking.path("type"), f"{shown(kind)} is not supported, expected {', '.join(THINKING)}")
     if kind == "enabled":
         thinking.needed("budget_tokens")
     budget = thinking.integer("budget_tokens", 1, WHOLE)

@@ -30,7 +30,7 @@ class Chat:
     """`messages` are what a chat template takes: a role and a text each, and calls of tools; `names` are further
     variables for it, `tools` what the answer may call."""
 
-    messages: tuple[Mapping[str, Any], ...]
+    messages: tuple[dict[str, Any], ...]
     names: Mapping[str, Any] = field(default_factory=dict)
     tools: Tools | None = None
 

@@ -3,8 +3,9 @@ complete. The blanks around a call are dropped. What stands between marks and is
 
 from .call_marks import CallMarks
 from .cutter import Delta, Told
+from .open_call import OpenCall
 from .thinking import could_begin
-from .tool_calls import Call, NoCall, is_open, read_calls
+from .tool_calls import Call, NoCall, read_calls
 from .tools import Tools
 
 
@@ -16,8 +17,10 @@ class CallSplitter:
         """`begun` is what the prompt has already begun the answer with."""
         self._marks = marks
         self._tools = tools
+        self._several = tools.several and not marks.bare  # templates with bare calls refuse several in an answer
         self._held = begun
         self._body: int | None = None  # within a call: where in `held` its text begins, behind blanks and mark
+        self._call = OpenCall(0)  # of this text
         self._searched = 0  # no end of it begins before this place
         self._unmarked = False
         self._begun = False  # something other than blanks has come
@@ -55,6 +58,7 @@ class CallSplitter:
         if at < 0:
             return False
         self._body = self._searched = at - len(text) + len(self._marks.begin)
+        self._call = OpenCall(self._body)
         return True
 
     def _called(self, parts: list[Delta]) -> bool:
@@ -64,7 +68,7 @@ class CallSplitter:
         if at < 0:
             self._searched = max(self._searched, len(self._held) - len(mark) + 1)
             return False
-        if is_open(self._held[self._body : at]):
+        if self._call.at(self._held, at):
             self._searched = at + 1
             return True
         whole, self._held = self._held[: at + len(self._marks.end)], self._held[at + len(self._marks.end) :]
@@ -72,15 +76,21 @@ class CallSplitter:
         return True
 
     def _close(self, parts: list[Delta], whole: str, body: int | None, end: int | None = None) -> None:
-        """Puts this text, whose part from `body` to `end` may be calls."""
+        """Puts this text, whose part from `body` to `end` may be calls, or only what follows a later mark in it."""
         self._body = None
         calls = [] if body is None else self._read(whole[body:end])
+        if body is not None and not calls:
+            again = whole.rfind(self._marks.begin, body, end)
+            if again >= 0 and not OpenCall(body).at(whole, again):
+                text = whole[:again].rstrip()
+                self._put(parts, text)
+                calls, whole = self._read(whole[again + len(self._marks.begin) : end]), whole[len(text) :]
         if not calls:
             self._put(parts, whole)
             return
         self._begun = self._after = True
-        self.done = not self._tools.several
-        parts += [Delta("", call=one) for one in (calls if self._tools.several else calls[:1])]
+        self.done = not self._several
+        parts += [Delta("", call=one) for one in (calls if self._several else calls[:1])]
 
     def _read(self, text: str) -> list[Call]:
         try:

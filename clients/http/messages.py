@@ -1,6 +1,6 @@
 """The messages of a chat, read: what a chat template takes of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
@@ -29,11 +29,10 @@ def openai_message(fields: Fields) -> Message:
         raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected {', '.join(ROLES)}")
     fields.refuse({"function_call": (), "audio": ()})
     calls = list(_calls(fields)) if role == ASSISTANT else []
-    content = fields.value("content") if calls else fields.needed("content")
-    message: Message = {
-        "role": ROLES[role],
-        "content": text_of("" if content is None else content, fields.path("content")),
-    }
+    content = fields.value("content") if role in (ASSISTANT, TOOL) else fields.needed("content")
+    kinds = (TEXT, "refusal") if role == ASSISTANT else (TEXT,)
+    said = "" if content is None else text_of(content, fields.path("content"), kinds)
+    message: Message = {"role": ROLES[role], "content": said}
     thought = fields.text(THOUGHT)
     message |= {} if thought is None else {THOUGHT: thought}
     message |= {CALL_ID: fields.needed_text(CALL_ID)} if role == TOOL else {}
@@ -75,18 +74,19 @@ def _calls(fields: Fields) -> Iterator[Message]:
             raise wrong(function.path("arguments"), "expected the JSON of an object") from None
 
 
-def text_of(content: object, path: str) -> str:
-    """The text of a message: a string, or parts that are all text."""
+def text_of(content: object, path: str, kinds: Collection[str] = (TEXT,)) -> str:
+    """The text of a message: a string, or parts of these types, which have it by the name of their type."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
         raise wrong(path, "expected a string or a list of parts", "invalid_type")
-    return "".join(text_of_part(Fields(part, f"{path}[{number}]")) for number, part in enumerate(content))
+    parts = (Fields(part, f"{path}[{number}]") for number, part in enumerate(content))
+    return "".join(text_of_part(part, kinds) for part in parts)
 
 
-def text_of_part(fields: Fields, *others: str) -> str:
-    """`others` are the types of parts that could have stood there too."""
-    if (kind := fields.needed("type")) != TEXT:
-        expected = " or ".join(map(repr, (TEXT, *others)))
+def text_of_part(fields: Fields, kinds: Collection[str] = (TEXT,), others: Collection[str] = ()) -> str:
+    """Of one of these types; `others` could have stood there too."""
+    if (kind := fields.needed("type")) not in kinds:
+        expected = " or ".join(map(repr, (*kinds, *others)))
         raise wrong(fields.path("type"), f"{shown(kind)} is not supported, expected {expected}", "unsupported_value")
-    return fields.needed_text("text")
+    return fields.needed_text(kind)

@@ -8,7 +8,8 @@ from .refused import wrong
 
 OWN_NAMES: Final = {"self", "messages", "add_generation_prompt"}  # template variables that we set
 NO_EFFORT: Final = "none"
-EFFORTS: Final = (NO_EFFORT, "minimal", "low", "medium", "high", "xhigh")  # OpenAI's; a model may know some of them
+# OpenAI's; a model may know some of them.
+EFFORTS: Final = (NO_EFFORT, "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def sampling_options(fields: Fields) -> dict[str, Any]:

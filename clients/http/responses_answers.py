@@ -84,13 +84,9 @@ class Items:
 
     def all_of(self, answer: Answer) -> list[Body]:
         """Those of a complete answer."""
-        cut_off = answer.reason == "length"
-        deltas = [Delta(answer.thought, (), True)] if answer.thought else []
-        deltas += [Delta(answer.text, answer.likely)] if answer.text or answer.likely else []
-        deltas += [Delta("", call=call) for call in answer.calls]
-        for delta in deltas:
-            list(self.piece(delta))
-        list(self.end(CUT_OFF if cut_off else DONE))
+        for part in answer.parts:
+            list(self.piece(part))
+        list(self.end(CUT_OFF if answer.reason == "length" else DONE))
         return self.done
 
     def _begin(self, kind: str) -> Iterator[Body]:

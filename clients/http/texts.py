@@ -1,12 +1,12 @@
 """The text side of a model: prompts to ids, ids to text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ..chat import BrokenTemplate, ChatRefused, ChatTemplate, NoTemplate
 from ..detokenizer import Detokenizer
-from ..harmony import Channels, harmony_call, harmony_marks, harmony_message
+from ..harmony import Channels, harmony_call, harmony_marks
 from ..model_text import open_chat_template, open_tokenizer
 from ..stop_strings import Searched, StopStrings
 from .asked import Chat, Ids, Text
@@ -15,6 +15,7 @@ from .call_splitter import CallSplitter
 from .channels import ChannelSplitter, Counted
 from .cutter import Cutter
 from .refused import HttpRefused, wrong
+from .template_needs import prepared
 from .thinking import Splitter, marks_of
 from .tools import Tools
 from .voice import Voice
@@ -118,7 +119,8 @@ class Texts:
             return Voice(Cutter(decoder, strings))
         if self._harmony:
             counted = Counted(Channels(self._harmony, decoder, given.text, strings, given.tools is not None))
-            return Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted))
+            several = given.tools is None or given.tools.several
+            return Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted, several))
         thoughts = Splitter.after(self._marks, given.text) if self._marks else None
         calls = CallSplitter(self._calls, given.tools, given.begun) if self._calls and given.tools else None
         return Voice(Cutter(decoder, strings), thoughts, calls)
@@ -136,14 +138,12 @@ class Texts:
     def _rendered(self, chat: Chat) -> str:
         if self._template is None:
             raise self._no_chat()
-        messages: Sequence[Mapping[str, Any]] = chat.messages
         names = dict(chat.names)
         if chat.tools:
             if not self._calls and not self._harmony:
                 raise wrong("tools", "the model's chat template offers none in a known way", "unsupported_parameter")
             names["tools"] = chat.tools.described
-        if self._harmony:
-            messages = [harmony_message(one) for one in messages]
+        messages = prepared(chat.messages, self._template.source, self._calls, bool(self._harmony))
         try:
             return self._template.render(messages, **names)
         except ChatRefused as problem:

@@ -26,8 +26,10 @@ def marks_of(template: str) -> Marks | None:
 
 
 class Splitter:
-    """For one answer. In what push and finish return, each piece is marked as thought or not. Log probabilities go with
-    the first piece that is sent after they came."""
+    """For one answer, which is not `done` before it ends. In what push and finish return, each piece is marked as
+    thought or not. Log probabilities go with the first piece that is sent after they came."""
+
+    done: Final = False
 
     def __init__(self, marks: Marks, begun: bool) -> None:
         """`begun`: the prompt has already opened the thought."""

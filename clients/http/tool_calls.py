@@ -8,27 +8,29 @@
 The first kind is JSON. In the second and third an argument is bare text, and the tool's own description says whether it
 is a string. What is none of these is no call: it is text that the model wrote."""
 
+import ast
 import json
 import re
 import secrets
 import string
 from collections.abc import Iterator, Mapping
 from json import JSONDecoder
+from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn
 
+from .open_call import ARGUMENTS, FUNCTION, FUNCTION_END, KEY, Form, form_of
 from .tools import Tools
 
-FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>\s*")
-FUNCTION_END: Final = "</function>"
-PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
-ARGUMENT: Final = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
-ARGUMENT_KEY: Final = "<arg_key>"
-CALL_ID, ARGUMENTS = "[CALL_ID]", "[ARGS]"
+PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>(.*?)</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
+ARGUMENT: Final = re.compile(
+    r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*(?=<arg_key>|\Z)", re.DOTALL
+)
+CALL_ID: Final = "[CALL_ID]"
 BETWEEN: Final = re.compile(r"[\s;,]*")  # calls that are not in a list
-STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
-ID_LETTERS: Final = string.ascii_letters + string.digits
-JSON_BEGINS: Final = ("{", "[")
+ID_LETTERS, ID_SIZE = string.ascii_letters + string.digits, 9
+PYTHONS: Final = {"True": True, "False": False, "None": None}  # as most templates write them in bare text
+MOST_NESTED: Final = 64  # objects and lists in each other; more could be read, but not always be sent
 
 
 class Call(NamedTuple):
@@ -44,23 +46,24 @@ class NoCall(Exception):
 
 def call_id() -> str:
     """Templates of Mistral insist on nine letters and digits; others take any."""
-    return "".join(secrets.choice(ID_LETTERS) for _ in range(9))
+    return "".join(secrets.choice(ID_LETTERS) for _ in range(ID_SIZE))
 
 
 def read_calls(text: str, tools: Tools) -> list[Call]:
     """At least one. Raises NoCall."""
     text = text.strip()
     try:
-        calls = list(_read(text, tools))
+        calls = [call(name, arguments) for name, arguments in _read(text, tools)]
     except (ValueError, RecursionError):  # no JSON, or lists in lists in lists
         raise NoCall(text) from None
     if not calls:
         raise NoCall(text)
-    return [call(name, arguments) for name, arguments in calls]
+    return calls
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> Call:
-    """JSON can spell half of a surrogate pair, which is no character and could not be sent."""
+    """JSON can spell half of a surrogate pair, which is no character and could not be sent. Raises NoCall."""
+    _check_depth(arguments)
     name, text = (HALF_PAIR.sub("\ufffd", one) for one in (name, json.dumps(arguments, ensure_ascii=False)))
     return Call(name, text)
 
@@ -73,27 +76,21 @@ def arguments_of(text: str) -> dict[str, Any]:
         raise NoCall(text) from None
     if not isinstance(found, dict):
         raise NoCall(text)
+    _check_depth(found)
     return found
 
 
-def is_open(text: str) -> bool:
-    """Whether what follows still belongs to this beginning of a call, even a mark that ends one."""
-    begun = text.lstrip()
-    if begun.startswith(JSON_BEGINS) or ARGUMENTS in begun:
-        return '"' in STRING.sub("", begun)
-    return FUNCTION.match(begun) is not None and not begun.rstrip().endswith(FUNCTION_END)
-
-
 def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if text.startswith(JSON_BEGINS):
-        yield from _json(text, tools)
-    elif FUNCTION.match(text):
-        yield from _functions(text, tools)
-    elif ARGUMENTS in text:
-        name, _, arguments = text.partition(ARGUMENTS)
-        yield _named(name.partition(CALL_ID)[0]), arguments_of(arguments)
-    else:
-        yield _pairs(text, tools)
+    match form_of(text):
+        case Form.JSON:
+            yield from _json(text, tools)
+        case Form.FUNCTIONS:
+            yield from _functions(text, tools)
+        case Form.NAMED:
+            name, _, arguments = text.partition(ARGUMENTS)
+            yield _named(name.partition(CALL_ID)[0]), arguments_of(arguments)
+        case Form.PAIRS:
+            yield _pairs(text, tools)
 
 
 def _json(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -128,7 +125,10 @@ def _functions(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]
         arguments = {}
         while not text.startswith(FUNCTION_END, at):
             found = _match(PARAMETER, text, at)
-            arguments[found[1].strip()] = _value(found[2], tools, name, found[1].strip())
+            parameter, value = found[1].strip(), found[2]
+            if value.startswith("\n"):  # on lines of its own
+                value = value[1:].removesuffix("\n")
+            arguments[parameter] = _value(value, tools, name, parameter)
             at = found.end()
         yield name, arguments
         at += len(FUNCTION_END)
@@ -136,7 +136,7 @@ def _functions(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]
 
 def _pairs(text: str, tools: Tools) -> tuple[str, Mapping[str, Any]]:
     """A name and the arguments after it: without any it is a line of its own."""
-    name, key, _ = text.partition(ARGUMENT_KEY)
+    name, key, _ = text.partition(KEY)
     at, arguments = len(name), {}
     name = _named(name)
     if not key and not tools.has(name):
@@ -149,13 +149,22 @@ def _pairs(text: str, tools: Tools) -> tuple[str, Mapping[str, Any]]:
 
 
 def _value(text: str, tools: Tools, name: str, parameter: str) -> Any:
-    """Bare text is JSON, unless it is for a string, or is none."""
+    """Bare text is JSON, or what Python writes for it, unless it is for a string, or is neither."""
     types = tools.types(name, parameter)
-    if "string" in types and not (text == "null" and "null" in types):
-        return text
+    if "string" in types:
+        return None if "null" in types and text in ("null", "None") else text
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):
+        return PYTHONS[text] if text in PYTHONS else _pythons(text)
+
+
+def _pythons(text: str) -> Any:
+    """A list or an object as Python writes it; any other text as it is."""
+    try:
+        found = ast.literal_eval(text) if text.startswith(("[", "{")) else text
+        return _DECODER.decode(json.dumps(found))  # sets and bytes are no JSON
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return text
 
 
@@ -172,8 +181,22 @@ def _match(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
     return found
 
 
+def _check_depth(value: Any, left: int = MOST_NESTED) -> None:
+    if isinstance(value, dict | list):
+        if not left:
+            raise NoCall("is nested too deep")
+        for one in value.values() if isinstance(value, dict) else value:
+            _check_depth(one, left - 1)
+
+
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER: Final = JSONDecoder(parse_constant=_no_number)
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _no_number(text)
+
+
+# Models also write line ends into strings as they are.
+_DECODER: Final = JSONDecoder(parse_constant=_no_number, parse_float=_finite, strict=False)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from .fields import Fields, shown
 from .refused import wrong
+from .schemas import types_of
 
 FUNCTION: Final = "function"
 CUSTOM: Final = "custom"
@@ -32,12 +33,8 @@ class Tools:
 
     def types(self, name: str, argument: str) -> set[str]:
         """Those that the schema allows for an argument; none if it does not say."""
-        functions = [one[FUNCTION] for one in self.described if one[FUNCTION]["name"] == name]
-        properties = _object(_object(functions[0] if functions else None).get("parameters")).get("properties")
-        schema = _object(_object(properties).get(argument))
-        ways = [schema, *_list(schema.get("anyOf")), *_list(schema.get("oneOf"))]
-        named = [_object(way).get("type") for way in ways]
-        return {one for name in named for one in (name if isinstance(name, list) else [name]) if isinstance(one, str)}
+        schemas = [one[FUNCTION].get("parameters") for one in self.described if one[FUNCTION]["name"] == name]
+        return types_of(schemas[0], argument) if schemas else set()
 
 
 def openai_tools(fields: Fields, flat: bool = False) -> Tools | None:
@@ -46,7 +43,8 @@ def openai_tools(fields: Fields, flat: bool = False) -> Tools | None:
     out."""
 
     def function(one: Fields) -> Fields:
-        _expect(one, "type", FUNCTION)
+        if flat or one.value("type") is not None:
+            _expect(one, "type", FUNCTION)
         return one if flat else one.within(FUNCTION)
 
     given = [one for one in fields.each("tools") if not flat or one.needed_text("type") == FUNCTION]
@@ -94,7 +92,8 @@ def _described(fields: Fields, schema: str) -> Mapping[str, Any]:
     given = fields.value(schema)
     if given is not None:
         Fields(given, fields.path(schema))
-    known = {"name": name, "description": about or "", "parameters": given or {"type": "object", "properties": {}}}
+    parameters = {"type": "object", "properties": {}} | (given or {})
+    known = {"name": name, "description": about or "", "parameters": parameters}
     return {"type": FUNCTION, FUNCTION: known}
 
 
@@ -105,11 +104,3 @@ def _expect(fields: Fields, name: str, *values: str) -> str:
         expected = " or ".join(map(repr, values))
         raise wrong(fields.path(name), f"{shown(given)} is not supported, expected {expected}", "unsupported_value")
     return given
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -27,7 +27,7 @@ class Voice:
     @property
     def done(self) -> bool:
         """Nothing more is to come."""
-        return self.stopped is not None or (self._calls is not None and self._calls.done)
+        return self.stopped is not None or any(one.done for one in (self._thoughts, self._calls) if one)
 
     @property
     def thinking(self) -> bool:

@@ -17,6 +17,8 @@ ENDLESS = CallMarks("[TOOL_CALLS]")
 BARE = CallMarks("<|python_tag|>", bare=True)
 TOOLS = offered("f", "g")
 F, G = (json.dumps({"name": name, "arguments": {"text": "a"}}) for name in "fg")
+OPEN = '<tool_call>{"name": "f</tool_call>'
+QUOTED = '"[ARGS]</function>\n</tool_call>'
 CUT_OFF = '<tool_call>\n{"name": "f", "arg'
 
 
@@ -58,6 +60,11 @@ def cut(text: str, size: int) -> list[str]:
         (TAGGED, f"Hi. {CUT_OFF}", [f"Hi. {CUT_OFF}"]),
         (TAGGED, f"Hi. <tool_call>no</tool_call>\n<tool_call>{F}</tool_call>", ["Hi. <tool_call>no</tool_call>", "→f"]),
         (TAGGED, f"<tool_call>{F}</tool_call>\n {CUT_OFF}", ["→f", CUT_OFF]),
+        (TAGGED, f"The <tool_call> tag. <tool_call>{F}</tool_call>", ["The <tool_call> tag.", "→f"]),
+        (TAGGED, f"The <tool_call> tag. <tool_call>{F}", ["The <tool_call> tag.", "→f"]),
+        (TAGGED, f"{OPEN} <tool_call>{F}</tool_call>", [f"{OPEN} <tool_call>{F}</tool_call>"]),
+        (TAGGED, f"<tool_call>f<arg_key>text</arg_key><arg_value>{QUOTED}</arg_value></tool_call>.", ["→f", "."]),
+        (TAGGED, f"<tool_call><function=f><parameter=text>{QUOTED}</parameter></function></tool_call>.", ["→f", "."]),
         (TAGGED, f"</tool_call><tool_call>{F}</tool_call>", ["</tool_call>", "→f"]),
         (TAGGED, '<tool_call>{"name": "f", "arguments": {"text": "</tool_call>"}}</tool_call>.', ["→f", "."]),
         (TAGGED, "<tool_call><function=f><parameter=text>\n</tool_call>\n</parameter></function></tool_call>", ["→f"]),
@@ -67,7 +74,7 @@ def cut(text: str, size: int) -> list[str]:
         (ENDLESS, '[TOOL_CALLS]f[ARGS]{"x": "[TOOL_CALLS]"}', ["→f"]),
         (ENDLESS, '[TOOL_CALLS]f[ARGS]{"x": "[TOOL', ['[TOOL_CALLS]f[ARGS]{"x": "[TOOL']),
         (BARE, F, ["→f"]),
-        (BARE, '\n{"name": "f", "parameters": {}}; {"name": "g", "parameters": {}}\n', ["→f", "→g"]),
+        (BARE, '\n{"name": "f", "parameters": {}}; {"name": "g", "parameters": {}}\n', ["→f"]),
         (BARE, f"<|python_tag|>{F}", ["→f"]),
         (BARE, f"Hello. <|python_tag|>{F}", ["Hello.", "→f"]),
         (BARE, '{"name": "Ann", "arguments": {}}', ['{"name": "Ann", "arguments": {}}']),

@@ -127,6 +127,13 @@ def test_log_probabilities_of_a_header_that_was_cut_off_are_told() -> None:
         (f"<|channel|>commentary<|message|>I look.<|end|><|start|>assistant{CALL}{{}}", ("", "I look."), [("f", "{}")]),
         (f"{CALL}{{}}<|call|><|start|>assistant<|channel|>final<|message|>Yes.", ("", "Yes."), [("f", "{}")]),
         (f"{CALL}{{}}<|call|><|start|>assistant to=functions.g<|message|>{{}}", ("", ""), [("f", "{}"), ("g", "{}")]),
+        (
+            f'{CALL}{{"x": 1}}<|end|><|start|>assistant{CALL}{{"x": 2}}',
+            ("", ""),
+            [("f", '{"x": 1}'), ("f", '{"x": 2}')],
+        ),
+        (f"{CALL}<|end|><|start|>assistant{CALL} <|end|><|start|>assistant{CALL}{{}}", ("", ""), [("f", "{}")] * 3),
+        (f"<|channel|>commentary<|message|>I look.<|end|><|start|>assistant{CALL}no", ("", "I look.\nno"), []),
         (f"{THOUGHT}{CALL}[]", ("Hm.", "[]"), []),
         (f'{CALL}{{"x": ', ("", '{"x": '), []),
         (f"{CALL}", ("", ""), []),
@@ -142,6 +149,28 @@ def test_a_message_to_a_function_is_a_call(text: str, expected: tuple[str, str],
         assert [one.token for part in parts for one in part.likely] == list(range(tokens))
     parts, _, _ = sent(text)
     assert not any(part.call for part in parts)
+
+
+def test_what_comes_after_a_call_stays_there() -> None:
+    parts, _, _ = sent(f"{CALL}{{}}<|call|><|start|>assistant<|channel|>final<|message|>Yes.", tools=True)
+    assert [part.call.name if part.call else part.text for part in parts] == ["f", "Y", "e", "s", "."]
+
+
+def test_one_call_at_most() -> None:
+    text = f"{THOUGHT}{CALL}{{}}<|end|><|start|>assistant to=functions.g<|message|>{{}}<|end|>"
+    text += "<|start|>assistant<|channel|>final<|message|>Yes."
+    for size in (1, 3, 100):
+        pieces, ids = tokens_of(text, [size] * len(text))
+        strings = StopStrings()
+        counted = Counted(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT, strings, True))
+        one = Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted, several=False))
+        parts: list[Delta] = []
+        for token in ids:
+            parts += one.push(token, None)
+            if one.done:
+                break
+        parts += one.finish()
+        assert one.done and [part.call.name for part in parts if part.call] == ["f"] and texts(parts) == ("Hm.", "")
 
 
 def test_an_answer_that_called_says_so() -> None:

@@ -20,7 +20,8 @@ from paceline.clients.http.tools import Tools
 
 HI = {"role": "user", "content": "Hi"}
 ASKED = {"input": "Hi"}
-FUNCTION = {"type": "function", "name": "f", "description": "One.", "parameters": {"type": "object"}, "strict": True}
+SCHEMA = {"type": "object", "properties": {}}
+FUNCTION = {"type": "function", "name": "f", "description": "One.", "parameters": SCHEMA, "strict": True}
 TEXTS = Texts.numbers(100, 1000)
 COUNTS = Counts(prompt=7, answer=5, cached=3, thought=2)
 
@@ -228,11 +229,8 @@ PIECES = st.lists(
 
 @given(PIECES, st.sampled_from(["eos", "stop", "length", "calls"]))
 def test_a_stream_holds_what_the_whole_answer_holds(deltas: list[Delta], reason: str) -> None:
-    """In the order of whole answers, thoughts come first, then text, then calls."""
-    deltas.sort(key=lambda one: (bool(one.call), not one.thought))
     said, thought = ("".join(one.text for one in deltas if one.thought is kind) for kind in (False, True))
-    calls = tuple(one.call for one in deltas if one.call)
-    whole = writer().whole([Answer(said, reason, (), None, thought, calls)], COUNTS)
+    whole = writer().whole([Answer.of(deltas, reason)], COUNTS)
     found = events(deltas, reason)
     assert nameless(found[-1]["response"]) == nameless(whole)
     kinds = ("response.output_text.delta", "response.reasoning_text.delta")

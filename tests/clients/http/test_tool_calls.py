@@ -2,12 +2,13 @@
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paceline.clients.http.tool_calls import Call, NoCall, arguments_of, call_id, is_open, read_calls
+from paceline.clients.http.tool_calls import Call, NoCall, arguments_of, call_id, read_calls
 from paceline.clients.http.tools import Tools
 
 SCHEMA = {
@@ -17,6 +18,7 @@ SCHEMA = {
         "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
         "number": {"type": ["integer", "null"]},
         "list": {"type": "array", "items": {"type": "string"}},
+        "flag": {"type": "boolean"},
         "odd": 5,
     },
 }
@@ -57,6 +59,15 @@ def spelled(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def as_templates_do(name: str, arguments: dict[str, Any]) -> str:
+    """What most templates of Qwen and Seed-OSS write: other values than objects as Python does."""
+    given = "".join(
+        f"<parameter={key}>{json.dumps(value) if isinstance(value, dict) else value}</parameter>\n"
+        for key, value in arguments.items()
+    )
+    return f"<function={name}>\n{given}</function>"
+
+
 WAYS = (as_json, as_function, as_pairs, as_named)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -73,17 +84,18 @@ def test_arguments_in_json_may_be_anything(way: Any, arguments: dict[str, Any]) 
     assert read(way("f", arguments)) == [("f", arguments)]
 
 
-@pytest.mark.parametrize("way", [as_function, as_pairs])
+@pytest.mark.parametrize("way", [as_function, as_pairs, as_templates_do])
 @given(
     text=BARE,
-    maybe=st.none() | BARE.filter(lambda text: text != "null"),
+    maybe=st.none() | BARE.filter(lambda text: text not in ("null", "None")),
     number=st.none() | st.integers(),
     words=st.lists(BARE),
+    flag=st.booleans(),
 )
 def test_arguments_in_bare_text_have_the_types_of_the_schema(
-    way: Any, text: str, maybe: str | None, number: int | None, words: list[str]
+    way: Any, text: str, maybe: str | None, number: int | None, words: list[str], flag: bool
 ) -> None:
-    arguments = {"text": text, "maybe": maybe, "number": number, "list": words}
+    arguments = {"text": text, "maybe": maybe, "number": number, "list": words, "flag": flag}
     assert read(way("f", arguments)) == [("f", arguments)]
 
 
@@ -107,6 +119,15 @@ def test_a_call_may_have_no_arguments(way: Any) -> None:
         ("<function=f>\n<parameter=text>\n<b></parameter>\n</b>\n</parameter>\n</function>",
          [("f", {"text": "<b></parameter>\n</b>"})]),
         ("<function=f>\n<parameter=list>\n[1\n</parameter>\n</function>", [("f", {"list": "[1"})]),
+        ("<function=f><parameter=text>a\n</parameter></function>", [("f", {"text": "a\n"})]),
+        ("<function=f><parameter=list>{1}</parameter><parameter=new>[b'']</parameter></function>",
+         [("f", {"list": "{1}", "new": "[b'']"})]),
+        ("<function=f><parameter=new>1e999</parameter><parameter=odd>[1e999]</parameter></function>",
+         [("f", {"new": "1e999", "odd": "[1e999]"})]),
+        ("<function=f><parameter=new>(1, 2)</parameter><parameter=odd>[(1, None)]</parameter></function>",
+         [("f", {"new": "(1, 2)", "odd": [[1, None]]})]),
+        ("f\n<arg_key>text</arg_key><arg_value>a</arg_value>b</arg_value>", [("f", {"text": "a</arg_value>b"})]),
+        ('{"name": "f", "arguments": {"text": "a\n\tb"}}', [("f", {"text": "a\n\tb"})]),
         ("<function=f>\n<parameter=odd>\n{}\n</parameter>\n<parameter=new>\n1.5\n</parameter>\n</function>",
          [("f", {"odd": {}, "new": 1.5})]),
         ("<function=f>\n</function>\n<function=g>\n<parameter=text>\n7\n</parameter>\n</function>",
@@ -127,6 +148,7 @@ def test_ways_to_call(text: str, calls: list[tuple[str, Any]]) -> None:
         "", " \n", "Hello.", "[]", "{}", "[1]", "null", '{"name": 5, "arguments": {}}',
         '{"name": "f", "arguments": []}',
         '{"name": "f", "arguments": "no"}', '{"name": "f", "arguments": "[]"}', '{"name": "f", "arguments": {}',
+        '{"name": "f", "arguments": {"x": 1e999}}', '{"name": "f", "arguments": {"x": ' + "[" * 64 + "]" * 64 + "}}",
         '{"name": "f", "arguments": {"x": NaN}}', '{"name": "f", "arguments": {}} Hello.', '{"name": "unheard of"}',
         '{"name": " ", "arguments": {}}', '{"name": "f\\ng", "arguments": {}}', "[" * 100_000,
         '{"name": "f", "arguments": "' + '{\\"x\\":' * 50_000 + '"}',
@@ -152,40 +174,40 @@ def test_whatever_is_written_is_a_call_or_none(text: str) -> None:
     assert all(isinstance(json.loads(one.arguments), dict) for one in calls)
 
 
+def test_nesting_may_be_deep_but_not_too_deep() -> None:
+    assert read('{"name": "f", "arguments": {"x": ' + "[" * 63 + "]" * 63 + "}}")
+    for depth in range(940, 1010, 3):
+        with pytest.raises(NoCall):
+            read_calls('{"name": "f", "arguments": {"x": ' + "[" * depth + "]" * depth + "}}", TOOLS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f\n<arg_key>" + "</arg_key><arg_value>" * 20_000,
+        "f\n<arg_key>" + "<arg_value></arg_value>" * 20_000,
+        "<function=f>" + "<parameter=x>" * 20_000,
+        "<function=f>" + "<parameter=x></parameter>" * 20_000,
+        '{"name": "f", "arguments": {"x": "' + '\\"' * 100_000,
+    ],
+)
+def test_damage_takes_no_time(text: str) -> None:
+    """Quadratic, each would take seconds."""
+    begun = time.thread_time()
+    with pytest.raises(NoCall):
+        read_calls(text, TOOLS)
+    assert time.thread_time() - begun < 1
+
+
 def test_half_of_a_surrogate_pair_can_be_sent() -> None:
     (one,) = read_calls('{"name": "a\\ud800", "arguments": {"x": "\\udfff", "y": "\\ud83d\\ude42é"}}', TOOLS)
     assert one == Call("a\ufffd", '{"x": "\ufffd", "y": "🙂é"}')
     assert one.arguments.encode()
 
 
-@pytest.mark.parametrize(
-    ("begun", "more"),
-    [
-        ('{"name": "f", "arguments": {"x": "', True),
-        ('{"name": "f", "arguments": {"x": "\\"', True),
-        ('{"name": "f", "arguments": {"x": "\\\\"', False),
-        ('{"name": "f"', False),
-        ('\n["', True),
-        ('f[ARGS]{"x": "', True),
-        ('f[ARGS]{"x": ""', False),
-        ("<function=f>\n<parameter=text>\n", True),
-        (" <function=f>\n</function>\n", False),
-        ('f\n<arg_key>text</arg_key>\n<arg_value>"', False),
-        ("", False),
-    ],
-)
-def test_what_is_still_open(begun: str, more: bool) -> None:
-    assert is_open(begun) is more
-
-
-def test_types_that_a_schema_allows() -> None:
-    properties = {"either": {"oneOf": [{"type": "string"}, 5, {"type": ["null", 7]}], "anyOf": 3}, "none": {}}
-    tools = offered("f", schema={"properties": properties})
-    assert tools.types("f", "either") == {"string", "null"}
-    assert tools.types("f", "none") == tools.types("f", "other") == tools.types("g", "either") == set()
-    for schema in (None, 5, {}, {"properties": [1]}, {"properties": None}):
-        assert offered("f", schema=schema).types("f", "either") == set()
-    assert tools.has("f") and not tools.has("g")
+def test_tools_know_their_arguments() -> None:
+    assert TOOLS.types("f", "maybe") == {"string", "null"} and TOOLS.types("other", "maybe") == set()
+    assert TOOLS.has("f") and not TOOLS.has("other")
 
 
 def test_a_thousand_ids_are_apart() -> None:

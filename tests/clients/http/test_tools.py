@@ -71,6 +71,8 @@ def test_what_has_to_be_called(read: Any, body: dict[str, Any], several: bool, m
 
 
 def test_what_templates_want_is_there() -> None:
+    bare = {"function": {"name": "now", "parameters": {"type": "object"}}}
+    assert chat(read_chat, OPENAI | {"tools": [QUIET]}).tools == chat(read_chat, OPENAI | {"tools": [bare]}).tools
     tools = chat(read_chat, OPENAI | {"tools": [QUIET]}).tools
     empty = {"name": "now", "description": "", "parameters": {"type": "object", "properties": {}}}
     assert tools and tools.described == ({"type": "function", "function": empty},)
@@ -80,13 +82,19 @@ def test_calls_and_results_of_a_chat() -> None:
     call = CALLED | {"function": {"name": "weather", "arguments": json.dumps({"city": "Rome"})}}
     said = {"role": "assistant", "content": None, "reasoning_content": "Hm", "tool_calls": [call]}
     result = {"role": "tool", "tool_call_id": "a1b2c3d4e", "content": [{"type": "text", "text": "Sun"}]}
-    plain = {"role": "assistant", "content": "Sunny.", "tool_calls": []}
-    assert chat(read_chat, OPENAI | {"messages": [*HI, said, result, plain]}).messages == (
+    plain = {"role": "assistant", "content": [{"type": "refusal", "refusal": "Sunny."}], "tool_calls": []}
+    silent = [{"role": "tool", "tool_call_id": "a", "content": None}, {"role": "assistant", "content": None}]
+    assert chat(read_chat, OPENAI | {"messages": [*HI, said, result, plain, *silent]}).messages == (
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "", "reasoning_content": "Hm", "tool_calls": [CALLED]},
         {"role": "tool", "content": "Sun", "tool_call_id": "a1b2c3d4e"},
         {"role": "assistant", "content": "Sunny."},
+        {"role": "tool", "content": "", "tool_call_id": "a"},
+        {"role": "assistant", "content": ""},
     )
+    quiet = CALLED | {"function": {"name": "weather", "arguments": ""}}
+    (_, turn) = chat(read_chat, {"messages": [*HI, {"role": "assistant", "tool_calls": [quiet]}]}).messages
+    assert turn["tool_calls"][0]["function"] == {"name": "weather", "arguments": {}}
 
 
 def test_calls_and_results_of_messages() -> None:
@@ -97,7 +105,7 @@ def test_calls_and_results_of_messages() -> None:
     results = [
         {"type": "tool_result", "tool_use_id": "a", "content": "Sun"},
         {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": "Rain"}], "is_error": True},
-        {"type": "tool_result", "tool_use_id": "c"},
+        {"type": "tool_result", "tool_use_id": "c", "is_error": True},
         {"type": "text", "text": "And "},
         {"type": "text", "text": "now?"},
     ]
@@ -111,7 +119,7 @@ def test_calls_and_results_of_messages() -> None:
         {"role": "assistant", "content": "I look.", "reasoning_content": "Hm", "tool_calls": called},
         {"role": "tool", "content": "Sun", "tool_call_id": "a"},
         {"role": "tool", "content": "Rain", "tool_call_id": "b"},
-        {"role": "tool", "content": "", "tool_call_id": "c"},
+        {"role": "tool", "content": "error", "tool_call_id": "c"},
         {"role": "user", "content": "And now?\nWell?"},
     )
     between = {"role": "user", "content": [results[3], results[0]]}
@@ -158,9 +166,8 @@ def calling(**more: Any) -> dict[str, Any]:
             ({"function": {"name": "f", "arguments": "{"}}, ".function.arguments"),
         ]),
         (read_chat, after_hi({"role": "assistant", "tool_calls": {}}), "messages[1].tool_calls"),
-        (read_chat, after_hi({"role": "assistant", "tool_calls": []}), "messages[1].content"),
         (read_chat, after_hi({"role": "tool", "content": "x"}), "messages[1].tool_call_id"),
-        (read_chat, after_hi({"role": "tool", "tool_call_id": "a"}), "messages[1].content"),
+        (read_chat, after_hi({"role": "tool", "tool_call_id": "a", "content": 5}), "messages[1].content"),
         (read_chat, after_hi({"role": "function", "name": "f", "content": "x"}), "messages[1].role"),
         *((read_message, ANTHROPIC | {name: value}, param) for name, value, param in [
             ("tools", [{"type": "web_search_20250305", "name": "web_search"}], "tools[0].type"),

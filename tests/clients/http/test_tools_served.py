@@ -60,10 +60,13 @@ def apart(text: str) -> tuple[str, Calls]:
     said, calls, at = "", [], 0
     one = "|".join(map(re.escape, CALLS.values()))
     for found in re.finditer(r"<tool_call>(.*?)(</tool_call>|\Z)", text, re.DOTALL):
-        if re.fullmatch(rf"\s*(({one})\s*)+", found[1]):
-            said += bare(text[at : found.start()].rstrip(), calls)
-            calls += [(name, {"text": f"é {name}"}) for name in re.findall(r'"name": "(\w)"', found[1])]
-            at = found.end()
+        for begin in (found.start(), text.rfind("<tool_call>", at, found.end(1))):
+            body = text[begin : found.end(1)].removeprefix("<tool_call>")
+            if re.fullmatch(rf"\s*(({one})\s*)+", body):
+                said += bare(text[at:begin].rstrip(), calls)
+                calls += [(name, {"text": f"é {name}"}) for name in re.findall(r'"name": "(\w)"', body)]
+                at = found.end()
+                break
     return said + bare(text[at:], calls), calls
 
 

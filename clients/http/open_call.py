@@ -1,0 +1,60 @@
+"""Whether the text of a call, which comes in pieces, is complete where a mark stands: in a string or a value, the mark
+that ends a call is text."""
+
+import re
+from enum import Enum, auto
+from typing import Final
+
+
+class Form(Enum):
+    JSON = auto()
+    FUNCTIONS = auto()
+    PAIRS = auto()
+    NAMED = auto()
+
+
+FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>\s*")
+FUNCTION_END: Final = "</function>"
+KEY: Final = "<arg_key>"
+ARGUMENTS: Final = "[ARGS]"
+JSON_BEGINS: Final = re.compile(r"\s*(?:\{|\[(?!ARGS\]))")
+QUOTES: Final = re.compile(r'\\.|"', re.DOTALL)
+PARAMETERS: Final = re.compile("<parameter=|</parameter>")
+VALUES: Final = re.compile("<arg_value>|</arg_value>")
+LONGEST: Final = 1024  # characters behind which a name and its mark no longer begin a call
+
+
+def form_of(text: str, start: int = 0) -> Form:
+    if JSON_BEGINS.match(text, start):
+        return Form.JSON
+    if FUNCTION.match(text, start):
+        return Form.FUNCTIONS
+    named, key = (text.find(mark, start, start + LONGEST) for mark in (ARGUMENTS, KEY))
+    return Form.NAMED if named >= 0 and not 0 <= key < named else Form.PAIRS
+
+
+class OpenCall:
+    """For one call, whose text begins at `start`. Each part of it is looked at once."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._at = start
+        self._form: Form | None = None
+        self._within = False  # a string or a value
+
+    def at(self, text: str, end: int) -> bool:
+        """Whether it goes on behind this place. Places only grow."""
+        form = self._form = self._form or form_of(text, self._start)
+        marks = {Form.FUNCTIONS: PARAMETERS, Form.PAIRS: VALUES}.get(form, QUOTES)
+        for found in marks.finditer(text, self._at, end):
+            if found[0] == '"':
+                self._within = not self._within
+            elif marks is not QUOTES:
+                self._within = not found[0].startswith("</")
+        self._at = max(self._at, end)
+        return self._within or (form is Form.FUNCTIONS and not _ends(text, end, FUNCTION_END))
+
+
+def _ends(text: str, end: int, with_: str) -> bool:
+    """Whether this part of the text ends with a mark and blanks; few of these are looked at."""
+    return text[max(0, end - LONGEST) : end].rstrip().endswith(with_)

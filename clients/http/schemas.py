@@ -1,0 +1,53 @@
+"""What a JSON schema says of the types of an argument: as far as the bare text of a call needs to know."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+CHOICES: Final = ("anyOf", "oneOf", "allOf")
+
+
+def types_of(schema: Any, argument: str) -> set[str]:
+    """Those that are allowed for this property of an object; none if it does not say."""
+    properties = _object(_object(schema).get("properties"))
+    return {one for way in _ways(properties.get(argument), schema) for one in _types(way)}
+
+
+def _ways(value: Any, root: Any) -> Iterator[Mapping[str, Any]]:
+    """The schema itself and those that it chooses from, all followed to where they refer."""
+    own = _followed(value, root)
+    yield own
+    for choice in CHOICES:
+        for one in _list(own.get(choice)):
+            yield _followed(one, root)
+
+
+def _followed(value: Any, root: Any) -> Mapping[str, Any]:
+    """A reference within the schema, once: what it refers to."""
+    schema = _object(value)
+    place = schema.get("$ref")
+    if not isinstance(place, str) or not place.startswith("#/"):
+        return schema
+    found = root
+    for name in place.removeprefix("#/").split("/"):
+        found = _object(found).get(name)
+    return _object(found)
+
+
+def _types(schema: Mapping[str, Any]) -> Iterator[str]:
+    named = schema.get("type")
+    if isinstance(named, str):
+        yield named
+    yield from (one for one in _list(named) if isinstance(one, str))
+    for value in (*_list(schema.get("enum")), *([schema["const"]] if "const" in schema else [])):
+        if isinstance(value, str):
+            yield "string"
+        elif value is None:
+            yield "null"
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,97 @@
+"""What single chat templates want of messages with calls of tools: known by what stands in their source, and done for
+them where the conversation stays the same."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from ..harmony import harmony_message
+from .call_marks import CallMarks
+from .messages import ASSISTANT, CALL_ID, CALLS, TOOL, USER, Message
+from .tool_calls import ID_LETTERS, ID_SIZE
+
+NINE: Final = re.compile(r"length\s*!=\s*9")  # Mistral's: ids of calls
+ALTERNATE: Final = "must alternate"  # Mistral's: no user's message right behind a result
+Turns = Iterable[Message]
+
+
+def prepared(messages: Sequence[Message], source: str, marks: CallMarks | None, harmony: bool) -> list[Message]:
+    """For a template of this source, whose model calls tools with these marks, or in harmony."""
+    steps: list[Callable[[Turns], Turns]] = []
+    if harmony:
+        steps += [_one_call_each, lambda turns: map(harmony_message, turns)]
+    if NINE.search(source):
+        steps.append(_with_short_ids)
+    if ALTERNATE in source:
+        steps.append(_joined_to_results)
+    if marks and CALLS not in source:
+        steps.append(lambda turns: (_spelled(one, marks) for one in turns))
+    turns: Turns = messages
+    for step in steps:
+        turns = step(turns)
+    return list(turns)
+
+
+def _one_call_each(turns: Turns) -> Iterator[Message]:
+    """A turn with several calls and its results as several turns with one call and its result: gpt-oss's template shows
+    the first call of each only."""
+    bare = {"role": ASSISTANT, "content": ""}
+    held: list[dict[str, Any]] = []  # calls whose results are still to come
+    rest: Message = bare  # what their turn says besides
+    for one in turns:
+        if one["role"] == TOOL and held:
+            call = next((call for call in held if call["id"] == one.get(CALL_ID)), held[0])
+            held.remove(call)
+            yield from (rest | {CALLS: [call]}, one)
+            rest = bare
+            continue
+        for call in held:
+            yield rest | {CALLS: [call]}
+            rest = bare
+        held, rest = (list(one[CALLS]), one) if CALLS in one else ([], bare)
+        if not held:
+            yield one
+    for call in held:
+        yield rest | {CALLS: [call]}
+        rest = bare
+
+
+def _with_short_ids(turns: Turns) -> Iterator[Message]:
+    for one in turns:
+        if calls := one.get(CALLS):
+            one = one | {CALLS: [call | {"id": _short(call["id"])} for call in calls]}
+        yield one | {CALL_ID: _short(one[CALL_ID])} if CALL_ID in one else one
+
+
+def _short(name: str) -> str:
+    """Nine letters and digits for an id: itself, or always the same ones."""
+    if len(name) == ID_SIZE and name.isascii() and name.isalnum():
+        return name
+    number = int.from_bytes(hashlib.sha256(name.encode(errors="replace")).digest())
+    return "".join(ID_LETTERS[number // len(ID_LETTERS) ** place % len(ID_LETTERS)] for place in range(ID_SIZE))
+
+
+def _joined_to_results(turns: Turns) -> Iterator[Message]:
+    last: Message | None = None
+    for one in turns:
+        if last and last["role"] == TOOL and one["role"] == USER:
+            last = last | {"content": f"{last['content']}\n{one['content']}"}
+            continue
+        if last:
+            yield last
+        last = one
+    if last:
+        yield last
+
+
+def _spelled(message: Message, marks: CallMarks) -> Message:
+    """Calls as text, for a template that knows only texts: Granite 3's."""
+    if CALLS not in message:
+        return message
+    made: list[dict[str, Any]] = [call["function"] for call in message[CALLS]]
+    text = f"{marks.begin}{json.dumps(made, ensure_ascii=False)}{marks.end}"
+    return {name: value for name, value in message.items() if name != CALLS} | {
+        "content": f"{message['content']}{text}"
+    }
