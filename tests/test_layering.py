@@ -43,6 +43,15 @@ EXCEPTIONS = {
     "clients/http/metrics.py": {"prometheus_client"},
     "clients/http/serve.py": {"paceline.native.weights", "uvicorn"},
 }
+# What the rooms of the proxy, and the text side that they share, may import of the proxy besides themselves.
+PROXY = {
+    "requests": {"refused"},
+    "speech": {"requests"},
+    "answers": {"requests", "speech", "news", "refused", "texts"},
+    "texts.py": {"requests", "speech", "refused", "template_needs"},
+    "template_needs.py": {"requests", "speech"},
+    "news.py": {"speech"},
+}
 # The rooms without I/O, lock, thread, clock or native handle: all of a folder but its shell.
 PURE = {
     "protocol/": set(),
@@ -108,6 +117,18 @@ def test_a_folder_imports_what_it_may(folder: str) -> None:
         allowed = ALLOWED[folder] | {f"paceline.{folder}"} | EXCEPTIONS.get(name, set())
         wrong = {one for one in imports(path) if one.split(".")[0] not in STANDARD and not is_within(one, allowed)}
         assert not wrong, f"{name} imports {', '.join(sorted(wrong))}"
+
+
+@pytest.mark.parametrize("room", PROXY)
+def test_a_room_of_the_proxy_imports_what_it_may(room: str) -> None:
+    proxy = "paceline.clients.http"
+    allowed = {f"{proxy}.{one}" for one in (room.removesuffix(".py"), *PROXY[room])}
+    place = ROOT / "clients" / "http" / room
+    paths = [place] if place.suffix else sorted(place.glob("*.py"))
+    assert paths
+    for path in paths:
+        wrong = {one for one in imports(path) if is_within(one, {proxy}) and not is_within(one, allowed)}
+        assert not wrong, f"{path.name} imports {', '.join(sorted(wrong))}"
 
 
 def test_exceptions_are_needed() -> None:

@@ -8,12 +8,13 @@ from typing import Any, Final, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from .cutter import Delta
-from .openai_answers import Answer
+from .answers.sse import dumped
+from .answers.whole import Answer
+from .answers.writers import Writer
+from .news import Ended
 from .refused import HttpRefused
-from .run import Ended, Run
-from .sse import dumped
-from .writers import Writer
+from .run import Run
+from .speech.cutter import Delta
 
 STREAM_HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",

@@ -18,22 +18,22 @@ from starlette.routing import Route
 
 from ..errors import DaemonGone
 from .answering import JSON, Answering, unless_gone
-from .anthropic_requests import read_message
+from .answers.openai import ChatShape, CompletionShape
+from .answers.responses_writer import ResponsesWriter
+from .answers.sse import dumped
+from .answers.writers import AnthropicWriter, OpenAIWriter
 from .connection import CROWDED
 from .engine import Engine, Health
-from .fields import Fields
 from .guard import check_key, check_origin, read_json
 from .metrics import exposition
-from .openai_answers import ChatShape, CompletionShape
-from .openai_requests import read_chat, read_completion
 from .refused import HttpRefused, anthropic_error, openai_error
 from .request_id import App, RequestIds
-from .responses_requests import read_response
-from .responses_writer import ResponsesWriter
+from .requests.anthropic import read_message
+from .requests.fields import Fields
+from .requests.openai import read_chat, read_completion
+from .requests.responses import read_response
 from .run import Run
-from .sse import dumped
 from .texts import MOST_CHARACTERS, MOST_IDS
-from .writers import AnthropicWriter, OpenAIWriter
 
 Handler = Callable[[Request], Awaitable[Any]]
 BROKEN: Final = "something is wrong in the proxy; its log says more"

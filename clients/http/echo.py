@@ -12,10 +12,10 @@ from typing import Final
 
 from ..errors import Refused
 from ..start_line import StartOptions
-from .asked import Asked, Chat, Ids, Text
-from .cutter import Delta, Likely
 from .engine import Engine
 from .refused import HttpRefused, wrong
+from .requests.asked import Asked, Chat, Ids, Text
+from .speech.cutter import Delta, Likely
 
 BIAS: Final = 1e6
 MOST_SCORED: Final = 2048  # tokens of the prompts of a request

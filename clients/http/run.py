@@ -6,36 +6,21 @@ is cancelled before the daemon's next step, and nobody else's."""
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ..errors import DaemonGone, Refused, RequestFailed
 from ..stream import AsyncStream
-from .asked import Asked
-from .cutter import Delta, Likely
 from .engine import Engine
 from .metrics import Observed
-from .openai_answers import Counts
+from .news import Counts, Ended, News
 from .refused import HttpRefused, refused_by_engine
+from .requests.asked import Asked
+from .speech.cutter import Delta, Likely
+from .speech.voice import Voice
 from .starting import begin, too_long
-from .voice import Voice
 
 MOST_UNSENT: Final = 4096  # pieces that wait for a slow reader
 _log: Final = logging.getLogger(__name__)
-
-
-class Ended(NamedTuple):
-    """`reason` is the daemon's: eos, stop or length; or calls, if it ended with one; `stopped` the stop string that
-    ended it."""
-
-    reason: str
-    stopped: str | None
-
-
-class News(NamedTuple):
-    """What is new of the answer of this number."""
-
-    number: int
-    what: Delta | Ended
 
 
 class Run:

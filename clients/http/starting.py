@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from ..errors import DaemonGone, Refused, RequestFailed
 from ..stream import AsyncStream
-from .asked import Asked
-from .cutter import Delta
 from .echo import echo_all
 from .engine import Engine
 from .refused import HttpRefused, refused_by_engine, wrong
+from .requests.asked import Asked
+from .speech.cutter import Delta
 from .texts import Given
 
 MOST_SAID: Final = 200  # characters of what is wrong with a request

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ..harmony import harmony_message
-from .call_marks import CallMarks
-from .messages import ASSISTANT, CALL_ID, CALLS, TOOL, USER, Message
-from .tool_calls import ID_LETTERS, ID_SIZE
+from .requests.messages import ASSISTANT, CALL_ID, CALLS, TOOL, USER, Message
+from .speech.call_marks import CallMarks
+from .speech.tool_calls import ID_LETTERS, ID_SIZE
 
 NINE: Final = re.compile(r"length\s*!=\s*9")  # Mistral's: ids of calls
 ALTERNATE: Final = "must alternate"  # Mistral's: no user's message right behind a result

@@ -9,16 +9,16 @@ from ..detokenizer import Detokenizer
 from ..harmony import Channels, harmony_call, harmony_marks
 from ..model_text import open_chat_template, open_tokenizer
 from ..stop_strings import Searched, StopStrings
-from .asked import Chat, Ids, Text
-from .call_marks import call_marks_of
-from .call_splitter import CallSplitter
-from .channels import ChannelSplitter, Counted
-from .cutter import Cutter
 from .refused import HttpRefused, wrong
+from .requests.asked import Chat, Ids, Text
+from .requests.tools import Tools
+from .speech.call_marks import call_marks_of
+from .speech.call_splitter import CallSplitter
+from .speech.channels import ChannelSplitter, Counted
+from .speech.cutter import Cutter
+from .speech.thinking import Splitter, marks_of
+from .speech.voice import Voice
 from .template_needs import prepared
-from .thinking import Splitter, marks_of
-from .tools import Tools
-from .voice import Voice
 
 MOST_CHARACTERS: Final = 1 << 20  # of a text for /tokenize
 MOST_IDS: Final = 1 << 20  # for /detokenize

@@ -9,7 +9,7 @@ from paceline.clients.chat import BrokenTemplate, NoTemplate
 from paceline.clients.cli import main
 from paceline.clients.folder_text import FolderTokenizer
 from paceline.clients.harmony import MARKS, harmony_marks
-from paceline.clients.http.asked import Chat
+from paceline.clients.http.requests.asked import Chat
 from paceline.clients.http.texts import Texts
 from paceline.clients.model_text import ModelText, open_chat_template, open_tokenizer
 from paceline.clients.tokenizer import Tokenizer

@@ -18,9 +18,9 @@ import pytest
 from paceline.clients.chat import ChatTemplate
 from paceline.clients.detokenizer import Detokenizer
 from paceline.clients.http.app import Limits, Proxy
-from paceline.clients.http.asked import Chat, Text
 from paceline.clients.http.engine import Engine
 from paceline.clients.http.refused import HttpRefused
+from paceline.clients.http.requests.asked import Chat, Text
 from paceline.clients.http.texts import Texts
 
 from .served import SECONDS, Served

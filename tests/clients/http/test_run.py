@@ -10,11 +10,12 @@ import httpx
 import pytest
 from paceline.clients.http import run as run_module
 from paceline.clients.http.app import Limits, Proxy
-from paceline.clients.http.asked import Asked, Ids
-from paceline.clients.http.cutter import Cutter
 from paceline.clients.http.engine import Engine
+from paceline.clients.http.news import Ended, News
 from paceline.clients.http.refused import HttpRefused
-from paceline.clients.http.run import Ended, News, Run
+from paceline.clients.http.requests.asked import Asked, Ids
+from paceline.clients.http.run import Run
+from paceline.clients.http.speech.cutter import Cutter
 
 ASKED = Asked((Ids((1, 2, 3)),), most=40, n=3)
 STREAMED = replace(ASKED, stream=True)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from paceline.clients.http.call_marks import CallMarks
+from paceline.clients.http.speech.call_marks import CallMarks
 from paceline.clients.http.template_needs import prepared
 
 HI = {"role": "user", "content": "Hi"}

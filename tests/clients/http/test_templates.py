@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from paceline.clients.http.asked import Chat, Text
 from paceline.clients.http.refused import HttpRefused
+from paceline.clients.http.requests.asked import Chat, Text
 from paceline.clients.http.texts import Texts
 
 from .served import Served

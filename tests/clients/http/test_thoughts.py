@@ -102,8 +102,8 @@ def test_a_message_thinks_if_it_is_asked_to(served: Served, model: Path) -> None
 
 
 def test_thoughts_of_before_go_to_the_template() -> None:
-    from paceline.clients.http.anthropic_requests import read_message
-    from paceline.clients.http.openai_requests import read_chat
+    from paceline.clients.http.requests.anthropic import read_message
+    from paceline.clients.http.requests.openai import read_chat
 
     expected = {"role": "assistant", "content": "Yes", "reasoning_content": "Hm"}
     past = [*HELLO, {"role": "assistant", "content": "Yes", "reasoning_content": "Hm"}, *HELLO]

@@ -10,7 +10,7 @@ import pytest
 from paceline.clients.model_text import open_chat_template, open_tokenizer
 
 from .served import Served
-from .test_tool_calls import SCHEMA
+from .speech.test_tool_calls import SCHEMA
 from .worded import streamed, with_words
 
 TEMPLATE = (

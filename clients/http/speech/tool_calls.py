@@ -1,0 +1,167 @@
+"""What models write to call tools, read: the text between the marks, in the ways that models were trained on.
+
+    {"name": "f", "arguments": {"x": 1}}                     most; also a list of these, or parameters for arguments
+    <function=f>\n<parameter=x>\n1\n</parameter>\n</function>    Qwen 3 Coder, Qwen 3.5, Seed-OSS
+    f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>            GLM 4.5 and later
+    f[ARGS]{"x": 1}                                          Mistral
+
+The first kind is JSON. In the second and third an argument is bare text, and the tool's own description says whether it
+is a string. What is none of these is no call: it is text that the model wrote."""
+
+import ast
+import json
+import re
+import secrets
+import string
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from ..requests.arguments import check_depth, read_arguments, read_next, read_value
+from ..requests.tools import Tools
+from .open_call import ARGUMENTS, FUNCTION, FUNCTION_END, KEY, Form, form_of
+
+PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>(.*?)</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
+ARGUMENT: Final = re.compile(
+    r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*(?=<arg_key>|\Z)", re.DOTALL
+)
+CALL_ID: Final = "[CALL_ID]"
+BETWEEN: Final = re.compile(r"[\s;,]*")  # calls that are not in a list
+HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+ID_LETTERS, ID_SIZE = string.ascii_letters + string.digits, 9
+PYTHONS: Final = {"True": True, "False": False, "None": None}  # as most templates write them in bare text
+
+
+class Call(NamedTuple):
+    """`arguments` is the JSON of an object."""
+
+    name: str
+    arguments: str
+
+
+class NoCall(Exception):
+    """The text is no call in any of the known ways."""
+
+
+def call_id() -> str:
+    """Templates of Mistral insist on nine letters and digits; others take any."""
+    return "".join(secrets.choice(ID_LETTERS) for _ in range(ID_SIZE))
+
+
+def read_calls(text: str, tools: Tools) -> list[Call]:
+    """At least one. Raises NoCall."""
+    text = text.strip()
+    try:
+        calls = [call(name, arguments) for name, arguments in _read(text, tools)]
+    except ValueError:
+        raise NoCall(text) from None
+    if not calls:
+        raise NoCall(text)
+    return calls
+
+
+def call(name: str, arguments: Mapping[str, Any]) -> Call:
+    """JSON can spell half of a surrogate pair, which is no character and could not be sent. Raises ValueError."""
+    check_depth(arguments)
+    name, text = (HALF_PAIR.sub("\ufffd", one) for one in (name, json.dumps(arguments, ensure_ascii=False)))
+    return Call(name, text)
+
+
+def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    match form_of(text):
+        case Form.JSON:
+            yield from _json(text, tools)
+        case Form.FUNCTIONS:
+            yield from _functions(text, tools)
+        case Form.NAMED:
+            name, _, arguments = text.partition(ARGUMENTS)
+            yield _named(name.partition(CALL_ID)[0]), read_arguments(arguments)
+        case Form.PAIRS:
+            yield _pairs(text, tools)
+
+
+def _json(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    at = 0
+    while at < len(text):
+        found, at = read_next(text, at)
+        at = _match(BETWEEN, text, at).end()
+        for one in found if isinstance(found, list) else [found]:
+            yield _call_of(one, tools)
+
+
+def _call_of(value: Any, tools: Tools) -> tuple[str, Mapping[str, Any]]:
+    if not isinstance(value, dict):
+        raise NoCall(value)
+    name = _named(value.get("name"))
+    given = [value[key] for key in ("arguments", "parameters") if key in value]
+    if not given and not tools.has(name):
+        raise NoCall(value)
+    arguments = given[0] if given and given[0] is not None else {}
+    if isinstance(arguments, str):  # once more encoded
+        arguments = read_arguments(arguments)
+    if not isinstance(arguments, dict):
+        raise NoCall(value)
+    return name, arguments
+
+
+def _functions(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    at = 0
+    while at < len(text):
+        begin = _match(FUNCTION, text, at)
+        name, at = _named(begin[1]), begin.end()
+        arguments = {}
+        while not text.startswith(FUNCTION_END, at):
+            found = _match(PARAMETER, text, at)
+            parameter, value = found[1].strip(), found[2]
+            if value.startswith("\n"):  # on lines of its own
+                value = value[1:].removesuffix("\n")
+            arguments[parameter] = _value(value, tools, name, parameter)
+            at = found.end()
+        yield name, arguments
+        at += len(FUNCTION_END)
+
+
+def _pairs(text: str, tools: Tools) -> tuple[str, Mapping[str, Any]]:
+    """A name and the arguments after it: without any it is a line of its own."""
+    name, key, _ = text.partition(KEY)
+    at, arguments = len(name), {}
+    name = _named(name)
+    if not key and not tools.has(name):
+        raise NoCall(text)
+    while at < len(text):
+        found = _match(ARGUMENT, text, at)
+        arguments[found[1].strip()] = _value(found[2], tools, name, found[1].strip())
+        at = found.end()
+    return name, arguments
+
+
+def _value(text: str, tools: Tools, name: str, parameter: str) -> Any:
+    """Bare text is JSON, or what Python writes for it, unless it is for a string, or is neither."""
+    types = tools.types(name, parameter)
+    if "string" in types:
+        return None if "null" in types and text in ("null", "None") else text
+    try:
+        return read_value(text)
+    except ValueError:
+        return PYTHONS[text] if text in PYTHONS else _pythons(text)
+
+
+def _pythons(text: str) -> Any:
+    """A list or an object as Python writes it; any other text as it is."""
+    try:
+        found = ast.literal_eval(text) if text.startswith(("[", "{")) else text
+        return read_value(json.dumps(found))  # sets and bytes are no JSON
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return text
+
+
+def _named(name: Any) -> str:
+    if not isinstance(name, str) or not name.strip() or "\n" in name.strip():
+        raise NoCall(name)
+    return name.strip()
+
+
+def _match(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
+    found = pattern.match(text, at)
+    if found is None:
+        raise NoCall(text)
+    return found

@@ -1,0 +1,88 @@
+"""Thoughts and what is said, apart, however the text comes in pieces."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paceline.clients.http.speech.cutter import Delta, Likely
+from paceline.clients.http.speech.thinking import KNOWN, Splitter, marks_of
+
+THINK = KNOWN[0]
+LIKELY = [Likely(n, -1.0, ()) for n in range(9)]
+
+
+def split(pieces: list[str], begun: bool = False) -> tuple[list[Delta], str, str]:
+    """The pieces that leave, and the two texts."""
+    splitter = Splitter(THINK, begun)
+    parts = [part for piece in pieces for part in splitter.push(Delta(piece))] + splitter.finish(Delta(""))
+    thought, said = ("".join(part.text for part in parts if part.thought is kind) for kind in (True, False))
+    return parts, thought, said
+
+
+@pytest.mark.parametrize(
+    ("begun", "text", "thought", "said"),
+    [
+        (False, "<think>\nHm. So.\n</think>\n\nYes.", "Hm. So.", "Yes."),
+        (True, "\nHm. So.\n</think>\n\nYes.", "Hm. So.", "Yes."),
+        (False, "\n <think>Hm</think>Yes", "Hm", "Yes"),
+        (False, "<think>\n\n</think>\n\nYes. ", "", "Yes. "),
+        (False, "  No marks here </think>, or <think> late", "", "  No marks here </think>, or <think> late"),
+        (False, "<think>cut of", "cut of", ""),
+        (False, "<think>Hm</think>\n\n", "Hm", ""),
+        (True, "Hm</think> \n", "Hm", ""),
+        (True, "cut off </thi", "cut off </thi", ""),
+        (False, " <thi", "", " <thi"),
+        (False, "<thinking>no</thinking>", "", "<thinking>no</thinking>"),
+        (True, "a < b </ c <<</think></think>", "a < b </ c <<", "</think>"),
+        (True, "", "", ""),
+        (False, " \n", "", " \n"),
+        (True, " \n", "", ""),
+    ],
+)
+def test_what_is_thought_and_what_is_said(begun: bool, text: str, thought: str, said: str) -> None:
+    for size in range(1, len(text) + 2):
+        pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        parts, *found = split(pieces, begun)
+        assert found == [thought, said], size
+        assert all(part.text for part in parts)
+
+
+def test_what_is_known_leaves_at_once() -> None:
+    splitter = Splitter(THINK, begun=False)
+    seen = [
+        splitter.push(Delta(text)) for text in ("<think>\n", "One", " <", "b", "\n", "</think>", "\n", "Yes", " ", "no")
+    ]
+    assert [[part[::2] for part in parts] for parts in seen] == [
+        [], [("One", True)], [], [(" <b", True)], [], [], [], [("Yes", False)], [(" ", False)], [("no", False)],
+    ]  # fmt: skip
+
+
+def test_no_log_probability_is_lost() -> None:
+    words = ["<think>", "\n", "Hm", "</think>", "\n", "Yes", ".", "", "\n"]
+    splitter = Splitter(THINK, begun=False)
+    parts = [part for n, word in enumerate(words) for part in splitter.push(Delta(word, (LIKELY[n],)))]
+    parts += splitter.finish(Delta(""))
+    assert [one for part in parts for one in part.likely] == LIKELY
+    assert [part.likely for part in parts if part.text == "Hm"] == [tuple(LIKELY[:3])]
+    alone = Splitter(THINK, begun=True)
+    assert alone.push(Delta("\n", (LIKELY[0],))) == []
+    assert alone.finish(Delta("")) == [Delta("", (LIKELY[0],), True)]
+
+
+@given(
+    st.lists(st.sampled_from(["<think>", "</think>", "<", "th", "ink>", "/", "a", " ", "\n"]), max_size=12),
+    st.booleans(),
+)
+def test_the_pieces_make_no_difference(pieces: list[str], begun: bool) -> None:
+    assert split(pieces, begun)[1:] == split(["".join(pieces)], begun)[1:]
+
+
+def test_marks_are_those_of_the_template() -> None:
+    assert marks_of("{{ content.split('</think>')[-1] }}") == THINK
+    assert marks_of("[THINK]{{ x }}[/THINK]") == KNOWN[1]
+    assert marks_of("<|im_start|>assistant") is None
+
+
+def test_a_prompt_may_have_begun_the_thought() -> None:
+    assert Splitter.after(THINK, "…assistant\n<think>\n").thinking
+    assert not Splitter.after(THINK, "…assistant\n<think>\n\n</think>\n\n").thinking
+    assert not Splitter.after(THINK, "…assistant\n").thinking
