@@ -48,7 +48,9 @@ PROXY = {
     "requests": {"refused"},
     "speech": {"requests"},
     "answers": {"requests", "speech", "news", "refused", "texts"},
-    "texts.py": {"requests", "speech", "refused", "template_needs"},
+    "texts.py": {"requests", "speech", "refused", "chats", "infill"},
+    "chats.py": {"requests", "speech", "refused", "template_needs"},
+    "infill.py": set(),
     "template_needs.py": {"requests", "speech"},
     "news.py": {"speech"},
 }

@@ -4,21 +4,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from ..chat import BrokenTemplate, ChatRefused, ChatTemplate, NoTemplate
+from ..chat import BrokenTemplate, ChatTemplate, NoTemplate
 from ..detokenizer import Detokenizer
-from ..harmony import Channels, harmony_call, harmony_marks
 from ..model_text import open_chat_template, open_tokenizer
-from ..stop_strings import Searched, StopStrings
+from ..stop_strings import StopStrings
+from .chats import Chats, Rendered
+from .infill import gap_marks_of
 from .refused import HttpRefused, wrong
 from .requests.asked import Chat, Ids, Text
-from .requests.tools import Tools
-from .speech.call_marks import call_marks_of
-from .speech.call_splitter import CallSplitter
-from .speech.channels import ChannelSplitter, Counted
 from .speech.cutter import Cutter
-from .speech.thinking import Splitter, marks_of
 from .speech.voice import Voice
-from .template_needs import prepared
 
 MOST_CHARACTERS: Final = 1 << 20  # of a text for /tokenize
 MOST_IDS: Final = 1 << 20  # for /detokenize
@@ -52,14 +47,12 @@ class NumberTokens:
 
 
 class Given(NamedTuple):
-    """A prompt as the daemon takes it. `param` is the field that it came in; `text` is set for a chat: what the answer
-    continues; `tools` are what it may call, and `begun` is the beginning of a call that it has to make."""
+    """A prompt as the daemon takes it. `param` is the field that it came in; `chat` is set for one: what the answer
+    continues."""
 
     ids: Sequence[int]
     param: str
-    text: str | None = None
-    tools: Tools | None = None
-    begun: str = ""
+    chat: Rendered | None = None
 
 
 class Texts:
@@ -71,11 +64,9 @@ class Texts:
     ) -> None:
         self.detokenizer = tokens.detokenizer
         self._tokens = tokens
-        self._template = template
+        self._chats = Chats(template, tokens) if template else None
+        self._gap = gap_marks_of(tokens)
         self.broken = broken
-        self._marks = marks_of(template.source) if template else None
-        self._harmony = harmony_marks(template.source, tokens) if template else {}
-        self._calls = call_marks_of(template.source) if template and not self._harmony else None
         self._vocab = vocab
         self._context = context
         self.spell = tokens.detokenizer().piece
@@ -102,52 +93,27 @@ class Texts:
         match prompt:
             case Ids(tokens):
                 return Given(self.checked(tokens, prompt.param), prompt.param)
-            case Text(text):
-                return Given(self._prompt(text, prompt.param, self._tokens.encode), prompt.param)
+            case Text(text, behind):
+                if behind and not self._gap:
+                    raise wrong("suffix", "the model has no marks for a gap in a text", "unsupported_parameter")
+                whole = self._gap.around(text, behind) if behind and self._gap else text
+                return Given(self._prompt(whole, prompt.param, self._tokens.encode), prompt.param)
             case Chat():
-                rendered, begun = self._rendered(prompt), self._begun(prompt.tools)
-                if begun and self._marks and rendered.rstrip().endswith(self._marks.begin):
-                    rendered += f"\n{self._marks.end}\n\n"  # it is not to think first
-                ids = self._prompt(rendered + begun, prompt.param, self._tokens.encode_rendered)
-                return Given(ids, prompt.param, rendered + begun, prompt.tools, begun)
+                if self._chats is None:
+                    raise self._no_chat()
+                rendered = self._chats.render(prompt)
+                ids = self._prompt(rendered.text, prompt.param, self._tokens.encode_rendered)
+                return Given(ids, prompt.param, rendered)
 
     def voice(self, given: Given, stops: Sequence[str]) -> Voice:
-        """Of one answer to this prompt. Only that of a chat is split: there the template tells how the model marks what
-        it thinks and calls."""
-        decoder, strings = self.detokenizer(), StopStrings(stops)
-        if given.text is None:
-            return Voice(Cutter(decoder, strings))
-        if self._harmony:
-            counted = Counted(Channels(self._harmony, decoder, given.text, strings, given.tools is not None))
-            several = given.tools is None or given.tools.several
-            return Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted, several))
-        thoughts = Splitter.after(self._marks, given.text) if self._marks else None
-        calls = CallSplitter(self._calls, given.tools, given.begun) if self._calls and given.tools else None
-        return Voice(Cutter(decoder, strings), thoughts, calls)
+        """Of one answer to this prompt. Only that of a chat has parts."""
+        if given.chat and self._chats:
+            return self._chats.voice(given.chat, self.detokenizer(), stops)
+        return Voice(Cutter(self.detokenizer(), StopStrings(stops)))
 
     def encode(self, text: str, field: str, special: bool = True) -> list[int]:
         """Raises HttpRefused."""
         return self._tokens.encode(_checked(text, field), special)
-
-    def _begun(self, tools: Tools | None) -> str:
-        if not tools or not tools.must:
-            return ""
-        name = tools.must[0] if len(tools.must) == 1 else None
-        return self._calls.opening(name) if self._calls else harmony_call(name)
-
-    def _rendered(self, chat: Chat) -> str:
-        if self._template is None:
-            raise self._no_chat()
-        names = dict(chat.names)
-        if chat.tools:
-            if not self._calls and not self._harmony:
-                raise wrong("tools", "the model's chat template offers none in a known way", "unsupported_parameter")
-            names["tools"] = chat.tools.described
-        messages = prepared(chat.messages, self._template.source, self._calls, bool(self._harmony))
-        try:
-            return self._template.render(messages, **names)
-        except ChatRefused as problem:
-            raise wrong(chat.param, str(problem)) from None
 
     def _no_chat(self) -> HttpRefused:
         """A retry would not help, so it is 400 in both cases."""

@@ -13,7 +13,10 @@ SEEDS: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Text:
+    """With a `suffix`, the answer is what stands between the two."""
+
     text: str
+    suffix: str = ""
 
     param: ClassVar[str] = "prompt"
 

@@ -22,7 +22,6 @@ UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
     "verbosity": ("medium",),
 }
 UNSUPPORTED_COMPLETION: Final[dict[str, tuple[Any, ...]]] = {
-    "suffix": ("",),
     "best_of": (1,),
     "response_format": ({"type": "text"},),
 }
@@ -45,8 +44,13 @@ def read_chat(body: object) -> Asked:
 def read_completion(body: object) -> Asked:
     fields = Fields(body)
     fields.refuse(UNSUPPORTED_COMPLETION)
-    prompts = _prompts(fields.needed("prompt"))
     likely, echo = fields.integer("logprobs", 0, 5), fields.flag("echo") or False
+    prompts = _prompts(fields.needed("prompt"))
+    if suffix := fields.text("suffix"):
+        texts = [one for one in prompts if isinstance(one, Text)]
+        if echo or len(texts) < len(prompts):
+            raise wrong("suffix", f"does not go with {'echo' if echo else 'a prompt of token ids'}")
+        prompts = tuple(replace(one, suffix=suffix) for one in texts)
     most = fields.integer("max_tokens", 0 if echo else 1, WHOLE)
     most = 16 if most is None else most
     return _asked(fields, prompts, most, logprobs=likely, echo=echo)

@@ -178,7 +178,7 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
         (read_chat, {"messages": [{"role": "user", "content": "", "function_call": {}}]}, "messages[0].function_call"),
         *((read_completion, PROMPT | {name: value}, name) for name, value in [
             ("prompt", None), ("prompt", 5), ("prompt", []), ("prompt", [1, "a"]), ("prompt", ["a"] * 17),
-            ("suffix", "x"),
+            ("suffix", 5),
             ("best_of", 2), ("logprobs", 6), ("logprobs", True), ("echo", "yes"), ("max_tokens", 0),
         ]),
         (read_completion, {"prompt": ["a"] * 5, "n": 4}, "n"),

@@ -67,6 +67,7 @@ CASES: dict[str, dict[str, Case] | Case] = {
         (*NO_TEXT, [], [5], [{}], [{"type": "item_reference", "id": "x"}], [{"role": "tool", "content": "x"}]),
     ),
     "instructions": Case(("Be brief.", ""), NO_TEXT),
+    "suffix": Case(("",), (*NO_TEXT, ["x"])),
     "max_output_tokens": Case((1, 5.0), (*NO_COUNT, 0, -1)),
     "reasoning": Case(({}, {"effort": "low", "summary": "auto"}), (*NO_OBJECT, {"effort": 5}, {"effort": "most"})),
     "include": Case(([], ["message.output_text.logprobs", "reasoning.encrypted_content"]), (5, "x", [5])),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from paceline.clients.chat import ChatTemplate
+from paceline.clients.http.chats import Rendered
 from paceline.clients.http.refused import HttpRefused
 from paceline.clients.http.requests.anthropic import read_message
 from paceline.clients.http.requests.asked import Chat
@@ -201,14 +202,14 @@ def test_a_model_whose_template_knows_no_tools_refuses_them() -> None:
     with pytest.raises(HttpRefused) as found:
         texts.read(chat(read_chat, OPENAI))
     assert (found.value.status, found.value.param) == (400, "tools") and "chat template" in found.value.message
-    assert texts.read(chat(read_chat, OPENAI | {"tool_choice": "none"})).tools is None
+    assert texts.read(chat(read_chat, OPENAI | {"tool_choice": "none"})).chat == Rendered("Hi\n")
 
 
 def test_the_template_is_given_what_is_offered() -> None:
     template = ChatTemplate("{{ tools | map(attribute='function.name') | join }}<tool_call>{{ tools | length }}")
     texts = Texts(NumberTokens(100), template, 100, 1000)
     given = texts.read(chat(read_chat, OPENAI))
-    assert given.text == "weather<tool_call>1" and given.tools == chat(read_chat, OPENAI).tools
+    assert given.chat == Rendered("weather<tool_call>1", chat(read_chat, OPENAI).tools)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,8 @@ def test_the_template_is_given_what_is_offered() -> None:
 def test_a_call_that_has_to_be_made_is_begun_by_the_prompt(source: str, named: bool, text: str) -> None:
     body = OPENAI | {"tools": [*OPENAI["tools"], QUIET], "tool_choice": QUIET if named else "required"}
     given = Texts(NumberTokens(100), ChatTemplate(source), 100, 1000).read(chat(read_chat, body))
-    assert given.text == text and given.text.endswith(given.begun) and given.ids == list(text.encode())
+    assert given.chat and given.chat.text == text and given.ids == list(text.encode())
+    assert given.chat.begun and text.endswith(given.chat.begun)
 
 
 @pytest.mark.parametrize(
