@@ -27,7 +27,8 @@ class Voice:
     @property
     def done(self) -> bool:
         """Nothing more is to come."""
-        return self.stopped is not None or any(one.done for one in (self._thoughts, self._calls) if one)
+        thoughts, calls = self._thoughts, self._calls
+        return self.stopped is not None or bool((thoughts and thoughts.done) or (calls and calls.done))
 
     @property
     def thinking(self) -> bool:
@@ -35,6 +36,8 @@ class Voice:
 
     def push(self, token: int, likely: Likely | None) -> Sequence[Delta]:
         delta = self._cutter.push(token, likely)
+        if not self._thoughts and not self._calls:  # most answers, and each of their tokens comes here
+            return (delta,)
         parts = self._thoughts.push(delta) if self._thoughts else [delta]
         return self._noted([part for one in parts for part in self._calls.push(one)] if self._calls else parts)
 
