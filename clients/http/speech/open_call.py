@@ -21,7 +21,7 @@ JSON_BEGINS: Final = re.compile(r"\s*(?:\{|\[(?!ARGS\]))")
 QUOTES: Final = re.compile(r'\\.|"', re.DOTALL)
 PARAMETERS: Final = re.compile("<parameter=|</parameter>")
 VALUES: Final = re.compile("<arg_value>|</arg_value>")
-LONGEST: Final = 1024  # characters behind which a name and its mark no longer begin a call
+LONGEST: Final = 1024  # characters: a name and the mark behind it, or a mark and the blanks behind that, are no longer
 
 
 def form_of(text: str, start: int = 0) -> Form:
@@ -52,9 +52,5 @@ class OpenCall:
             elif marks is not QUOTES:
                 self._within = not found[0].startswith("</")
         self._at = max(self._at, end)
-        return self._within or (form is Form.FUNCTIONS and not _ends(text, end, FUNCTION_END))
-
-
-def _ends(text: str, end: int, with_: str) -> bool:
-    """Whether this part of the text ends with a mark and blanks; few of these are looked at."""
-    return text[max(0, end - LONGEST) : end].rstrip().endswith(with_)
+        last = text[max(self._start, end - LONGEST) : end].rstrip()
+        return self._within or (form is Form.FUNCTIONS and not last.endswith(FUNCTION_END))
