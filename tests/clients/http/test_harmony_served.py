@@ -69,19 +69,6 @@ def test_a_chat(served: Served, model: Path, options: dict[str, Any]) -> None:
     assert both, "expected a seed with which it thinks and speaks"
 
 
-def test_a_message(served: Served, model: Path) -> None:
-    raw = served.completion(prompt=prompt(model), max_tokens=TOKENS, temperature=0)
-    thought, said = told(raw)
-    asked = {"messages": HELLO, "max_tokens": TOKENS, "temperature": 0}
-    blocks = served.post("/v1/messages", **asked).json()["content"]
-    assert [(block["type"], block[block["type"]]) for block in blocks] == [
-        *([("thinking", thought)] if thought else []), ("text", said),
-    ]  # fmt: skip
-    deltas = [event["delta"] for event in streamed(served, "/v1/messages", **asked) if "delta" in event]
-    assert "".join(delta.get("thinking", "") for delta in deltas) == thought
-    assert "".join(delta.get("text", "") for delta in deltas) == said
-
-
 def test_the_effort_goes_to_the_template(served: Served, model: Path) -> None:
     plain, high = prompt(model), prompt(model, reasoning_effort="high")
     assert len(plain) < len(high)

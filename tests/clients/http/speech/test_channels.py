@@ -20,19 +20,19 @@ ANSWER = f"{THOUGHT}<|channel|>final<|message|>Yes."
 CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
 
 
-def voice(pieces: Sequence[bytes], stops: Sequence[str] = (), tools: bool = False) -> Voice:
+def voice(pieces: Sequence[bytes], stops: Sequence[str] = (), tools: bool = False, prompt: str = PROMPT) -> Voice:
     strings = StopStrings(stops)
-    counted = Counted(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), PROMPT, strings, tools))
+    counted = Counted(Channels(dict(enumerate(MARKS)), Detokenizer(pieces), prompt, strings, tools))
     return Voice(Cutter(counted, Searched(strings)), ChannelSplitter(counted))
 
 
 def sent(
-    text: str, cuts: Sequence[int] = (), stops: Sequence[str] = (), tools: bool = False
+    text: str, cuts: Sequence[int] = (), stops: Sequence[str] = (), tools: bool = False, prompt: str = PROMPT
 ) -> tuple[list[Delta], str | None, int]:
     """The pieces that leave, the stop string that ended it, and the number of tokens. The log probability of a token is
     told by its place."""
     pieces, ids = tokens_of(text, cuts)
-    one, taken = voice(pieces, stops, tools), 0
+    one, taken = voice(pieces, stops, tools, prompt), 0
     parts: list[Delta] = []
     for place, token in enumerate(ids):
         parts += one.push(token, Likely(place, -1.0, ()))
