@@ -85,7 +85,7 @@ class Answering:
         while True:
             await asyncio.sleep(self._sent + QUIET_SECONDS - loop.time())
             if loop.time() >= self._sent + QUIET_SECONDS:
-                await self._write(send, self._writer.keep_alive)
+                await self._write(send, self._writer.keep_alive())
 
     async def _write(self, send: Send, data: bytes, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": data, "more_body": more})

@@ -1,17 +1,17 @@
 """What single chat templates want of messages with calls of tools: known by what stands in their source, and done for
 them where the conversation stays the same."""
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ..harmony import harmony_message
+from .call_ids import short_id
 from .requests.messages import ASSISTANT, CALL_ID, CALLS, TOOL, USER, Message
 from .speech.call_marks import CallMarks
-from .speech.tool_calls import ID_LETTERS, ID_SIZE
 
+ONE_CALL: Final = "single tool-calls"  # Llama 3's: one call in a turn
 NINE: Final = re.compile(r"length\s*!=\s*9")  # Mistral's: ids of calls
 ALTERNATE: Final = "must alternate"  # Mistral's: no user's message right behind a result
 Turns = Iterable[Message]
@@ -20,8 +20,10 @@ Turns = Iterable[Message]
 def prepared(messages: Sequence[Message], source: str, marks: CallMarks | None, harmony: bool) -> list[Message]:
     """For a template of this source, whose model calls tools with these marks, or in harmony."""
     steps: list[Callable[[Turns], Turns]] = []
+    if harmony or ONE_CALL in source:
+        steps.append(_one_call_each)
     if harmony:
-        steps += [_one_call_each, lambda turns: map(harmony_message, turns)]
+        steps.append(lambda turns: map(harmony_message, turns))
     if NINE.search(source):
         steps.append(_with_short_ids)
     if ALTERNATE in source:
@@ -36,7 +38,7 @@ def prepared(messages: Sequence[Message], source: str, marks: CallMarks | None, 
 
 def _one_call_each(turns: Turns) -> Iterator[Message]:
     """A turn with several calls and its results as several turns with one call and its result: gpt-oss's template shows
-    the first call of each only."""
+    the first call of each only, and Llama 3's refuses more."""
     bare = {"role": ASSISTANT, "content": ""}
     held: list[dict[str, Any]] = []  # calls whose results are still to come
     rest: Message = bare  # what their turn says besides
@@ -61,16 +63,8 @@ def _one_call_each(turns: Turns) -> Iterator[Message]:
 def _with_short_ids(turns: Turns) -> Iterator[Message]:
     for one in turns:
         if calls := one.get(CALLS):
-            one = one | {CALLS: [call | {"id": _short(call["id"])} for call in calls]}
-        yield one | {CALL_ID: _short(one[CALL_ID])} if CALL_ID in one else one
-
-
-def _short(name: str) -> str:
-    """Nine letters and digits for an id: itself, or always the same ones."""
-    if len(name) == ID_SIZE and name.isascii() and name.isalnum():
-        return name
-    number = int.from_bytes(hashlib.sha256(name.encode(errors="replace")).digest())
-    return "".join(ID_LETTERS[number // len(ID_LETTERS) ** place % len(ID_LETTERS)] for place in range(ID_SIZE))
+            one = one | {CALLS: [call | {"id": short_id(call["id"])} for call in calls]}
+        yield one | {CALL_ID: short_id(one[CALL_ID])} if CALL_ID in one else one
 
 
 def _joined_to_results(turns: Turns) -> Iterator[Message]:

@@ -3,9 +3,10 @@
 import json
 from typing import Any, Final
 
+from ..call_ids import call_id
 from ..news import Counts
 from ..speech.cutter import Delta
-from ..speech.tool_calls import Call, call_id
+from ..speech.tool_calls import Call
 from .whole import Answer
 
 Body = dict[str, Any]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..call_ids import call_id
 from ..news import Counts
 from ..speech.cutter import Delta, Likely
-from ..speech.tool_calls import Call, call_id
+from ..speech.tool_calls import Call
 from .whole import Answer
 
 Body = dict[str, Any]
@@ -34,6 +35,9 @@ class ChatShape:
 
     def piece(self, index: int, delta: Delta) -> Body:
         return self._choice(index, {"delta": self._delta(index, delta)}, self._told(delta.likely), None)
+
+    def nothing(self, index: int) -> Body:
+        return self._choice(index, {"delta": {}}, None, None)
 
     def closing(self, index: int, reason: str) -> Body:
         return self._choice(index, {"delta": {}}, None, REASONS[reason])
@@ -95,6 +99,9 @@ class CompletionShape:
 
     def piece(self, index: int, delta: Delta) -> Body:
         return self._choice(index, delta.text, self._told(index, delta.likely), None)
+
+    def nothing(self, index: int) -> Body:
+        return self._choice(index, "", None, None)
 
     def closing(self, index: int, reason: str) -> Body:
         return self._choice(index, "", None, REASONS[reason])

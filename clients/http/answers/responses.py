@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..call_ids import call_id
 from ..news import Counts
 from ..speech.cutter import Delta, Likely
-from ..speech.tool_calls import Call, call_id
+from ..speech.tool_calls import Call
 from .openai import Body, Spell, told_likely
 from .whole import Answer
 
@@ -57,6 +58,8 @@ class Items:
             yield from self._call(delta.call)
             return
         kind = REASONING if delta.thought else MESSAGE
+        if not delta.text and kind != self._kind:  # log probabilities of blanks behind a call
+            return
         if kind != self._kind:
             yield from self._close()
             yield from self._begin(kind)
@@ -124,7 +127,7 @@ class Items:
 def usage(counts: Counts) -> Body:
     return {
         "input_tokens": counts.prompt,
-        "input_tokens_details": {"cached_tokens": counts.cached},
+        "input_tokens_details": {"cached_tokens": counts.cached, "cache_write_tokens": 0},
         "output_tokens": counts.answer,
         "output_tokens_details": {"reasoning_tokens": counts.thought},
         "total_tokens": counts.prompt + counts.answer,

@@ -11,13 +11,11 @@ from ..requests.responses import ResponseAsked
 from ..texts import Texts
 from .openai import Body
 from .responses import BEGUN, CUT_OFF, DONE, Items, ResponseShape
-from .sse import COMMENT, event
+from .sse import event
 from .whole import Answer
 
 
 class ResponsesWriter:
-    keep_alive = COMMENT
-
     def __init__(self, asked: ResponseAsked, model: str, texts: Texts) -> None:
         self._shape = ResponseShape("resp_" + secrets.token_hex(12), model, int(time.time()), asked.repeated)
         self._items = Items(texts.spell, asked.asked.logprobs)
@@ -26,6 +24,9 @@ class ResponsesWriter:
     def begin(self, counts: Counts) -> bytes:
         begun = self._shape.around(BEGUN, [])
         return self._events({"type": f"response.{kind}", "response": begun} for kind in ("created", BEGUN))
+
+    def keep_alive(self) -> bytes:
+        return self._events([{"type": f"response.{BEGUN}", "response": self._shape.around(BEGUN, [])}])
 
     def write(self, news: News, counts: Counts) -> bytes:
         if not isinstance(news.what, Ended):
@@ -40,7 +41,7 @@ class ResponsesWriter:
         return b""
 
     def failed(self, refused: HttpRefused) -> bytes:
-        error = {"code": refused.code or "server_error", "message": refused.message}
+        error = {"code": "server_error", "message": refused.message}  # OpenAI's list of codes has none that says more
         response = self._shape.around("failed", self._items.done, error=error)
         return self._events([{"type": "response.failed", "response": response}])
 

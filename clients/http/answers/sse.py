@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 DONE: Final = b"data: [DONE]\n\n"
-COMMENT: Final = b": keep-alive\n\n"  # which clients ignore
 
 
 def event(body: dict[str, Any], named: bool = False) -> bytes:

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..news import Counts, Ended, News
 from ..refused import HttpRefused, anthropic_error, openai_error
@@ -11,15 +11,17 @@ from ..requests.asked import Asked
 from ..texts import Texts
 from . import anthropic
 from .openai import ChatShape, CompletionShape, Envelope, usage
-from .sse import COMMENT, DONE, dumped, event
+from .sse import DONE, dumped, event
 from .whole import Answer
+
+PING: Final = event({"type": "ping"}, named=True)
 
 
 class Writer(Protocol):
-    """`keep_alive` is what a stream sends while there is no news."""
+    """`keep_alive` is what a stream sends while there is no news: an event that says nothing, since some clients give
+    up on a stream without events, whatever comments it has."""
 
-    keep_alive: bytes
-
+    def keep_alive(self) -> bytes: ...
     def begin(self, counts: Counts) -> bytes: ...
     def write(self, news: News, counts: Counts) -> bytes: ...
     def finish(self, counts: Counts) -> bytes: ...
@@ -28,14 +30,13 @@ class Writer(Protocol):
 
 
 class OpenAIWriter:
-    keep_alive = COMMENT
-
     def __init__(self, kind: type[ChatShape] | type[CompletionShape], asked: Asked, model: str, texts: Texts) -> None:
         self._shape = kind(texts.spell, asked.logprobs)
         self._envelope = Envelope(self._shape.prefix + secrets.token_hex(12), model, int(time.time()))
         self._asked = asked
         self._more = {"usage": None} if asked.usage else {}  # as in OpenAI's: in every chunk, but null
         self._answers = len(asked.prompts) * asked.n
+        self._live = set(range(self._answers))
         # What every chunk has around its one choice.
         constant = dumped(self._envelope.around(self._shape.chunk, [{}], **self._more))
         self._before, self._after = constant.rsplit("{}", 1)
@@ -44,8 +45,12 @@ class OpenAIWriter:
         choices = [choice for index in range(self._answers) for choice in self._shape.opening(index)]
         return b"".join(map(self._chunk, choices))
 
+    def keep_alive(self) -> bytes:
+        return self._chunk(self._shape.nothing(min(self._live, default=0)))
+
     def write(self, news: News, counts: Counts) -> bytes:
         if isinstance(news.what, Ended):
+            self._live.discard(news.number)
             return self._chunk(self._shape.closing(news.number, news.what.reason))
         return self._chunk(self._shape.piece(news.number, news.what))
 
@@ -66,8 +71,6 @@ class OpenAIWriter:
 
 
 class AnthropicWriter:
-    keep_alive = event({"type": "ping"}, named=True)
-
     def __init__(self, model: str) -> None:
         self._name = "msg_" + secrets.token_hex(12)
         self._model = model
@@ -75,6 +78,9 @@ class AnthropicWriter:
 
     def begin(self, counts: Counts) -> bytes:
         return _events([anthropic.opening(self._name, self._model, counts)])
+
+    def keep_alive(self) -> bytes:
+        return PING
 
     def write(self, news: News, counts: Counts) -> bytes:
         match news.what:

@@ -25,10 +25,8 @@ def read_message(body: object, answered: bool = True) -> Asked:
     fields.text("model")
     if answered:
         fields.needed("max_tokens")
-    turns = anthropic_messages(fields)
     given = fields.value("system")
-    if system := "" if given is None else text_of(given, "system"):
-        turns.insert(0, {"role": "system", "content": system})
+    turns = anthropic_messages(fields, "" if given is None else text_of(given, "system"))
     most = fields.integer("max_tokens", 1, WHOLE) or WHOLE
     temp, top_p = fields.real("temperature", 0, 1), fields.real("top_p", 0, 1)
     options = {

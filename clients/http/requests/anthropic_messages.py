@@ -16,6 +16,7 @@ from .messages import (
     Message,
     call_of,
     listed_messages,
+    systems_first,
     text_of,
     text_of_part,
     turns,
@@ -26,23 +27,22 @@ CALL: Final = "tool_use"
 RESULT: Final = "tool_result"
 
 
-def anthropic_messages(fields: Fields) -> list[Message]:
-    listed = listed_messages(fields)
-    messages = [message for one in listed for message in _messages(one)]
-    if messages[-1]["role"] == ASSISTANT:
+def anthropic_messages(fields: Fields, system: str) -> list[Message]:
+    messages: list[Message] = [{"role": SYSTEM, "content": system}] if system else []
+    messages += (message for one in listed_messages(fields) for message in _messages(one))
+    found = list(turns(systems_first(messages)))
+    if found[-1]["role"] in (ASSISTANT, SYSTEM):
         raise wrong("messages", "an answer that is begun already is not supported: the last must be the user's")
-    return list(turns(messages))
+    return found
 
 
 def _messages(fields: Fields) -> list[Message]:
-    """A system message in the midst of a conversation is taken as the user's: many templates refuse one that is not the
-    first, and to move it there would change the text before all that came since."""
     role = fields.needed("role")
     if role not in (USER, ASSISTANT, SYSTEM):
         raise wrong(fields.path("role"), f"{str(role)[:40]!r} is not supported, expected user, assistant or system")
     content = fields.needed("content")
     if not isinstance(content, list) or role == SYSTEM:
-        return [{"role": ASSISTANT if role == ASSISTANT else USER, "content": text_of(content, fields.path("content"))}]
+        return [{"role": role, "content": text_of(content, fields.path("content"))}]
     blocks = fields.each("content")
     return list(_user(blocks)) if role == USER else [_assistant(blocks)]
 

@@ -1,6 +1,6 @@
 """The messages of a chat, read: what a chat template takes of them."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
@@ -12,7 +12,7 @@ from .tools import FUNCTION
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 ROLES: Final = {SYSTEM: SYSTEM, "developer": SYSTEM, USER: USER, ASSISTANT: ASSISTANT, TOOL: TOOL}
-TEXT: Final = "text"
+TEXTS: Final = {"text": "text"}  # types of parts, and the field of each that has the text
 THOUGHT, CALLS, CALL_ID = "reasoning_content", "tool_calls", "tool_call_id"  # as templates call them
 Message = dict[str, Any]
 
@@ -30,7 +30,7 @@ def openai_message(fields: Fields) -> Message:
     fields.refuse({"function_call": (), "audio": ()})
     calls = list(_calls(fields)) if role == ASSISTANT else []
     content = fields.value("content") if role in (ASSISTANT, TOOL) else fields.needed("content")
-    kinds = (TEXT, "refusal") if role == ASSISTANT else (TEXT,)
+    kinds = TEXTS | ({"refusal": "refusal"} if role == ASSISTANT else {})
     said = "" if content is None else text_of(content, fields.path("content"), kinds)
     message: Message = {"role": ROLES[role], "content": said}
     thought = fields.text(THOUGHT)
@@ -39,7 +39,7 @@ def openai_message(fields: Fields) -> Message:
     return message | ({CALLS: calls} if calls else {})
 
 
-def turns(messages: Sequence[Message]) -> Iterator[Message]:
+def turns(messages: Iterable[Message]) -> Iterator[Message]:
     """Consecutive messages of one role are merged into one turn: many templates refuse two, and models of the others
     were not trained on them. Their texts are joined by a newline. Results of tools stay apart."""
     for role, same in groupby(messages, itemgetter("role")):
@@ -56,26 +56,38 @@ def turns(messages: Sequence[Message]) -> Iterator[Message]:
         )
 
 
+def systems_first(messages: Iterable[Message]) -> Iterator[Message]:
+    """A system message in the midst of a conversation is taken as the user's: many templates refuse or lose one that is
+    not the first, and to move it there would change the text before all that came since."""
+    first = True
+    for one in messages:
+        first = first and one["role"] == SYSTEM
+        yield one if first or one["role"] != SYSTEM else one | {"role": USER}
+
+
 def call_of(name: str, number: str, arguments: Any) -> Message:
     """A call in an earlier answer."""
     return {"id": number, "type": FUNCTION, FUNCTION: {"name": name, "arguments": arguments}}
 
 
+def earlier_call(function: Fields, number: str) -> Message:
+    """A call that an answer made. Templates want its arguments as an object, not as its JSON."""
+    name, text = function.needed_text("name"), function.needed_text("arguments")
+    try:
+        return call_of(name, number, read_arguments(text or "{}"))
+    except ValueError:
+        raise wrong(function.path("arguments"), "expected the JSON of an object") from None
+
+
 def _calls(fields: Fields) -> Iterator[Message]:
-    """Templates want the arguments as an object, not as its JSON."""
     for call in fields.each(CALLS):
         if (kind := call.value("type")) not in (None, FUNCTION):
             raise wrong(call.path("type"), f"{shown(kind)} is not supported, expected {FUNCTION!r}")
-        function = call.within(FUNCTION)
-        name, text = function.needed_text("name"), function.needed_text("arguments")
-        try:
-            yield call_of(name, call.needed_text("id"), read_arguments(text or "{}"))
-        except ValueError:
-            raise wrong(function.path("arguments"), "expected the JSON of an object") from None
+        yield earlier_call(call.within(FUNCTION), call.needed_text("id"))
 
 
-def text_of(content: object, path: str, kinds: Collection[str] = (TEXT,)) -> str:
-    """The text of a message: a string, or parts of these types, which have it by the name of their type."""
+def text_of(content: object, path: str, kinds: Mapping[str, str] = TEXTS) -> str:
+    """The text of a message: a string, or parts of these types, each with the field that has it."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -84,9 +96,10 @@ def text_of(content: object, path: str, kinds: Collection[str] = (TEXT,)) -> str
     return "".join(text_of_part(part, kinds) for part in parts)
 
 
-def text_of_part(fields: Fields, kinds: Collection[str] = (TEXT,), others: Collection[str] = ()) -> str:
+def text_of_part(fields: Fields, kinds: Mapping[str, str] = TEXTS, others: Collection[str] = ()) -> str:
     """Of one of these types; `others` could have stood there too."""
-    if (kind := fields.needed("type")) not in kinds:
+    kind = fields.needed("type")
+    if not isinstance(kind, str) or kind not in kinds:
         expected = " or ".join(map(repr, (*kinds, *others)))
         raise wrong(fields.path("type"), f"{shown(kind)} is not supported, expected {expected}", "unsupported_value")
-    return fields.needed_text(kind)
+    return fields.needed_text(kinds[kind])

@@ -47,7 +47,9 @@ def openai_tools(fields: Fields, flat: bool = False) -> Tools | None:
             _expect(one, "type", FUNCTION)
         return one if flat else one.within(FUNCTION)
 
-    given = [one for one in fields.each("tools") if not flat or one.needed_text("type") == FUNCTION]
+    given = fields.each("tools")
+    if flat:
+        given = [one for one in given if one.needed_text("type") == FUNCTION]
     described = tuple(_described(function(one), "parameters") for one in given)
     choice, name, several = fields.value("tool_choice"), None, fields.flag("parallel_tool_calls")
     if isinstance(choice, dict):

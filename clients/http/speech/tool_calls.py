@@ -11,8 +11,6 @@ is a string. What is none of these is no call: it is text that the model wrote."
 import ast
 import json
 import re
-import secrets
-import string
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +25,6 @@ ARGUMENT: Final = re.compile(
 CALL_ID: Final = "[CALL_ID]"
 BETWEEN: Final = re.compile(r"[\s;,]*")  # calls that are not in a list
 HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
-ID_LETTERS, ID_SIZE = string.ascii_letters + string.digits, 9
 PYTHONS: Final = {"True": True, "False": False, "None": None}  # as most templates write them in bare text
 
 
@@ -40,11 +37,6 @@ class Call(NamedTuple):
 
 class NoCall(Exception):
     """The text is no call in any of the known ways."""
-
-
-def call_id() -> str:
-    """Templates of Mistral insist on nine letters and digits; others take any."""
-    return "".join(secrets.choice(ID_LETTERS) for _ in range(ID_SIZE))
 
 
 def read_calls(text: str, tools: Tools) -> list[Call]:

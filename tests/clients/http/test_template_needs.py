@@ -59,6 +59,14 @@ def test_a_template_that_knows_no_calls_gets_them_as_text() -> None:
     assert prepared(chat, "", tagged, harmony=False)[1]["content"].endswith("]</tool_call>")
 
 
+def test_llama_has_one_call_in_a_turn() -> None:
+    source = PLAIN + "{{ raise_exception('This model only supports single tool-calls at once!') }}"
+    chat = [HI, called(call("a"), call("b"), content="I look."), result("a"), result("b")]
+    assert prepared(chat, source, None, harmony=False) == [
+        HI, called(call("a"), content="I look."), result("a"), called(call("b")), result("b"),
+    ]  # fmt: skip
+
+
 def test_harmony_has_one_call_in_a_turn() -> None:
     turn = called(call("a"), call("b"), call("c"), call("d"), reasoning_content="Hm")
     thinking = called(call("b"), reasoning_content="Hm", thinking="Hm")

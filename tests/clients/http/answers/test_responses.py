@@ -149,6 +149,11 @@ def nameless(items: Any) -> Any:
     return {k: nameless(v) for k, v in items.items() if k not in hidden} if isinstance(items, dict) else items
 
 
+def test_a_system_message_in_the_midst_is_the_users() -> None:
+    items = [{"role": "developer", "content": "A"}, HI, {"role": "system", "content": "B"}]
+    assert chat({"input": items}).messages == ({"role": "system", "content": "A"}, {"role": "user", "content": "Hi\nB"})
+
+
 def test_the_events_of_a_stream() -> None:
     deltas = [Delta("Hm", (), True), Delta("Yes"), Delta("."), Delta("", call=Call("f", '{"x": 1}'))]
     found = events(deltas, "calls")
@@ -172,7 +177,7 @@ def test_the_events_of_a_stream() -> None:
         {"type": "function_call", "status": "completed", "name": "f", "arguments": '{"x": 1}'},
     ]  # fmt: skip
     assert response["usage"] == {
-        "input_tokens": 7, "input_tokens_details": {"cached_tokens": 3}, "output_tokens": 5,
+        "input_tokens": 7, "input_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 0}, "output_tokens": 5,
         "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 12,
     }  # fmt: skip
     begun = found[0]["response"]
@@ -201,7 +206,7 @@ def test_what_failed_says_why() -> None:
     event = json.loads(one.failed(HttpRefused(503, "gone", code="engine_gone")).decode().split("data: ")[1])
     response = event["response"]
     assert event["type"] == "response.failed" and response["status"] == "failed"
-    assert response["error"] == {"code": "engine_gone", "message": "gone"}
+    assert response["error"] == {"code": "server_error", "message": "gone"}
 
 
 def test_log_probabilities() -> None:
@@ -213,6 +218,31 @@ def test_log_probabilities() -> None:
     assert parts[0] == [entry | {"top_logprobs": [entry]}]
     assert found[-1]["response"]["output"][0]["content"][0]["logprobs"] == parts[0] + parts[1]
     assert events(deltas, "eos")[-1]["response"]["output"][0]["content"][0]["logprobs"] == []
+
+
+def test_log_probabilities_alone_begin_no_message() -> None:
+    likely = (Likely(4, -0.5, ()),)
+    deltas = [Delta("", call=Call("f", "{}")), Delta("", likely)]
+    assert [one["type"] for one in events(deltas, "calls", top_logprobs=1)[-1]["response"]["output"]] == [
+        "function_call"
+    ]
+    texts = events([Delta("4 ", likely), Delta("", likely)], "eos", top_logprobs=1)[-1]["response"]["output"]
+    assert len(texts[0]["content"][0]["logprobs"]) == 2
+
+
+@pytest.mark.slow
+def test_openais_own_types_take_it() -> None:
+    from openai.types.responses import Response, ResponseStreamEvent
+    from pydantic import TypeAdapter
+
+    deltas = [Delta("Hm", (), True), Delta("Yes", (Likely(4, -0.5, ((4, -0.5),)),)), Delta("", call=Call("f", "{}"))]
+    one = TypeAdapter(ResponseStreamEvent)
+    for reason in ("calls", "length"):
+        for event in events(deltas, reason, tools=[FUNCTION], top_logprobs=1):
+            one.validate_python(event)
+        Response.model_validate(writer(tools=[FUNCTION]).whole([Answer.of(deltas, reason)], COUNTS))
+    one.validate_python(json.loads(writer().failed(HttpRefused(503, "gone")).decode().split("data: ")[1]))
+    one.validate_python(json.loads(writer().keep_alive().decode().split("data: ")[1]))
 
 
 def test_half_of_a_surrogate_pair_that_is_repeated_can_be_sent() -> None:

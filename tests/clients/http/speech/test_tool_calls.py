@@ -1,7 +1,6 @@
 """Calls of tools, read from what models write, in each of the ways that they were trained on."""
 
 import json
-import re
 import time
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paceline.clients.http.requests.tools import Tools
-from paceline.clients.http.speech.tool_calls import Call, NoCall, call_id, read_calls
+from paceline.clients.http.speech.tool_calls import Call, NoCall, read_calls
 
 SCHEMA = {
     "type": "object",
@@ -208,8 +207,3 @@ def test_half_of_a_surrogate_pair_can_be_sent() -> None:
 def test_tools_know_their_arguments() -> None:
     assert TOOLS.types("f", "maybe") == {"string", "null"} and TOOLS.types("other", "maybe") == set()
     assert TOOLS.has("f") and not TOOLS.has("other")
-
-
-def test_a_thousand_ids_are_apart() -> None:
-    ids = {call_id() for _ in range(1000)}
-    assert len(ids) == 1000 and all(re.fullmatch("[A-Za-z0-9]{9}", one) for one in ids)
