@@ -140,12 +140,14 @@ class Run:
                 if voice.done:
                     break
             self._wake.set()
+        ended_here = voice.done  # before its stream has
         self._put(index, voice.finish())
-        if voice.done:
+        ended_here = ended_here or voice.stopped is not None
+        if ended_here:
             self._observed.stop(stream.req_id)
         await stream.aclose()
         end = stream.end or {}
-        reason = "stop" if voice.done else end.get("reason", "cancelled")
+        reason = "stop" if ended_here else end.get("reason", "cancelled")
         if reason == "cancelled":
             raise HttpRefused(503, "the server is shutting down", code="shutting_down")
         if voice.called and voice.stopped is None and reason != "length":

@@ -31,7 +31,9 @@ def anthropic_messages(fields: Fields, system: str) -> list[Message]:
     messages: list[Message] = [{"role": SYSTEM, "content": system}] if system else []
     messages += (message for one in listed_messages(fields) for message in _messages(one))
     found = list(turns(systems_first(messages)))
-    if found[-1]["role"] in (ASSISTANT, SYSTEM):
+    if found[-1]["role"] == SYSTEM:
+        raise wrong("messages", "none of them is the user's")
+    if found[-1]["role"] == ASSISTANT:
         raise wrong("messages", "an answer that is begun already is not supported: the last must be the user's")
     return found
 

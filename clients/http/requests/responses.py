@@ -59,7 +59,7 @@ def read_response(body: object) -> ResponseAsked:
         most=fields.integer("max_output_tokens", 1, WHOLE),
         options=sampling_options(fields),
         stream=fields.flag("stream") or False,
-        logprobs=likely or 0 if likely or LOGPROBS in include else None,
+        logprobs=(likely or 0) if likely or LOGPROBS in include else None,
         limit="max_output_tokens",
     )
     repeated = {name: default if (value := fields.value(name)) is None else value for name, default in REPEATED.items()}

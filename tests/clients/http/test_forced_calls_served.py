@@ -84,3 +84,29 @@ def test_a_response(served: Served, choice: Any, calls: list[Any]) -> None:
     assert [(one["name"], json.loads(one["arguments"])) for one in whole["output"]] == calls
     last = streamed(served, "/v1/responses", **asked)[-1]["response"]
     assert [(one["name"], json.loads(one["arguments"])) for one in last["output"]] == calls
+
+
+LLAMA = (
+    '{# tools; in the format {"name": function name, "parameters": dictionary} #}'
+    "{% for message in messages %}<|im_start|>{{ message.role }}: {{ message.content }}<|im_end|>{% endfor %}"
+    "<|im_start|>assistant:"
+)
+BARE = '{"name": "f", "parameters": {"text": "é"}}'
+
+
+@pytest.fixture(scope="module")
+def bare(tiny_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("bare")
+    worded = with_words(tiny_model(), folder / "words.gguf", [], [BARE], LLAMA)
+    follows = {":": BARE, BARE: "<|im_end|>"}
+    with Served(str(with_script(worded, folder / "script.gguf", follows)), "--threads", "1") as served:
+        yield served
+
+
+@pytest.mark.parametrize(("most", "reason"), [(1, "length"), (2, "tool_calls"), (9, "tool_calls")])
+def test_a_bare_call_ends_as_the_answer_does(bare: Served, most: int, reason: str) -> None:
+    """It is one only when the answer has ended: nothing of it was cut off, but the limit may have ended it."""
+    asked = OPENAI | {"messages": HELLO, "max_tokens": most, "temperature": 0}
+    (answer,) = bare.post("/v1/chat/completions", **asked).json()["choices"]
+    assert functions(answer["message"]["tool_calls"]) == [F] and answer["finish_reason"] == reason
+    assert streamed(bare, "/v1/chat/completions", **asked)[-1]["choices"][0]["finish_reason"] == reason

@@ -189,6 +189,7 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
             ("messages", [{"role": "assistant", "content": "Well,"}]),
         ]),
         (read_message, MESSAGE | {"messages": [{"role": "developer", "content": "x"}]}, "messages[0].role"),
+        (read_message, MESSAGE | {"messages": [{"role": "system", "content": "x"}], "system": "y"}, "messages"),
         (read_message, MESSAGE | {"messages": [{"role": "system", "content": [{"type": "image"}]}]},
          "messages[0].content[0].type"),
         (read_chat, [], None),
