@@ -5,7 +5,7 @@ A character may be spread over several ids, so a stream of ids goes through a De
 character until its last byte is there."""
 
 import codecs
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 
@@ -41,30 +41,7 @@ def decode(pieces: Sequence[bytes], ids: Iterable[int]) -> str:
     return b"".join(_piece(pieces, token) for token in ids).decode("utf-8", "replace")
 
 
-def byte_pieces(tokens: Sequence[str], marks: Collection[int]) -> list[bytes]:
-    """Each token's bytes. A vocabulary writes every byte as one printable character; the tokens in `marks` are
-    written as they are."""
-    byte_of = {ord(character): byte for byte, character in _alphabet()}
-    pieces = []
-    for number, token in enumerate(tokens):
-        codes = [byte_of.get(ord(character), -1) for character in token]
-        pieces.append(token.encode("utf-8", "replace") if number in marks or -1 in codes else bytes(codes))
-    return pieces
-
-
 def _piece(pieces: Sequence[bytes], token: int) -> bytes:
     if not 0 <= token < len(pieces):
         raise ValueError(f"{token} is no token id, expected 0 to {len(pieces) - 1}")
     return pieces[token]
-
-
-def _alphabet() -> Iterator[tuple[int, str]]:
-    """GPT-2's spelling of the 256 bytes: a printable Latin-1 character stands for itself, the others are numbered from
-    U+0100 on."""
-    spare = 0x100
-    for byte in range(256):
-        if 0x21 <= byte <= 0x7E or 0xA1 <= byte <= 0xAC or byte >= 0xAE:
-            yield byte, chr(byte)
-        else:
-            yield byte, chr(spare)
-            spare += 1

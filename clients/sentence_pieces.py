@@ -10,21 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-BLANK: Final = "▁"
-BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
+from ..native.weights import BLANK, BYTE
+
 NORMAL: Final = 1
 UNKNOWN: Final = 2
 REMEMBERED: Final = 1 << 15  # words; and the most characters of one:
 LONGEST: Final = 48
-
-
-def blank_pieces(tokens: Sequence[str]) -> list[bytes]:
-    """Each token's bytes: <0x0A> is the byte 10."""
-    pieces = []
-    for token in tokens:
-        byte = BYTE.fullmatch(token)
-        pieces.append(bytes([int(byte[1], 16)]) if byte else token.replace(BLANK, " ").encode("utf-8", "replace"))
-    return pieces
 
 
 class SentencePieces:

@@ -9,13 +9,11 @@ import tokenizers
 from tokenizers.models import BPE
 from tokenizers.normalizers import NFC
 
-from ..native.weights import ModelUnreadable, read_metadata
-from .detokenizer import Detokenizer, byte_pieces, decode
+from ..native.weights import CONTROL, USER_DEFINED, gguf_pieces, read_metadata, token_list, untokenizable
+from .detokenizer import Detokenizer, decode
 from .pretokenizers import COMPOSED, SUPPORTED, UNNAMED, pretokenizer
-from .sentence_pieces import Marks, SentencePieces, blank_pieces
+from .sentence_pieces import Marks, SentencePieces
 
-CONTROL: Final = 3
-USER_DEFINED: Final = 4
 WHOLE: Final = (
     "llama-bpe",
     "llama3",
@@ -42,7 +40,7 @@ class Vocabulary:
     _with_control: Encode
     _plain: Encode
     _begin: list[int]  # what a prompt begins with
-    _pieces: list[bytes]
+    _pieces: Sequence[bytes]
 
     def encode(self, text: str, special: bool = True) -> list[int]:
         """The ids of `text`. With `special`, control tokens spelled out in it (<|im_end|>) become their ids, and a
@@ -70,23 +68,19 @@ class Tokenizer(Vocabulary):
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """`values` are a model file's key/values; raises ValueError, in one sentence, for what is not supported."""
-        tokens, types = _listed(values, "tokens", str), _listed(values, "token_type", int)
-        kinds = list(zip(tokens, types, strict=False))  # types may be missing
-        control = {number: token for number, (token, type_) in enumerate(kinds) if type_ == CONTROL}
-        defined = {number: token for number, (token, type_) in enumerate(kinds) if type_ == USER_DEFINED}
+        pieces = gguf_pieces(values)  # refuses all but two kinds
+        tokens, types = token_list(values, "tokens", str), token_list(values, "token_type", int)
+        marks = [(number, types[number], tokens[number]) for number in sorted(pieces.marks)]
+        control = {number: token for number, type_, token in marks if type_ == CONTROL}
+        defined = {number: token for number, type_, token in marks if type_ == USER_DEFINED}
         pre = values.get("tokenizer.ggml.pre", UNNAMED)
-        match values.get("tokenizer.ggml.model", "none"):
-            case "gpt2":
-                self._with_control, self._plain = byte_level(values, pre, control, defined)
-                self._pieces = byte_pieces(tokens, control.keys() | defined.keys())
-                begins = pre in WHOLE
-            case "llama":
-                self._with_control, self._plain = sentence_pieces(values, control, defined)
-                self._pieces = blank_pieces(tokens)
-                begins = True
-            case model:
-                raise ValueError(f"its tokenizer model is {model!r}, supported are 'gpt2' and 'llama'")
-        self.vocab = len(tokens)
+        if values["tokenizer.ggml.model"] == "gpt2":
+            self._with_control, self._plain = byte_level(values, pre, control, defined)
+            begins = pre in WHOLE
+        else:
+            self._with_control, self._plain = sentence_pieces(values, control, defined)
+            begins = True
+        self.vocab, self._pieces = len(tokens), pieces.texts
         self.longest = max(map(len, self._pieces), default=1)
         if pre in COMPOSED:
             self.longest *= COMPOSES
@@ -102,7 +96,7 @@ class Tokenizer(Vocabulary):
         try:
             return cls(values)
         except ValueError as problem:
-            raise ModelUnreadable(f"cannot turn text into tokens with {path}: {problem}") from None
+            raise untokenizable(path, problem) from None
 
 
 def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: Marked) -> tuple[Encode, Encode]:
@@ -114,8 +108,8 @@ def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: M
         )
     if kind not in SUPPORTED:
         raise ValueError(f"its pre-tokenizer is {kind!r}, supported are {', '.join(SUPPORTED)}")
-    ids = {token: number for number, token in enumerate(_listed(values, "tokens", str))}
-    merges = [tuple(merge.split(" ", 1)) for merge in _listed(values, "merges", str)]
+    ids = {token: number for number, token in enumerate(token_list(values, "tokens", str))}
+    merges = [tuple(merge.split(" ", 1)) for merge in token_list(values, "merges", str)]
     try:
         words = BPE(ids, merges, ignore_merges=kind in WHOLE)
         return _encode(words, kind, {**control, **defined}), _encode(words, kind, defined)
@@ -145,17 +139,10 @@ def encoded(encoder: tokenizers.Tokenizer, text: str) -> list[int]:
 def sentence_pieces(values: Mapping[str, Any], control: Marked, defined: Marked) -> tuple[Encode, Encode]:
     """As `byte_level`, for a vocabulary with scores."""
     tokens, types, scores = (
-        _listed(values, name, kind) for name, kind in (("tokens", str), ("token_type", int), ("scores", float))
+        token_list(values, name, kind) for name, kind in (("tokens", str), ("token_type", int), ("scores", float))
     )
     words = SentencePieces(tokens, types, scores, values.get("tokenizer.ggml.add_space_prefix", True))
     return partial(words.encode, marks=Marks({**control, **defined})), partial(words.encode, marks=Marks(defined))
-
-
-def _listed(values: Mapping[str, Any], name: str, kind: type) -> list[Any]:
-    found = values.get(f"tokenizer.ggml.{name}", [])
-    if not isinstance(found, list) or not all(isinstance(one, kind) for one in found):
-        raise ValueError(f"its tokenizer.ggml.{name} is no list of {kind.__name__}")
-    return found
 
 
 def _spelling(tokens: Sequence[str], number: int | None) -> str:

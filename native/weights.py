@@ -8,22 +8,36 @@ import numpy as np
 
 from .drafting import without_drafting
 from .files.demo_model import DEMO, ModelUnavailable, fetch
+from .files.folder_tokens import FolderTokens, read_tokenizer_settings
 from .files.gguf_file import DAMAGE, GGUFFile, Truncated, UnknownType
 from .files.gguf_parts import other_parts
-from .files.model_file import Metadata, ModelUnreadable, Tensor, check_regular, read_object, unreadable
+from .files.model_file import Metadata, ModelUnreadable, Tensor, check_regular, read_object, unreadable, untokenizable
 from .files.nvfp4 import merged
+from .files.pieces import BLANK, BYTE, USER_DEFINED, Pieces, gguf_pieces, token_list
 from .files.safetensors_folder import CONFIG, open_folder, read_folder_metadata
-from .files.text_ends import control_ends, with_sure_ends
+from .files.text_ends import CONTROL, SETTINGS, control_ends, with_sure_ends
 
 __all__ = [
+    "BLANK",
+    "BYTE",
+    "CONTROL",
+    "SETTINGS",
+    "USER_DEFINED",
+    "FolderTokens",
     "Metadata",
     "ModelUnavailable",
     "ModelUnreadable",
+    "Pieces",
     "Tensor",
     "find_model",
+    "gguf_pieces",
     "open_model",
     "read_metadata",
     "read_object",
+    "read_pieces",
+    "read_tokenizer_settings",
+    "token_list",
+    "untokenizable",
 ]
 
 END_KEYS = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
@@ -83,6 +97,23 @@ def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
 def read_metadata(path: Path) -> Metadata:
     """Reads no tensor, and of a folder not even their headers."""
     return read_folder_metadata(path) if path.is_dir() else open_model(path)[0]
+
+
+def read_pieces(path: Path) -> Pieces:
+    """What the ids of a GGUF file or a Hugging Face folder stand for, at least as many as its metadata's vocab. Raises
+    ModelUnreadable."""
+    metadata = read_metadata(path)
+    try:
+        return _pieces(path, metadata.values).padded(metadata.vocab)
+    except ValueError as problem:
+        raise untokenizable(path, problem) from None
+
+
+def _pieces(path: Path, values: Mapping[str, Any]) -> Pieces:
+    if not path.is_dir():
+        return gguf_pieces(values)
+    tokens = FolderTokens(path)
+    return tokens.pieces(tokens.encoder())
 
 
 def _metadata(path: Path, values: Mapping[str, Any]) -> Metadata:

@@ -82,6 +82,10 @@ def unreadable(path: Path, reason: str) -> ModelUnreadable:
     return ModelUnreadable(f"cannot read the model {path}: {reason}")
 
 
+def untokenizable(path: str | Path, problem: ValueError) -> ModelUnreadable:
+    return ModelUnreadable(f"cannot turn text into tokens with {path}: {problem}")
+
+
 def check_regular(path: Path) -> None:
     """Raises OSError for what a reader could wait for without end: a pipe, a device."""
     if path.exists() and not path.is_file() and not path.is_dir():

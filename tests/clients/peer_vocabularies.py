@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paceline.clients.detokenizer import _alphabet
+from paceline.native.files.pieces import _alphabet
 from paceline.native.weights import read_metadata
 
 Values = Mapping[str, Any]
