@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -42,6 +42,7 @@ class Row(NamedTuple):
 
     `sampling` None is greedy without penalties; otherwise its seed is set. The first `prompt_tokens` positions are the
     prompt's (penalties need to know). `table` holds the slot's page ids. `logits` asks for the output logits as bytes.
+    `allowed` has, for each output, a bit for each token that it may be, in little-endian words of 32; None: all.
     """
 
     req_id: int
@@ -54,6 +55,7 @@ class Row(NamedTuple):
     prompt_tokens: int
     table: array[int]
     logits: bool
+    allowed: bytes | None = None
 
 
 class CopyPage(NamedTuple):
@@ -113,6 +115,13 @@ class Plan:
     commits: tuple[tuple[int, int], ...]
     batches: tuple[tuple[Row, ...], ...]
     moves: tuple[Move, ...] = ()
+
+
+class Pieces(NamedTuple):
+    """The bytes that each token stands for, [vocab], and the tokens that are marks rather than text."""
+
+    texts: Sequence[bytes]
+    marks: Collection[int]
 
 
 Logprobs = tuple[float, tuple[tuple[int, float], ...]]

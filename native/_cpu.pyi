@@ -232,5 +232,6 @@ def sample(
     freq_penalty: float = 0.0,
     pres_penalty: float = 0.0,
     seed: int = 0,
+    allowed: Sequence[int] = (),
     isa: str = "auto",
 ) -> int: ...

@@ -74,7 +74,7 @@ class ReferenceStepper:
 
     def step(self, rows: Sequence[Any]) -> tuple[list[Output], int]:
         for row in rows:
-            if row.sampling is not None:
+            if row.sampling is not None or row.allowed is not None:
                 raise ValueError("the NumPy reference decodes greedily; sampling options are the C++ core's")
         results = self.reference.step(rows)
         outputs: list[Output] = [

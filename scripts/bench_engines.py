@@ -52,6 +52,7 @@ class Row(NamedTuple):
     prompt_tokens: int = 0
     sampling: Any = None
     logits: bool = False
+    allowed: None = None
 
 
 @dataclass(frozen=True)

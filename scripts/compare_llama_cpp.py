@@ -41,6 +41,7 @@ class Row(NamedTuple):
     prompt_tokens: int = 0
     sampling: Any = None
     logits: bool = True
+    allowed: None = None
 
 
 class Peer:

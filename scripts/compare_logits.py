@@ -42,6 +42,7 @@ class Row(NamedTuple):
     prompt_tokens: int
     table: "array[int]"
     logits: bool
+    allowed: None = None
 
 
 @dataclass

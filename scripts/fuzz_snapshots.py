@@ -13,7 +13,7 @@ from typing import Any
 
 import msgpack
 from mutate_bytes import spoil
-from paceline.daemon.engine import execute
+from paceline.daemon.execution import execute
 from paceline.daemon.limits import Limits
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.saved import Damaged, Loaded, Saved, decode, encode

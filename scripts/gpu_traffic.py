@@ -39,6 +39,7 @@ class Row(NamedTuple):
     prompt_tokens: int = 0
     sampling: object = None
     logits: bool = False
+    allowed: None = None
 
 
 def table(core: Core, slot: int) -> "array[int]":

@@ -133,17 +133,18 @@ void register_probes(py::module_& m) {
   m.def(
       "sample",
       [](const py::array_t<float, py::array::c_style | py::array::forcecast>& logits, const std::vector<int32_t>& history, int prompt, float temp, int top_k, float top_p,
-         float min_p, float rep_penalty, float freq_penalty, float pres_penalty, uint64_t seed, const std::string& isa) {
+         float min_p, float rep_penalty, float freq_penalty, float pres_penalty, uint64_t seed, const std::vector<uint32_t>& allowed, const std::string& isa) {
         const int size = static_cast<int>(logits.size());
         std::vector<float> padded((size + 15) / 16 * 16);
         std::copy(logits.data(), logits.data() + size, padded.begin());
         for (const int32_t id : history)
           if (id < 0 || id >= size) throw std::invalid_argument("history holds an id outside the vocabulary");
+        if (!allowed.empty() && static_cast<int>(allowed.size()) != paceline::words_of(size)) throw std::invalid_argument("allowed must have a bit for each id");
         const paceline::Sampling sampling{temp, top_k, top_p, min_p, rep_penalty, freq_penalty, pres_penalty, seed, {}, 0};
         paceline::Sampler sampler;
         sampler.reserve(size);
-        return sampler.sample(paceline::choose_kernels(isa.c_str()), sampling, padded.data(), size, history.data(), static_cast<int>(history.size()), prompt);
+        return sampler.sample(paceline::choose_kernels(isa.c_str()), sampling, allowed.empty() ? nullptr : allowed.data(), padded.data(), size, history.data(), static_cast<int>(history.size()), prompt);
       },
       py::arg("logits"), py::arg("history"), py::arg("prompt"), py::kw_only(), py::arg("temp"), py::arg("top_k") = 0, py::arg("top_p") = 1.0f, py::arg("min_p") = 0.0f,
-      py::arg("rep_penalty") = 1.0f, py::arg("freq_penalty") = 0.0f, py::arg("pres_penalty") = 0.0f, py::arg("seed") = 0, py::arg("isa") = "auto");
+      py::arg("rep_penalty") = 1.0f, py::arg("freq_penalty") = 0.0f, py::arg("pres_penalty") = 0.0f, py::arg("seed") = 0, py::arg("allowed") = std::vector<uint32_t>(), py::arg("isa") = "auto");
 }

@@ -40,7 +40,7 @@ inline paceline::Sampling sampling_of(const py::object& source) {
 // Holds what the rows point into for as long as the step runs.
 struct Rows {
   std::vector<paceline::Row> rows;
-  std::vector<py::buffer_info> tables;
+  std::vector<py::buffer_info> tables, allowed;
   std::vector<bool> wants_logits;
   bool any_logits = false;
 
@@ -58,6 +58,13 @@ struct Rows {
       if (table.ndim != 1 || table.itemsize != 4 || table.strides[0] != 4) throw std::invalid_argument("a row's table must be a contiguous array of int32");
       row.table = static_cast<const int32_t*>(table.ptr);
       row.table_size = static_cast<int>(table.size);
+      if (const py::object bits = source.attr("allowed"); !bits.is_none()) {
+        allowed.push_back(py::buffer(bits).request());
+        const py::buffer_info& words = allowed.back();
+        if (!PyBuffer_IsContiguous(words.view(), 'C') || words.size * words.itemsize % sizeof(uint32_t)) throw std::invalid_argument("a row's allowed tokens must be whole words of 32 bits");
+        row.allowed = static_cast<const uint32_t*>(words.ptr);
+        row.allowed_words = static_cast<int>(words.size * words.itemsize / sizeof(uint32_t));
+      }
       wants_logits.push_back(source.attr("logits").cast<bool>());
       any_logits = any_logits || wants_logits.back();
       rows.push_back(std::move(row));

@@ -19,6 +19,23 @@ struct Before {
   float key(int32_t id) const { return logits[id] == logits[id] ? logits[id] : -std::numeric_limits<float>::infinity(); }  // NaN comes last
   bool operator()(int32_t a, int32_t b) const { return key(a) != key(b) ? key(a) > key(b) : a < b; }
 };
+
+// Last, so that neither bias nor penalty brings back what is not allowed.
+void forbid(const uint32_t* allowed, float* logits, int size) {
+  for (int first = 0; first < size; first += 32) {
+    if (allowed[first / 32] == ~uint32_t{0}) continue;
+    const int end = std::min(size, first + 32);
+    for (int id = first; id < end; ++id)
+      if (!has(allowed, id)) logits[id] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+// The first that is allowed of those that have no larger logit than what is not.
+int first_allowed(const uint32_t* allowed, const float* logits, int size) {
+  for (int id = 0; id < size; ++id)
+    if (has(allowed, id) && logits[id] == logits[id]) return id;
+  return kNoToken;
+}
 }  // namespace
 
 void Sampler::reserve(int size) {
@@ -108,10 +125,13 @@ int Sampler::draw_of_all(const Kernels& kernels, float least, uint32_t drawn, in
   }
 }
 
-int Sampler::sample(const Kernels& kernels, const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt) {
+int Sampler::sample(const Kernels& kernels, const Sampling& sampling, const uint32_t* allowed, float* logits, int size, const int32_t* history, int length,
+                    int prompt) {
   for (const auto& [id, bias] : sampling.bias) logits[id] += bias;
   if (sampling.penalizes()) penalize(sampling, logits, history, length, prompt);
+  if (allowed) forbid(allowed, logits, size);
   const int best = kernels.largest(logits, size);
+  if (allowed && !(logits[best] > -std::numeric_limits<float>::infinity())) return first_allowed(allowed, logits, size);
   if (logits[best] != logits[best]) return kNoToken;
   if (sampling.temperature < kColdest) return best;
 

@@ -1,4 +1,4 @@
-// One token from one row of logits. Order: bias, penalties, temperature, top-k, top-p, min-p, draw.
+// One token from one row of logits. Order: bias, penalties, what is allowed, temperature, top-k, top-p, min-p, draw.
 //
 // The draw is a function of (seed, position) alone: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC 2011) with the seed as key and the position of the new token as counter. Company, slot and history of
@@ -49,9 +49,10 @@ class Sampler {
   // Makes the room; what follows allocates nothing.
   void reserve(int size);
 
-  // logits [size, padded to 16] are changed where bias and penalties apply. history [length]: all ids before the new token, of which
-  // the first `prompt` are the prompt's. position = length, that of the new token. kNoToken where nothing is a number.
-  int sample(const Kernels& kernels, const Sampling& sampling, float* logits, int size, const int32_t* history, int length, int prompt);
+  // logits [size, padded to 16] are changed where bias and penalties apply, and where `allowed` (words_of(size) words; null: all) has a zero bit.
+  // history [length]: all ids before the new token, of which the first `prompt` are the prompt's. position = length, that of the new token. kNoToken where
+  // nothing that is allowed is a number.
+  int sample(const Kernels& kernels, const Sampling& sampling, const uint32_t* allowed, float* logits, int size, const int32_t* history, int length, int prompt);
 
   // The `count` likeliest of logits [size, padded to 16].
   void describe(const Kernels& kernels, const float* logits, int size, int count, Likeliest& likeliest);
@@ -77,9 +78,12 @@ class Sampler {
 uint32_t draw(uint64_t seed, uint64_t position);
 inline double uniform(uint64_t seed, uint64_t position) { return draw(seed, position) * 0x1p-32; }
 
-constexpr int kNoToken = -1;               // of logits that are nothing but NaN: the model has broken down, and no token is its answer
+constexpr int kNoToken = -1;               // where all that is allowed is NaN: the model has broken down, and no token is its answer
 constexpr int kMostLogprobs = 1024;        // likeliest that can be asked for
 constexpr float kColdest = 1e-30f;         // 1 / temperature must stay finite; a temperature below this is greedy
+// A set of ids: bit id % 32 of word id / 32.
+constexpr int words_of(int size) { return (size + 31) / 32; }
+constexpr bool has(const uint32_t* set, int id) { return set[id / 32] >> id % 32 & 1; }
 // drawn / 2^32 of total, rounded down
 constexpr uint64_t share_of(uint32_t drawn, uint64_t total) { return drawn * (total >> 32) + (drawn * (total & 0xffffffffu) >> 32); }
 

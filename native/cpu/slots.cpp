@@ -46,6 +46,8 @@ void SlotTable::check_rows(const std::vector<Row>& rows, int pages) const {
     for (const auto& [id, bias] : row.sampling.bias)
       if (id < 0 || id >= vocab_) refuse("a bias for token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab_));
     if (row.outputs < 0 || row.outputs > count) refuse("outputs must be 0 to its number of tokens");
+    if (row.allowed && row.allowed_words != row.outputs * words_of(vocab_))
+      refuse("its allowed tokens are " + std::to_string(row.allowed_words) + " words, expected " + std::to_string(words_of(vocab_)) + " for each of its outputs");
     for (const int32_t id : row.tokens)
       if (id < 0 || id >= vocab_) refuse("token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab_));
     if (static_cast<int64_t>(row.table_size) * kPage < row.position + count) refuse("its page table is too short");

@@ -21,6 +21,8 @@ struct Row {
   const int32_t* table;           // [pages of the slot], pool page of positions 64i .. 64i+63
   int table_size;
   Sampling sampling;
+  const uint32_t* allowed = nullptr;  // [outputs][words_of(vocab)], the ids that each output may be; null: all
+  int allowed_words = 0;              // of all outputs
 };
 
 struct Slot {

@@ -249,12 +249,14 @@ void Core::Step::predict(Member& me, Private& own) {
     const bool told = row.sampling.logprobs > 0;
     const float* unchanged = own_logits;
     if (told) own.sampler.describe(kernels, own_logits, s.vocab, row.sampling.logprobs, work.likeliest[o]);
-    if ((keep_logits || told) && row.sampling.changes()) {
+    if ((keep_logits || told) && (row.sampling.changes() || row.allowed)) {
       float* changed = work.changed.data() + o * stride;
       std::memcpy(changed, own_logits, sizeof(float) * stride);
       own_logits = changed;
     }
-    work.tokens[o] = own.sampler.sample(kernels, row.sampling, own_logits, s.vocab, core.slots_[row.slot].ids.data(), position + 1, row.prompt_tokens);
+    const int output = position - row.position - static_cast<int>(row.tokens.size()) + row.outputs;  // of the row's
+    const uint32_t* const allowed = row.allowed ? row.allowed + output * words_of(s.vocab) : nullptr;
+    work.tokens[o] = own.sampler.sample(kernels, row.sampling, allowed, own_logits, s.vocab, core.slots_[row.slot].ids.data(), position + 1, row.prompt_tokens);
     if (told) work.likeliest[o].chosen = unchanged[std::max(work.tokens[o], 0)];
   }
 }

@@ -98,7 +98,7 @@ struct Core::Work {
   Buffer<float> split_states;  // [kept columns][heads][splits][split_state]
   size_t state_floats = 0;
   Buffer<float> logits;     // [outputs][logits_stride]
-  Buffer<float> changed;    // [outputs][logits_stride] where bias or penalties apply
+  Buffer<float> changed;    // [outputs][logits_stride] where bias, penalties or allowed ids apply
   ActivationRoom width_input, ffn_input, head_input;  // of a layer's first products; of down; of attention's output and the vocabulary
   ExpertWork experts;
   std::vector<int32_t> tokens;       // [outputs]

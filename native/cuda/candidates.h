@@ -22,8 +22,10 @@ struct Candidates {
   const int* ids;       // of the candidates; null: all of the vocabulary
   int count;
   uint64_t* sums;       // shared [kRowWarps][kDigits]
+  const uint32_t* allowed = nullptr;  // the set of ids that count; null: all
   uint64_t lowest = 0;  // the key of the last candidate
 
+  PACELINE_DEVICE float logit(int id) const { return !allowed || has(allowed, id) ? logits[id] : -__builtin_huge_valf(); }
   PACELINE_DEVICE float weight(float logit) const { return exponential((logit - peak) * factor); }
   PACELINE_DEVICE uint64_t whole(float weight) const { return static_cast<uint64_t>(weight * kWholeWeight); }
   // Sort keys: larger comes first.
@@ -49,7 +51,7 @@ PACELINE_DEVICE void each_candidate(const Candidates& d, const int* ids, int beg
       id[j] = i >= end ? -1 : ids ? ids[i] : i;
     }
     PACELINE_UNROLL
-    for (int j = 0; j < kAhead; ++j) logit[j] = id[j] < 0 ? 0.0f : d.logits[id[j]];
+    for (int j = 0; j < kAhead; ++j) logit[j] = id[j] < 0 ? 0.0f : d.logit(id[j]);
     PACELINE_UNROLL
     for (int j = 0; j < kAhead; ++j)
       if (id[j] >= 0) work(id[j], logit[j]);

@@ -129,7 +129,7 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   sizes.splits = power_of_two((longest + kSplit - 1) / kSplit);
   sizes.tokens = most_tokens == 1 ? 1 : tokens_together(shape().head_size, shape().heads / shape().kv_heads);
   sizes.sampled = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
-    return row.outputs && (row.sampling.temperature >= kColdest || row.sampling.changes() || row.sampling.logprobs > 0);
+    return row.outputs && (row.sampling.temperature >= kColdest || row.sampling.changes() || row.sampling.logprobs > 0 || row.allowed);
   });
   const InputLayout layout{sizes.columns, sizes.sampled != 0};
   input_.assign(layout.page_begin() + pages * sizeof(int), 0);

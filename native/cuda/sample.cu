@@ -1,5 +1,5 @@
-// Samples one token from a row of logits, the same as native/cpu/sampling.cpp: bias, penalties, temperature, top-k, top-p, min-p, draw. Top-k, top-p and the
-// draw are searches for where a running sum passes a bound (candidates.h).
+// Samples one token from a row of logits, the same as native/cpu/sampling.cpp: bias, penalties, what is allowed, temperature, top-k, top-p, min-p, draw.
+// Top-k, top-p and the draw are searches for where a running sum passes a bound (candidates.h).
 //
 // A thread block takes a row. Log-probabilities (likeliest.h) are of the model's own logits, so they come first; changed logits are restored at the end.
 #include "likeliest.h"
@@ -37,13 +37,14 @@ PACELINE_DEVICE void restore_logits(const SampleInput& s, const Change* changes,
     for (int i = 0; i < s.biases; ++i) logits[changes[i].id] = changes[i].before;
 }
 
-PACELINE_DEVICE int largest_of_row(const float* logits, int size, Largest* shared) {
+// Of those that are allowed (null: all); kNoToken if none of them is a number.
+PACELINE_DEVICE int largest_of_row(const float* logits, const uint32_t* allowed, int size, Largest* shared) {
   Largest best = {-__builtin_huge_valf(), size};
   const auto join = [&](const Largest& other) {
     if (other.value > best.value || (other.value == best.value && other.id < best.id)) best = other;
   };
   for (int i = static_cast<int>(thread_index()); i < size; i += kRowThreads)
-    if (logits[i] == logits[i]) join({logits[i], i});
+    if (logits[i] == logits[i] && (!allowed || has(allowed, i))) join({logits[i], i});
   for (int width = kWarp / 2; width > 0; width /= 2) {
     const int other = static_cast<int>(lane_index()) ^ width;
     join({shuffle(best.value, other), shuffle(best.id, other)});
@@ -52,7 +53,7 @@ PACELINE_DEVICE int largest_of_row(const float* logits, int size, Largest* share
   sync_block();
   for (int w = 0; w < kRowWarps; ++w) join(shared[w]);
   sync_block();
-  return best.id == size ? 0 : best.id;
+  return best.id == size ? kNoToken : best.id;
 }
 
 PACELINE_DEVICE int draw_token(const SampleInput& s, Candidates& d, int best, int* ids) {
@@ -109,13 +110,14 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
     Candidates d{logits, sample.size, sample.id_bits, logits[unchanged_best], 1.0f, nullptr, sample.size, sums};
     tell_likeliest(d, s.told, unchanged_best, ids, keys, told);
   }
-  if (largest_id == kNoToken || (!s.draws && !changes)) return;  // no change turns NaN into a number
+  if (largest_id == kNoToken || (!s.draws && !changes && !s.allowed)) return;  // no change turns NaN into a number
+  const uint32_t* const allowed = s.allowed ? reinterpret_cast<const uint32_t*>(reinterpret_cast<const uint8_t*>(input.counts) + s.allowed) : nullptr;
   Change* const own = changes_of(s, input);
   if (changes) change_logits(s, own, logits);
-  const int best = changes ? largest_of_row(logits, sample.size, largest) : unchanged_best;
+  const int best = changes || allowed ? largest_of_row(logits, allowed, sample.size, largest) : unchanged_best;
   int token = best;
-  if (s.draws) {
-    Candidates d{logits, sample.size, sample.id_bits, logits[best], s.factor, nullptr, sample.size, sums};
+  if (s.draws && best != kNoToken && logits[best] - logits[best] == 0.0f) {  // beside an infinite one nothing weighs anything
+    Candidates d{logits, sample.size, sample.id_bits, logits[best], s.factor, nullptr, sample.size, sums, allowed};
     token = draw_token(s, d, best, ids);
   }
   sync_block();
@@ -123,7 +125,7 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
   if (changes) restore_logits(s, own, logits);
   if (!s.told) return;
   sync_block();
-  if (thread_index() == 0) told->chosen = logits[token];
+  if (thread_index() == 0) told->chosen = logits[token == kNoToken ? 0 : token];
 }
 
 }  // namespace

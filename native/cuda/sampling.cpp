@@ -6,11 +6,13 @@
 
 namespace paceline::cuda {
 
-// Writes an entry for each output and, behind the page tables, the ids whose logits change.
+// Writes an entry for each output and, behind the page tables, the ids whose logits change and the sets of ids that are allowed.
 void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) {
   counts_.resize(shape().vocab);
   std::vector<SampleInput> samples;
   std::vector<Change> changes;
+  std::vector<uint32_t> allowed;
+  const int words = words_of(shape().vocab);
   const size_t begin = InputLayout::rounded(input_.size());
   size_t told = 0;
   for (const Row& row : rows) {
@@ -51,12 +53,20 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) 
         }
         sample.penalties = static_cast<int>(changes.size() - first);
       }
+      if (row.allowed) {
+        sample.allowed = static_cast<int>(1 + allowed.size());  // its place, once that of the first is known
+        allowed.insert(allowed.end(), row.allowed + i * words, row.allowed + (i + 1) * words);
+      }
       samples.push_back(sample);
     }
   }
-  input_.resize(begin + changes.size() * sizeof(Change));
+  const size_t sets = begin + changes.size() * sizeof(Change);
+  for (SampleInput& sample : samples)
+    if (sample.allowed) sample.allowed = static_cast<int>(sets + (sample.allowed - 1) * sizeof(uint32_t));
+  input_.resize(sets + allowed.size() * sizeof(uint32_t));
   std::memcpy(input_.data() + InputLayout{sizes.columns, true}.sample_begin(), samples.data(), samples.size() * sizeof(SampleInput));
   if (!changes.empty()) std::memcpy(input_.data() + begin, changes.data(), changes.size() * sizeof(Change));
+  if (!allowed.empty()) std::memcpy(input_.data() + sets, allowed.data(), allowed.size() * sizeof(uint32_t));
 }
 
 // How many of the likeliest ids are reported for each of a row's outputs.

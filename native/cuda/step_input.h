@@ -47,6 +47,7 @@ struct SampleInput { // of an output
   uint32_t draw;
   int biases, penalties;  // how many changes of each kind, the biases first
   int first_change;  // byte offset in this buffer
+  int allowed;       // byte offset in this buffer of a bit for each id that it may be; 0: all
   int told;          // how many of the likeliest ids to report; 0: no Told
   int first_told;    // byte offset of its Told in Sample::told
 };
@@ -62,7 +63,7 @@ struct Likely {
 };
 constexpr size_t bytes_told(int count) { return sizeof(Told) + count * sizeof(Likely); }
 
-// Offsets of the buffer's parts, for at most `columns` columns; changes come last. All offsets are multiples of 16 bytes.
+// Offsets of the buffer's parts, for at most `columns` columns; changes and allowed ids come last. All offsets are multiples of 16 bytes.
 struct InputLayout {
   int columns = 0;  // items, outputs and rows are at most as many
   bool sampled = false;

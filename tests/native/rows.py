@@ -21,6 +21,7 @@ class Row(NamedTuple):
     prompt_tokens: int = 0
     sampling: Any = None
     logits: bool = True
+    allowed: Any = None
 
 
 def table(slot: int, context: int) -> array[int]:

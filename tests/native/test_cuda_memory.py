@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paceline.daemon.engine import NativeEngine, execute
+from paceline.daemon.engine import NativeEngine
+from paceline.daemon.execution import execute
 from paceline.daemon.plan import Plan, RowFailure
 from paceline.daemon.plan import Row as PlanRow
 from paceline.native import open_device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,12 @@ def cores(tiny_model: Any) -> tuple[Core, Core]:
     return cpu, device
 
 
+def bits(allowed: Iterable[int]) -> bytes:
+    """A bit for each of the 1000 ids, in words of 32."""
+    number = sum(1 << token for token in set(allowed))
+    return number.to_bytes(4 * 32, "little")
+
+
 def check(cores: tuple[Core, Core], wishes: list[dict[str, Any]], order: str = "forward", logits: bool = True) -> None:
     found = []
     for core in cores:
@@ -52,7 +59,9 @@ def check(cores: tuple[Core, Core], wishes: list[dict[str, Any]], order: str = "
             core.commit(slot, 0)
             ids = [*ids_of(slot, 9, 40), *ids_of(slot, 9, 1000)]
             sampling = SimpleNamespace(**(NOTHING | wish))
-            rows.append(Row(slot, ids, 0, 1 + slot % 3, table(slot, CONTEXT), 4 * slot % 19, sampling, logits))
+            outputs = 1 + slot % 3
+            chosen = b"".join(bits(wish["allowed"]) for _ in range(outputs)) if "allowed" in wish else None
+            rows.append(Row(slot, ids, 0, outputs, table(slot, CONTEXT), 4 * slot % 19, sampling, logits, chosen))
         with lanes(order):
             found.append(core.step(rows)[0])
     for wish, expected, one in zip(wishes, *found, strict=True):
@@ -83,6 +92,44 @@ def test_every_option_draws_as_the_cpu(cores: tuple[Core, Core]) -> None:
 def test_edges_and_lanes_in_any_order(cores: tuple[Core, Core], order: str) -> None:
     for begin in range(0, len(EDGES), SLOTS):
         check(cores, EDGES[begin : begin + SLOTS], order)
+
+
+FEW, SOME, ONE = (3, 31, 32, 999), range(0, 1000, 7), (640,)
+ALLOWED: list[dict[str, Any]] = [
+    {"allowed": FEW},
+    {"allowed": SOME, "logprobs": 3},
+    {"allowed": ONE, "temp": 1.5, "seed": 1},
+    {"allowed": SOME, "temp": 2.0, "seed": 2},
+    {"allowed": SOME, "temp": 0.8, "top_p": 0.7, "seed": 3},
+    {"allowed": FEW, "temp": 0.8, "top_k": 12, "seed": 4, "logprobs": 2},
+    {"allowed": SOME, "temp": 1e38, "min_p": 0.1, **PENALTIES},
+    {"allowed": FEW, "logit_bias": ((3, -1e30), (5, 1e30), (999, 2.0)), **PENALTIES},
+    {"allowed": range(1000), "temp": 1.0},
+    {},
+    {"allowed": FEW, "temp": 1e-20},
+    {"temp": 1.0},
+]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_only_what_is_allowed_is_chosen(cores: tuple[Core, Core], order: str) -> None:
+    for begin in (0, 4):
+        check(cores, ALLOWED[begin : begin + SLOTS], order, logits=begin == 0)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_each_output_has_its_own_allowed_ids(cores: tuple[Core, Core], which: int) -> None:
+    core = cores[which]
+    for temp in (0.0, 1.0):
+        core.commit(0, 0)
+        sampling = SimpleNamespace(**(NOTHING | {"temp": temp}))
+        own = [(7,), (999, 998), (31, 32, 33)]
+        row = Row(0, ids_of(1, 5, 1000), 0, 3, table(0, CONTEXT), 3, sampling, False, b"".join(map(bits, own)))
+        tokens = core.step([row])[0][0][0]
+        assert all(token in allowed for token, allowed in zip(tokens, own, strict=True))
+        for wrong in (row.allowed[:-4], row.allowed[:-1], b"", row.allowed + bytes(4)):
+            with pytest.raises(ValueError, match="allowed tokens"):
+                core.step([row._replace(allowed=wrong)])
 
 
 def test_a_draw_is_the_same_in_any_company(cores: tuple[Core, Core]) -> None:

@@ -146,3 +146,43 @@ def test_of_logits_that_are_no_numbers_none_is_the_token(options: dict[str, floa
     assert _cpu.sample(row, [1], 1, temp=temp, seed=3, top_k=1) == 7
     row[7] = np.inf
     assert _cpu.sample(row, [1], 1, temp=temp, seed=3, **options) == 7
+
+
+def words_of(allowed: list[int], size: int) -> list[int]:
+    return [sum(1 << i % 32 for i in allowed if i // 32 == word) for word in range((size + 31) // 32)]
+
+
+@given(
+    logit_rows,
+    st.data(),
+    st.integers(0, 1000),
+    st.sampled_from([0.0, 0.5, 2.0]),
+    st.integers(0, 80),
+    st.floats(0.125, 1, width=32),
+    st.floats(0.5, 2, width=32),
+)
+def test_what_is_not_allowed_might_as_well_not_exist(
+    row: npt.NDArray[np.float32], data: st.DataObject, seed: int, temp: float, top_k: int, top_p: float, rep: float
+) -> None:
+    """The same token as from a row in which nothing else weighs anything."""
+    allowed = data.draw(st.lists(st.integers(0, len(row) - 1), min_size=1, unique=True).map(sorted))
+    history = data.draw(st.lists(st.integers(0, len(row) - 1), max_size=9))
+    options = {"temp": temp, "top_k": top_k, "top_p": top_p, "rep_penalty": rep, "seed": seed}
+    alone = np.full(len(row), -np.inf, np.float32)
+    alone[allowed] = row[allowed]
+    chosen = _cpu.sample(row, history, 0, allowed=words_of(allowed, len(row)), **options)
+    assert chosen in allowed
+    assert chosen == _cpu.sample(alone, history, 0, **options)
+    everything = words_of(list(range(len(row))), len(row))
+    assert _cpu.sample(row, history, 0, allowed=everything, **options) == _cpu.sample(row, history, 0, **options)
+
+
+@pytest.mark.parametrize("options", [{"min_p": 0.1}, {"top_k": 3}, {"top_p": 0.5}, {}])
+@pytest.mark.parametrize("temp", [0.0, 0.8])
+def test_allowed_logits_that_weigh_nothing(options: dict[str, float], temp: float) -> None:
+    row = np.zeros(70, np.float32)
+    row[[40, 50, 60]] = np.nan, -np.inf, -np.inf
+    assert _cpu.sample(row, [], 0, temp=temp, allowed=words_of([40], 70), **options) == -1
+    assert _cpu.sample(row, [], 0, temp=temp, allowed=words_of([40, 50, 60], 70), **options) == 50
+    row[60] = -3.0
+    assert _cpu.sample(row, [], 0, temp=temp, allowed=words_of([40, 50, 60], 70), **options) == 60
