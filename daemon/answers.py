@@ -20,7 +20,8 @@ from ..protocol import (
     Trace,
     request_tag,
 )
-from .engine import Engine, execute
+from .engine import Engine
+from .execution import execute
 from .inbox import AnyLine
 from .observers import Observers
 from .prompts import read_prompt

@@ -1,8 +1,5 @@
-"""The engine that runs the plans: its interface, how one is opened, how a plan is carried out.
-
-A slot's state moves only by commit. So a batch that throws is simply retried row by row, and only a row that also
-throws alone has failed. The native side is imported only when a model is needed.
-"""
+"""The engine that runs the plans: its interface, and how one is opened. The native side is imported only when a model
+is needed."""
 
 from __future__ import annotations
 
@@ -12,24 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..native.lost import DeviceLost as DeviceLost
+from ..protocol import Refusal
 from .config import Config
 from .limits import Limits, pages_for
 from .null_engine import NullEngine
-from .plan import (
-    Commit,
-    CopyPage,
-    EngineInfo,
-    Keep,
-    Move,
-    Plan,
-    Row,
-    RowFailure,
-    RowResult,
-    Seat,
-    StepResult,
-    WritePage,
-    WriteState,
-)
+from .plan import EngineInfo, Pieces, Row, RowFailure, RowResult
 
 DEFAULT_CONTEXT = 4096
 NO_NUMBERS = (
@@ -69,6 +53,10 @@ class Engine(Protocol):
         """A result for each row, or why there is none, and how many bytes of weights were read for them all."""
         ...
 
+    def pieces(self) -> Pieces | None:
+        """What its tokens stand for; None if they are no texts. Raises Refusal."""
+        ...
+
     def meanwhile(self, work: Callable[[], None]) -> bool:
         """From now on `work` is called during each step, while a device computes it. Where this processor computes,
         returns False and never calls it."""
@@ -78,6 +66,7 @@ class Engine(Protocol):
 class NativeEngine:
     def __init__(self, core: Any, path: Path) -> None:
         self._core = core
+        self._path = path
         self.commit: Callable[[int, int], None] = core.commit
         self.seat: Callable[[int, Sequence[int], int | None], None] = core.seat
         self.keep: Callable[[int, int], None] = core.keep
@@ -101,6 +90,15 @@ class NativeEngine:
             greedy_only=core.greedy_only,
             seats_feed=core.seats_feed,
         )
+
+    def pieces(self) -> Pieces:
+        from ..native.weights import ModelUnreadable, read_pieces
+
+        try:
+            found = read_pieces(self._path)
+        except ModelUnreadable as error:
+            raise Refusal("unsupported", f"grammar: {error}") from None
+        return Pieces(found.texts, found.marks)
 
     def step(self, rows: Sequence[Row]) -> tuple[Sequence[RowResult | RowFailure], int]:
         results, weight_bytes = self._core.step(rows)
@@ -184,59 +182,3 @@ def _limits(config: Config, context: int, pages: int, states: int = 0) -> Limits
         coalesce=config.coalesce,
         alone=config.stream == "bare",
     )
-
-
-def execute(engine: Engine, plan: Plan, clock: Callable[[], float]) -> list[StepResult]:
-    for move in plan.moves:
-        _move(engine, move)
-    for slot, position in plan.commits:
-        engine.commit(slot, position)
-    return [_run(engine, rows, clock) for rows in plan.batches]
-
-
-def _move(engine: Engine, move: Move) -> None:
-    match move:
-        case CopyPage(source, target):
-            engine.copy_page(source, target)
-        case Seat(slot, ids, state):
-            engine.seat(slot, ids, state)
-        case Commit(slot, position):
-            engine.commit(slot, position)
-        case Keep(slot, state):
-            engine.keep(slot, state)
-        case WritePage(page, data):
-            engine.write_page(page, data)
-        case WriteState(state, data):
-            engine.write_state(state, data)
-
-
-def _run(engine: Engine, rows: Sequence[Row], clock: Callable[[], float]) -> StepResult:
-    begun = clock()
-    outcomes: list[RowResult | RowFailure] = []
-    retried = None
-    try:
-        results, weight_bytes = engine.step(rows)
-        outcomes += results
-    except DeviceLost:
-        raise
-    except Exception as error:
-        retried, weight_bytes = _describe(error), 0
-        for row in rows:
-            outcome, read = _run_alone(engine, row)
-            outcomes.append(outcome)
-            weight_bytes += read
-    return StepResult(outcomes, weight_bytes, clock() - begun, retried)
-
-
-def _run_alone(engine: Engine, row: Row) -> tuple[RowResult | RowFailure, int]:
-    try:
-        results, weight_bytes = engine.step((row,))
-        return results[0], weight_bytes
-    except DeviceLost:
-        raise
-    except Exception as error:
-        return RowFailure(_describe(error)), 0
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

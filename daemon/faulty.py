@@ -27,6 +27,7 @@ class Faulty:
         self.write_page = engine.write_page
         self.read_state = engine.read_state
         self.write_state = engine.write_state
+        self.pieces = engine.pieces
         self.meanwhile = engine.meanwhile
 
     @property

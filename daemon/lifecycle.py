@@ -13,6 +13,7 @@ from . import replies
 from .admission import Admission, FindOrigin
 from .beginnings import Beginnings
 from .cache import Cache
+from .constraints import Constrain, NothingFollows
 from .endings import Endings
 from .grants import Grants
 from .invariants import check, check_references
@@ -26,11 +27,11 @@ from .stats import Counters
 
 
 class Lifecycle:
-    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int]) -> None:
+    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int], constrain: Constrain) -> None:
         self._limits = limits
         self.counters = Counters()
         self.cache = Cache(info, limits)
-        self.admission = Admission(info, limits, self.cache, draw_seed)
+        self.admission = Admission(info, limits, self.cache, draw_seed, constrain)
         shares = limits.reuse and not self.cache.recurrent and not info.seats_feed
         leaders = Beginnings(self.cache, self._found).leaders if shares else each_itself
         self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens, leaders)
@@ -161,7 +162,13 @@ class Lifecycle:
         request.last_token = now
         if not request.remaining:
             items += self.endings.end(request, "length", now)
-        elif request.grant <= 0:
+            return
+        try:
+            request.follow(token)
+        except NothingFollows as error:
+            items += self.endings.end(request, "failed", now, code="grammar_failed", error=str(error))
+            return
+        if request.grant <= 0:
             self._spent(request, now, items)
 
     def cancel(self, req_id: int, slot: int | None, now: float, effects: list[Item]) -> State:

@@ -8,7 +8,8 @@ from itertools import chain
 from ..protocol import Command, Item, Line, Message, parse
 from .answers import Answers
 from .crash import CommandLog
-from .engine import Engine, execute
+from .engine import Engine
+from .execution import execute
 from .idle_check import IdleCheck
 from .inbox import AnyLine, Inbox
 from .observers import Observers

@@ -16,6 +16,7 @@ from .crash import CommandLog, report
 from .engine import CannotOpen, DeviceLost, Engine, open_engine
 from .faulty import Faulty
 from .flags import add_daemon_arguments, read_config
+from .grammars import Grammars
 from .heap import find_give_back
 from .inbox import Inbox, News
 from .limits import Limits
@@ -84,7 +85,7 @@ def _tell_all(tell: stdio.Teller, lines: list[str]) -> None:
 
 def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, stream: Stream, observers: Observers) -> int:
     try:
-        session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic())
+        session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic(), Grammars(engine))
     except MemoryError:
         stdio.log("paceline: no memory for the page tables: fewer slots, or less context")
         return INTERNAL

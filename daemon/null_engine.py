@@ -113,6 +113,9 @@ class NullEngine:
             raise ValueError(f"two rows of one slot in a step: {[row.slot for row in rows]}")
         return [self._run(row) for row in rows], 0
 
+    def pieces(self) -> None:
+        return None
+
     def meanwhile(self, work: Callable[[], None]) -> bool:
         return False
 
@@ -138,11 +141,17 @@ class NullEngine:
         buffers.scratch = scratch
         outputs = range(len(scratch) - row.outputs, len(scratch))
         seed = row.sampling.seed if row.sampling is not None and row.sampling.temp > 0 else None
-        tokens = tuple(self._choose(scratch[index], position + index, seed) for index in outputs)
+        allowed = (
+            None
+            if row.allowed is None
+            else [token for token in range(VOCABULARY) if row.allowed[token // 8] >> token % 8 & 1]
+        )
+        tokens = tuple(self._choose(scratch[index], position + index, seed, allowed) for index in outputs)
         logits = b"".join(scratch[index].to_bytes(8, "little") for index in outputs) if row.logits else None
         likely = 0 if row.sampling is None else row.sampling.logprobs
         return RowResult(tokens, logits, tuple(_halves(token, likely) for token in tokens) if likely else None)
 
     @staticmethod
-    def _choose(state: int, position: int, seed: int | None) -> int:
-        return (state if seed is None else mix(mix(state, seed), position)) % VOCABULARY
+    def _choose(state: int, position: int, seed: int | None, allowed: Sequence[int] | None) -> int:
+        choice = state if seed is None else mix(mix(state, seed), position)
+        return choice % VOCABULARY if allowed is None else allowed[choice % len(allowed)]

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 
 from ..protocol import Options, Sampling, Start
+from .constraints import Constraint
 from .limits import pages_for
 from .plan import Row
 from .prefixes import Node
@@ -69,6 +70,8 @@ class Request:
     followers: dict[int, Follower] = field(default_factory=dict)  # by request id, in the order of coming
     key: Key | None = None  # under which equal requests find it
     grant: int = 0  # tokens that it may emit before it parks
+    constraint: Constraint | None = None
+    allowed: bytes | None = None  # what its next token may be, by that
     ended: str | None = None  # the reason, once it is no longer live
 
     rank: int = 0  # the scheduler's: place in the line
@@ -116,6 +119,16 @@ class Request:
         """Pages for its whole lifetime: the last token is emitted, never fed."""
         return pages_for(len(self.prompt) + self.total - 1)
 
+    def hold_to(self, constraint: Constraint) -> None:
+        """Its output must fit, from the first token on."""
+        self.constraint, self.allowed = constraint, constraint.allowed()
+
+    def follow(self, token: int) -> None:
+        """Its constraint reads the token that was emitted; raises NothingFollows."""
+        if self.constraint is not None:
+            self.constraint.follow(token)
+            self.allowed = self.constraint.allowed()
+
     def row(self, count: int, logits: bool = False) -> Row:
         """Its row in a step that feeds it `count` tokens."""
         assert self.slot is not None and self.epoch is not None
@@ -136,6 +149,7 @@ class Request:
             len(self.prompt),
             self.table,
             outputs > 0 and (logits or self.digest is not None),
+            self.allowed if outputs else None,
         )
 
 

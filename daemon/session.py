@@ -49,6 +49,7 @@ from ..protocol import (
     help_text,
 )
 from . import replies, snapshot_commands
+from .constraints import Constrain, constrain_nothing
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .plan import EngineInfo, Plan, PlanKind, Row, StepResult
@@ -58,10 +59,17 @@ from .targets import Target, choose, peek
 
 
 class Session:
-    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int], now: float = 0.0) -> None:
+    def __init__(
+        self,
+        info: EngineInfo,
+        limits: Limits,
+        draw_seed: Callable[[], int],
+        now: float = 0.0,
+        constrain: Constrain = constrain_nothing,
+    ) -> None:
         self.info = info
         self.limits = limits
-        self.lifecycle = Lifecycle(info, limits, draw_seed)
+        self.lifecycle = Lifecycle(info, limits, draw_seed, constrain)
         self.counters = self.lifecycle.counters
         self.live = self.lifecycle.live
         self._started = now

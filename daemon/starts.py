@@ -27,7 +27,8 @@ def check_start(start: Start, info: EngineInfo, limits: Limits) -> tuple[int, ..
                 raise Refusal("bad_argument", f"{name}={token}: expected 0 to {info.vocab - 1}")
     if options.sampling.logprobs > MOST_LOGPROBS:
         raise Refusal("bad_argument", f"logprobs={options.sampling.logprobs}: expected 0 to {MOST_LOGPROBS}")
-    if info.greedy_only and (names := beyond_greedy(options.sampling)):
+    names = [*beyond_greedy(options.sampling), *(["grammar"] if options.grammar else [])]
+    if info.greedy_only and names:
         raise Refusal("unsupported", f"{names[0]}: this engine decodes greedily, expected START without it")
     if start.options.snap is not None and start.options.snap[0] > len(prompt):
         raise Refusal(

@@ -50,6 +50,7 @@ from .frames import (
 )
 from .grammar import help_text
 from .options import Options, Sampling
+from .output_grammar import Grammar, json_grammar
 from .parser import parse
 from .prompts import Ids, Prompt, PromptFile
 from .readers import BadLine, BrokenStream, FrameReader, Line, LineReader, request_tag
@@ -79,6 +80,7 @@ __all__ = [
     "Frame",
     "FrameReader",
     "FreeSnapshot",
+    "Grammar",
     "Help",
     "Ids",
     "Item",
@@ -113,6 +115,7 @@ __all__ = [
     "encode_text",
     "format_command",
     "help_text",
+    "json_grammar",
     "parse",
     "request_tag",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
+from .output_grammar import Grammar, read_grammar, write_grammar
 from .words import LARGEST_LONG, integer, keyword, name, positive, quoted, real, switch, wrong
 
 
@@ -36,6 +37,7 @@ class Options:
     hash: bool = False
     priority: int = 0
     snap: tuple[int, str] | None = None
+    grammar: Grammar | None = None
 
 
 class Option(NamedTuple):
@@ -127,6 +129,9 @@ OPTIONS: Final[dict[str, Option]] = {
     "logprobs": Option("logprobs=<n>", "the n likeliest beside each token, as an event before it", _whole),
     "priority": Option("priority=<n>", "before others in the queue", _whole),
     "snap": Option("snap=<position>:<name>", "a snapshot in mid-prefill", _read_snap, lambda v: f"{v[0]}:{v[1]}"),
+    "grammar": Option(
+        'grammar={"json":<schema>}', "what the output must match; or regex, lark", read_grammar, write_grammar
+    ),
 }
 
 _SAMP: Final = ("temp", "top_p", "top_k", "rep_penalty", "seed", "freq_penalty", "pres_penalty")

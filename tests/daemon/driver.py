@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
+from constrained import Constrain
 from paceline.daemon.crash import CommandLog
-from paceline.daemon.engine import Engine, execute
+from paceline.daemon.engine import Engine
+from paceline.daemon.execution import execute
 from paceline.daemon.inbox import Inbox
 from paceline.daemon.limits import Limits, pages_for
 from paceline.daemon.loop import Loop
@@ -37,7 +39,9 @@ class Driver:
         self.engine: Engine = engine or NullEngine(bounds.slots, bounds.context)
         self._ticks = count()
         self._seeds = count(1000)
-        self.session = Session(self.engine.info, bounds, lambda: next(self._seeds))
+        self.session = Session(
+            self.engine.info, bounds, lambda: next(self._seeds), constrain=Constrain(self.engine.info.vocab)
+        )
         self._lines = count(1)
         self.items: list[Item] = []
         self.plans: list[Plan] = []

@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from constrained import ANY_THIRD
 from driver import Driver, events_of, signals_of, tokens_of
 from paceline.daemon.engine import NativeEngine
 from paceline.daemon.limits import Limits, pages_for
@@ -27,6 +28,7 @@ OPTIONS = (
     "temp=1.1 top_p=0.9 seed=4",
     "temp=0.7 top_k=40 min_p=0.05 rep_penalty=1.3 seed=5",
     "freq_penalty=0.4 pres_penalty=0.3",
+    f"temp=0.9 seed=6 {ANY_THIRD} stop=0",
 )
 
 

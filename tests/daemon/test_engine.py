@@ -11,7 +11,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from paceline.daemon.config import Config
-from paceline.daemon.engine import CannotOpen, DeviceLost, NativeEngine, execute, open_engine
+from paceline.daemon.engine import CannotOpen, DeviceLost, NativeEngine, open_engine
+from paceline.daemon.execution import execute
 from paceline.daemon.faults import Faults, read_faults
 from paceline.daemon.faulty import Faulty, InjectedFault
 from paceline.daemon.null_engine import NullEngine

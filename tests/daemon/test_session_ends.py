@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from driver import Driver, alone, signals_of, terminal_of, tokens_of
-from paceline.daemon.engine import execute
+from paceline.daemon.execution import execute
 from paceline.protocol import CANCELLED, DONE, YIELD, Frame, Message
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from driver import Driver
-from paceline.daemon.engine import execute
+from paceline.daemon.execution import execute
 from paceline.daemon.timeline import Event, Timeline
 from paceline.protocol import Item
 

@@ -12,6 +12,7 @@ from paceline.protocol import (
     Command,
     Continue,
     FreeSnapshot,
+    Grammar,
     Help,
     Ids,
     ListRequests,
@@ -71,6 +72,19 @@ CANONICAL: list[tuple[str, Command]] = [
             Options(Sampling(logit_bias=((5, -1.5), (6, 100.0)), logprobs=3), (2, 7), True, True, 1, (64, "a.b-c")),
             req_id=4,
         ),
+    ),
+    (
+        r'REQ 4 START ids:0 6 grammar={"json":{"title":"a\u0020b\u00e9","maximum":1.5,"enum":[null,true]}}',
+        Start(
+            Ids((0,)),
+            6,
+            options=Options(grammar=Grammar("json", '{"title":"a bé","maximum":1.5,"enum":[null,true]}')),
+            req_id=4,
+        ),
+    ),
+    (
+        r'REQ 4 START ids:0 6 grammar={"regex":"[0-9]+\u0020\\d"}',
+        Start(Ids((0,)), 6, options=Options(grammar=Grammar("regex", r"[0-9]+ \d")), req_id=4),
     ),
     ("REQ 4 CONTINUE 2", Continue(2, req_id=4)),
     ("REQ 4 SLOT 3 CONTINUE 2 epoch=7", Continue(2, 3, 7, req_id=4)),

@@ -18,6 +18,7 @@ from paceline.protocol import (
     Command,
     Continue,
     FreeSnapshot,
+    Grammar,
     Help,
     Ids,
     Line,
@@ -46,6 +47,7 @@ from paceline.protocol import (
     Trace,
     Wait,
     format_command,
+    json_grammar,
     parse,
 )
 from paceline.protocol.grammar import USAGES
@@ -77,6 +79,16 @@ samplings = st.builds(
     st.dictionaries(naturals, finite, max_size=4).map(lambda biases: tuple(biases.items())),
     naturals,
 )
+any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+some_text = any_text.filter(bool)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | finite | any_text,
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(some_text, children, max_size=3),
+    max_leaves=8,
+)
+grammars = st.builds(Grammar, st.sampled_from(["regex", "lark"]), some_text) | st.builds(
+    json_grammar, st.booleans() | st.dictionaries(some_text, values, max_size=3)
+)
 options = st.builds(
     Options,
     samplings,
@@ -85,6 +97,7 @@ options = st.builds(
     st.booleans(),
     naturals,
     st.none() | st.tuples(counts, names),
+    st.none() | grammars,
 )
 ranges = st.tuples(naturals, naturals).filter(lambda pair: pair[0] < pair[1])
 

@@ -1,0 +1,62 @@
+"""Constraints without texts, for tests: a grammar's text says in ids what may come."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from paceline.daemon.constraints import NothingFollows
+from paceline.daemon.null_engine import mix, mix_all
+from paceline.protocol import Grammar, Refusal
+
+ANY_THIRD = 'grammar={"lark":"any_third"}'
+
+
+def bits(tokens: Collection[int], vocab: int) -> bytes:
+    number = sum(1 << token for token in set(tokens))
+    return number.to_bytes((vocab + 31) // 32 * 4, "little")
+
+
+class Listed:
+    """ "1,2;3": first 1 or 2, then 3, then an end. A stretch without ids is one that nothing follows."""
+
+    def __init__(self, text: str, vocab: int, ends: Collection[int]) -> None:
+        self._sets = [[int(token) for token in part.split(",") if token] for part in text.split(";")]
+        self._vocab = vocab
+        self._ends = ends
+        self.output: list[int] = []
+
+    def allowed(self) -> bytes:
+        at = len(self.output)
+        tokens = self._sets[at] if at < len(self._sets) else self._ends
+        if not tokens:
+            raise NothingFollows(f"nothing follows {self.output}")
+        return bits(tokens, self._vocab)
+
+    def follow(self, token: int) -> None:
+        self.output.append(token)
+
+
+class AnyThird(Listed):
+    """A third of the vocabulary, another one after each output; none of the ends."""
+
+    def __init__(self, vocab: int, ends: Collection[int]) -> None:
+        super().__init__("", vocab, ends)
+
+    def allowed(self) -> bytes:
+        state = mix_all(self.output)
+        return bits(
+            [token for token in range(self._vocab) if mix(state, token) % 3 == 0 and token not in self._ends],
+            self._vocab,
+        )
+
+
+class Constrain:
+    def __init__(self, vocab: int) -> None:
+        self._vocab = vocab
+
+    def __call__(self, grammar: Grammar, ends: Collection[int]) -> Listed:
+        if grammar.kind != "lark":
+            raise Refusal("bad_argument", f"grammar: {grammar.kind} is not of these tests")
+        if grammar.text == "any_third":
+            return AnyThird(self._vocab, ends)
+        return Listed(grammar.text, self._vocab, ends)
