@@ -6,11 +6,10 @@ tokens. Whatever else the library does is bounded by its own limits.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..protocol import Grammar, Refusal
 from .constraints import Constraint, NothingFollows, constrain_nothing
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 KEPT: Final = 32
 """Compiled grammars: a client often sends one of a few."""
-
-BLANKS: Final = r"( |\n[ \t]{0,40})?"
-"""Between the parts of JSON: one, or a line's end and an indent. Without a bound a model may write blanks for ever."""
 
 RULES: Final = '\n%llguidance {"no_forcing": true}\n'
 """Forced text would have to be cut into tokens as the model's tokenizer does; so its tokens are chosen, like others."""
@@ -90,10 +86,7 @@ class Grammars:
             pieces = self._engine.pieces() or constrain_nothing(grammar, ends)
             vocabulary = _Vocabulary(pieces, self._engine.info.vocab)
             self._tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(vocabulary))
-        try:
-            lark = _lark(grammar)
-        except ValueError as error:
-            raise Refusal("bad_argument", f"grammar: {shorten(str(error))}") from None
+        lark = grammar.text if grammar.kind == "lark" else f"start: {grammar.rule}"
         limits = llguidance.LLParserLimits(verbose_errors=False)
         matcher = llguidance.LLMatcher(self._tokenizer, lark + RULES, log_level=0, limits=limits)
         if matcher.is_error():
@@ -113,19 +106,6 @@ class _Vocabulary:
 
     def __call__(self, text: str) -> list[int]:
         raise NotImplementedError("no text is forced, so none is cut into tokens")
-
-
-def _lark(grammar: Grammar) -> str:
-    if grammar.kind == "lark":
-        return grammar.text
-    if grammar.kind == "regex":
-        from llguidance import regex_to_lark
-
-        return f"start: /{regex_to_lark(grammar.text, '')}/"
-    schema: Any = json.loads(grammar.text)
-    if isinstance(schema, dict) and isinstance(options := schema.setdefault("x-guidance", {}), dict):
-        options.setdefault("whitespace_pattern", BLANKS)
-    return f"start: %json {json.dumps(schema)}"
 
 
 def _reason(matcher: LLMatcher) -> str:

@@ -50,7 +50,7 @@ from .frames import (
 )
 from .grammar import help_text
 from .options import Options, Sampling
-from .output_grammar import Grammar, json_grammar
+from .output_grammar import Grammar
 from .parser import parse
 from .prompts import Ids, Prompt, PromptFile
 from .readers import BadLine, BrokenStream, FrameReader, Line, LineReader, request_tag
@@ -115,7 +115,6 @@ __all__ = [
     "encode_text",
     "format_command",
     "help_text",
-    "json_grammar",
     "parse",
     "request_tag",
 ]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 from .words import quoted, wrong
 
-KINDS: Final = ("json", "regex", "lark")
+JSON, REGEX, LARK = "json", "regex", "lark"
+KINDS: Final = (JSON, REGEX, LARK)
+BLANKS: Final = r"( |\n[ \t]{0,40})?"
+"""Between the parts of JSON: one, or a line's end and an indent. Without a bound a model may write blanks for ever."""
+TO_ESCAPE: Final = re.compile(r"\\.|[/\n]", re.DOTALL)  # in a regular expression between slashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +23,20 @@ class Grammar:
     kind: str
     text: str
 
+    @classmethod
+    def json(cls, schema: Any) -> Grammar:
+        """Of a JSON schema, true for any JSON. Raises ValueError for what is no JSON, RecursionError."""
+        return cls(JSON, _compact(schema, ascii_only=False))
 
-def json_grammar(schema: Any) -> Grammar:
-    """Of a JSON schema, true for any JSON; raises ValueError for what is no JSON."""
-    return Grammar("json", _compact(schema, ascii_only=False))
+    @property
+    def rule(self) -> str:
+        """What it is as a part of a rule in Lark's notation; of one that is a whole grammar there is none."""
+        if self.kind == REGEX:
+            return f"/{TO_ESCAPE.sub(_escaped, self.text)}/"
+        schema = json.loads(self.text)
+        if isinstance(schema, dict) and isinstance(options := schema.setdefault("x-guidance", {}), dict):
+            options.setdefault("whitespace_pattern", BLANKS)
+        return f"%json {json.dumps(schema)}"
 
 
 def read_grammar(label: str, word: str) -> Grammar:
@@ -30,10 +45,10 @@ def read_grammar(label: str, word: str) -> Grammar:
         kind, value = _only(found)
         if kind not in KINDS:
             wrong(f"{label}: {quoted(kind)} is no kind of grammar, expected one of {' '.join(KINDS)}")
-        if kind == "json":
+        if kind == JSON:
             if not isinstance(value, dict | bool):
                 wrong(f"{label}: its schema is neither an object nor true or false")
-            return json_grammar(value)
+            return Grammar.json(value)
         if not isinstance(value, str) or not value:
             wrong(f"{label}: its {kind} is no text")
         value.encode()
@@ -46,7 +61,7 @@ def read_grammar(label: str, word: str) -> Grammar:
 
 
 def write_grammar(grammar: Grammar) -> str:
-    value = json.loads(grammar.text) if grammar.kind == "json" else grammar.text
+    value = json.loads(grammar.text) if grammar.kind == JSON else grammar.text
     return _compact({grammar.kind: value}, ascii_only=True).replace(" ", r"\u0020")
 
 
@@ -61,3 +76,7 @@ def _compact(value: Any, ascii_only: bool) -> str:
     text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":"))
     text.encode()
     return text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return {"/": r"\/", "\n": r"\n", "\\\n": r"\n"}.get(found[0], found[0])

@@ -13,7 +13,7 @@ from paceline.daemon.constraints import NothingFollows
 from paceline.daemon.grammars import KEPT, Grammars, Output
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Pieces
-from paceline.protocol import Grammar, Refusal, json_grammar
+from paceline.protocol import Grammar, Refusal
 
 TEXTS = [bytes([byte]) for byte in range(256)] + [
     b'{"',
@@ -71,7 +71,7 @@ def reads(grammars: Grammars, grammar: Grammar, text: bytes, ends: Sequence[int]
 
 
 def test_json_by_its_schema(grammars: Grammars) -> None:
-    person = json_grammar(PERSON)
+    person = Grammar.json(PERSON)
     assert reads(grammars, person, b'{"name":"Ada","age":36}')
     assert reads(grammars, person, b'{\n  "name": "Ad\\n\xc3\xa9",\n  "age": -1\n}')
     assert not reads(grammars, person, b'{"name":"Ada"}')
@@ -83,19 +83,19 @@ def test_json_by_its_schema(grammars: Grammars) -> None:
 
 def test_any_json(grammars: Grammars) -> None:
     for schema in (True, {}):
-        assert reads(grammars, json_grammar(schema), b'[1,{"a":[null]}]')
-    assert not reads(grammars, json_grammar({"type": "object"}), b"[1]")
+        assert reads(grammars, Grammar.json(schema), b'[1,{"a":[null]}]')
+    assert not reads(grammars, Grammar.json({"type": "object"}), b"[1]")
     with pytest.raises(Refusal, match="schema is false"):
-        grammars(json_grammar(False), (EOS,))
+        grammars(Grammar.json(False), (EOS,))
 
 
 def test_blanks_in_json_have_a_bound(grammars: Grammars) -> None:
-    thing = json_grammar({"type": "object"})
+    thing = Grammar.json({"type": "object"})
     assert reads(grammars, thing, b'{ "a" : 1 }')
     assert reads(grammars, thing, b'{\n\t"a": [\n\t\t1\n\t]\n}')
     assert not reads(grammars, thing, b'{  "a":1}')
     assert not reads(grammars, thing, b'{\n\n"a":1}')
-    loose = json_grammar({"type": "object", "x-guidance": {"whitespace_pattern": r"\s*"}})
+    loose = Grammar.json({"type": "object", "x-guidance": {"whitespace_pattern": r"\s*"}})
     assert reads(grammars, loose, b'{\n\n   "a":1}')
 
 
@@ -107,7 +107,7 @@ def test_regular_expressions_and_lark(grammars: Grammars) -> None:
 
 
 def test_longer_tokens_and_where_it_may_end(grammars: Grammars) -> None:
-    output = grammars(json_grammar({"enum": [True, "name"]}), (EOS, 300 % len(TEXTS)))
+    output = grammars(Grammar.json({"enum": [True, "name"]}), (EOS, 300 % len(TEXTS)))
     assert allowed(output) == {ord("t"), ord('"'), TEXTS.index(b"true")}
     output.follow(TEXTS.index(b"true"))
     assert allowed(output) == {EOS, 300 % len(TEXTS)}
@@ -148,7 +148,7 @@ def test_a_vocabulary_that_cannot_go_on() -> None:
 def test_a_grammar_that_takes_too_much_work(grammars: Grammars) -> None:
     """The library's limits end it."""
     many = {f"p{number}": {"type": "string"} for number in range(2000)}
-    output = grammars(json_grammar({"type": "object", "properties": many}), (EOS,))
+    output = grammars(Grammar.json({"type": "object", "properties": many}), (EOS,))
     assert allowed(output) == {ord("{"), TEXTS.index(b'{"')}
     output.follow(ord("{"))
     with pytest.raises(NothingFollows, match="the grammar cannot go on: Parser Error: Current row has 8007 items"):
@@ -166,13 +166,14 @@ def test_more_tokens_than_the_model_has(grammars: Grammars) -> None:
     ("grammar", "error"),
     [
         (Grammar("regex", "("), 'grammar: invalid regex "(" (in regex): regex parse error: ( ^ error: unclosed'),
+        (Grammar("regex", "a\\"), "grammar: "),
         (Grammar("lark", "start: foo"), 'grammar: at 1(8): unknown name: "foo"'),
-        (json_grammar({"type": "strin"}), "grammar: failed to compile JSON schema: Invalid type: strin"),
+        (Grammar.json({"type": "strin"}), "grammar: failed to compile JSON schema: Invalid type: strin"),
         (
-            json_grammar({"not": {"type": "null"}}),
+            Grammar.json({"not": {"type": "null"}}),
             'grammar: failed to compile JSON schema: Unimplemented keys: ["',
         ),
-        (json_grammar({"x-guidance": 3}), "grammar: "),
+        (Grammar.json({"x-guidance": 3}), "grammar: "),
     ],
 )
 def test_refusals_say_what_is_wrong(grammars: Grammars, grammar: Grammar, error: str) -> None:
@@ -184,10 +185,10 @@ def test_refusals_say_what_is_wrong(grammars: Grammars, grammar: Grammar, error:
 
 def test_without_texts_or_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refusal, match="no texts"):
-        Grammars(NullEngine())(json_grammar(True), (EOS,))
+        Grammars(NullEngine())(Grammar.json(True), (EOS,))
     monkeypatch.setitem(sys.modules, "llguidance", None)
     with pytest.raises(Refusal, match=r"pip install paceline\[grammar\]") as caught:
-        Grammars(Texts())(json_grammar(True), (EOS,))
+        Grammars(Texts())(Grammar.json(True), (EOS,))
     assert caught.value.code == "unsupported"
 
 
@@ -202,4 +203,4 @@ def test_the_vocabulary_is_read_once_and_grammars_are_kept() -> None:
 
 def test_a_schema_survives_its_word(grammars: Grammars) -> None:
     schema = {"enum": ["a b\tc", "é\u2028"]}
-    assert reads(grammars, json_grammar(schema), json.dumps("é\u2028", ensure_ascii=False).encode())
+    assert reads(grammars, Grammar.json(schema), json.dumps("é\u2028", ensure_ascii=False).encode())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from paceline.clients.model_text import open_tokenizer
 from paceline.clients.tokenizer import Vocabulary
-from paceline.protocol import Grammar, Ids, Message, Options, Sampling, Start, format_command, json_grammar
+from paceline.protocol import Grammar, Ids, Message, Options, Sampling, Start, format_command
 
 from .process import Process
 
@@ -36,8 +36,8 @@ def vocabulary(demo_model: Path) -> Vocabulary:
 
 def starts(ids: tuple[int, ...], quantum: int | None) -> list[str]:
     wishes = [
-        Options(grammar=json_grammar(PERSON)),
-        Options(Sampling(temp=1.2, seed=7), grammar=json_grammar(PERSON)),
+        Options(grammar=Grammar.json(PERSON)),
+        Options(Sampling(temp=1.2, seed=7), grammar=Grammar.json(PERSON)),
         Options(Sampling(temp=0.8, top_p=0.9, seed=8, logprobs=2), grammar=Grammar("regex", DATE)),
         Options(Sampling(rep_penalty=1.2), grammar=Grammar("lark", VERSE)),
         Options(),

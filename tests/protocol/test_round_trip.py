@@ -47,7 +47,6 @@ from paceline.protocol import (
     Trace,
     Wait,
     format_command,
-    json_grammar,
     parse,
 )
 from paceline.protocol.grammar import USAGES
@@ -87,7 +86,7 @@ values = st.recursive(
     max_leaves=8,
 )
 grammars = st.builds(Grammar, st.sampled_from(["regex", "lark"]), some_text) | st.builds(
-    json_grammar, st.booleans() | st.dictionaries(some_text, values, max_size=3)
+    Grammar.json, st.booleans() | st.dictionaries(some_text, values, max_size=3)
 )
 options = st.builds(
     Options,
