@@ -38,10 +38,14 @@ def harmony_marks(template: str, words: Words) -> dict[int, str]:
     """The ids of the marks, for a model with this chat template; none if it does not use the format."""
     if CHANNEL not in template or MESSAGE not in template:
         return {}
-    spelled = words.detokenizer().piece
-    last = [(mark, words.encode(mark)[-1:]) for mark in MARKS]  # there may be a begin token before it
-    found = {token: mark for mark, tokens in last for token in tokens if spelled(token) == mark.encode()}
+    found = {token: mark for mark in MARKS if (token := mark_token(words, mark)) is not None}
     return found if {CHANNEL, MESSAGE} <= set(found.values()) else {}
+
+
+def mark_token(words: Words, mark: str) -> int | None:
+    """The id of a mark that is one token."""
+    tokens = words.encode(mark)[-1:]  # there may be a begin token before it
+    return tokens[0] if tokens and words.detokenizer().piece(tokens[0]) == mark.encode() else None
 
 
 def harmony_message(message: dict[str, Any]) -> dict[str, Any]:

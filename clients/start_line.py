@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, TypedDict
 
-from ..protocol import Ids, Options, Restore, Sampling, Start, format_command
+from ..protocol import Grammar, Ids, Options, Restore, Sampling, Start, format_command
 
 SAMPLING = frozenset(field.name for field in fields(Sampling))
 OTHERS = frozenset(field.name for field in fields(Options)) - {"sampling"}
@@ -27,6 +27,7 @@ class RequestOptions(TypedDict, total=False):
     hash: bool
     priority: int
     snap: tuple[int, str] | None
+    grammar: Grammar | None
     slot: int | None
     req_id: int | None
 

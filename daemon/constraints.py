@@ -31,4 +31,4 @@ Constrain = Callable[[Grammar, Collection[int]], Constraint]
 
 
 def constrain_nothing(grammar: Grammar, ends: Collection[int]) -> NoReturn:
-    raise Refusal("unsupported", "grammar: this engine has no texts to hold to one, expected START without it")
+    raise Refusal("unsupported", "grammar: this engine has no texts to hold to a grammar, expected START without it")

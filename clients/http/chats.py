@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...protocol import Grammar
 from ..chat import ChatRefused, ChatTemplate
 from ..detokenizer import Decoder
 from ..harmony import Channels, Words, harmony_call, harmony_marks
 from ..stop_strings import Searched, StopStrings
+from .answer_grammar import Held
 from .refused import wrong
 from .requests.asked import Chat
 from .requests.tools import Tools
@@ -34,6 +36,7 @@ class Chats:
         self._thoughts = marks_of(template.source)
         self._harmony = harmony_marks(template.source, words)
         self._calls = None if self._harmony else call_marks_of(template.source)
+        self._held = Held(words, self._thoughts, self._calls, self._harmony)
 
     def render(self, chat: Chat) -> Rendered:
         """Raises HttpRefused."""
@@ -51,6 +54,10 @@ class Chats:
         if begun and self._thoughts and text.rstrip().endswith(self._thoughts.begin):
             text += f"\n{self._thoughts.end}\n\n"  # it is not to think first
         return Rendered(text + begun, tools, begun)
+
+    def grammar(self, prompt: Rendered, wanted: Grammar | None) -> Grammar | None:
+        """Of all that the model writes. A call that has to be made is no answer, and not held to its form."""
+        return self._held.grammar(wanted, prompt.text, prompt.tools) if wanted and not prompt.begun else None
 
     def voice(self, prompt: Rendered, decoder: Decoder, stops: Sequence[str]) -> Voice:
         """Of one answer to this prompt."""

@@ -37,7 +37,8 @@ async def begin(
     engine.check()
     texts = engine.texts
     texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
-    prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
+    wanted = asked.format.grammar if asked.format else None
+    prompts = [await asyncio.to_thread(texts.read, prompt, wanted) for prompt in asked.prompts]
     answers = [given for given in prompts for _ in range(asked.n)] if asked.most != 0 else []
     _check_prompts(prompts, engine.info["most_positions"])
     too_many = _too_many(engine, asked, [len(given.ids) for given in answers], queue_tokens)
@@ -52,6 +53,8 @@ async def begin(
     except (Refused, RequestFailed, DaemonGone) as problem:
         if too_many and isinstance(problem, Refused) and problem.code == "queue_full":
             raise too_many from None
+        if asked.format and isinstance(problem, Refused) and problem.error.startswith("grammar: "):
+            raise asked.format.refused(problem.error) from None
         raise refused_by_engine(problem, asked.limit) from None
     return Begun(prompts, echoes, streams, until)
 
@@ -89,7 +92,8 @@ async def _start(
     starts = []
     for number, given in enumerate(answers):
         total = asked.most or min(default_tokens or room, room - len(given.ids))
-        starts.append(asyncio.create_task(engine.client.start(given.ids, total, **asked.start_options(number))))
+        options = asked.start_options(number) | ({"grammar": given.grammar} if given.grammar else {})
+        starts.append(asyncio.create_task(engine.client.start(given.ids, total, **options)))
     try:
         await asyncio.gather(*starts, return_exceptions=True)
         return [start.result() for start in starts]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from ...protocol import Grammar
 from ..chat import BrokenTemplate, ChatTemplate, NoTemplate
 from ..detokenizer import Detokenizer
 from ..model_text import open_chat_template, open_tokenizer
@@ -48,11 +49,12 @@ class NumberTokens:
 
 class Given(NamedTuple):
     """A prompt as the daemon takes it. `param` is the field that it came in; `chat` is set for one: what the answer
-    continues."""
+    continues. `grammar` is what the answer must match, with all that stands around what was asked for."""
 
     ids: Sequence[int]
     param: str
     chat: Rendered | None = None
+    grammar: Grammar | None = None
 
 
 class Texts:
@@ -88,22 +90,23 @@ class Texts:
         lines = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
         return cls(NumberTokens(vocab), ChatTemplate(lines), vocab, context)
 
-    def read(self, prompt: Text | Ids | Chat) -> Given:
+    def read(self, prompt: Text | Ids | Chat, wanted: Grammar | None = None) -> Given:
         """Raises HttpRefused."""
         match prompt:
             case Ids(tokens):
-                return Given(self.checked(tokens, prompt.param), prompt.param)
+                return Given(self.checked(tokens, prompt.param), prompt.param, grammar=wanted)
             case Text(text, behind):
                 if behind and not self._gap:
                     raise wrong("suffix", "the model has no marks for a gap in a text", "unsupported_parameter")
                 whole = self._gap.around(text, behind) if behind and self._gap else text
-                return Given(self._prompt(whole, prompt.param, self._tokens.encode), prompt.param)
+                ids = self._prompt(whole, prompt.param, self._tokens.encode)
+                return Given(ids, prompt.param, grammar=wanted)
             case Chat():
                 if self._chats is None:
                     raise self._no_chat()
                 rendered = self._chats.render(prompt)
                 ids = self._prompt(rendered.text, prompt.param, self._tokens.encode_rendered)
-                return Given(ids, prompt.param, rendered)
+                return Given(ids, prompt.param, rendered, self._chats.grammar(rendered, wanted))
 
     def voice(self, given: Given, stops: Sequence[str]) -> Voice:
         """Of one answer to this prompt. Only that of a chat has parts."""

@@ -6,11 +6,11 @@ from ..refused import wrong
 from .anthropic_messages import anthropic_messages
 from .asked import MOST_STOPS, Asked, Chat
 from .fields import WHOLE, Fields, shown
+from .formats import message_format
 from .messages import text_of
 from .tools import anthropic_tools
 
 UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
-    "output_format": (),
     "container": (),
     "mcp_servers": ([],),
 }
@@ -40,6 +40,7 @@ def read_message(body: object, answered: bool = True) -> Asked:
         options={name: value for name, value in options.items() if value is not None},
         stop=fields.texts("stop_sequences", MOST_STOPS, one=False),
         stream=fields.flag("stream") or False,
+        format=message_format(fields),
     )
 
 
@@ -50,7 +51,6 @@ def _names(fields: Fields, most: int) -> dict[str, Any]:
     if given is None:
         return names
     config = Fields(given, "output_config")
-    config.refuse({"format": ()})
     effort = config.text("effort")
     if effort is not None and effort not in EFFORTS:
         raise wrong(config.path("effort"), f"{shown(effort)} is not supported, expected {', '.join(EFFORTS)}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from .formats import Format
 from .tools import Tools
 
 MOST_ANSWERS: Final = 16
@@ -44,7 +45,8 @@ class Chat:
 class Asked:
     """Each prompt is answered `n` times. `most` is the limit of one answer in tokens, None for the server's default,
     and `limit` the field for it. `options` are those of START. `logprobs` is how many of the likeliest to report with
-    each token, None for no log probabilities at all; `usage` is whether a stream ends with the counts."""
+    each token, None for no log probabilities at all; `usage` is whether a stream ends with the counts. `format` is what
+    the answers must match."""
 
     prompts: tuple[Text | Ids | Chat, ...]
     most: int | None = None
@@ -56,6 +58,7 @@ class Asked:
     logprobs: int | None = None
     echo: bool = False
     limit: str = "max_tokens"
+    format: Format | None = None
 
     def start_options(self, answer: int) -> dict[str, Any]:
         """For the answer of this number: with a seed, each answer to a prompt gets one of its own."""

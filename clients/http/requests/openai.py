@@ -6,6 +6,7 @@ from typing import Any, Final
 from ..refused import wrong
 from .asked import MOST_ANSWERS, MOST_STOPS, Asked, Chat, Ids, Text
 from .fields import WHOLE, Fields, are_ids
+from .formats import chat_format
 from .messages import listed_messages, openai_message
 from .options import sampling_options, template_names
 from .tools import openai_tools
@@ -14,7 +15,6 @@ from .tools import openai_tools
 UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
     "functions": ([],),
     "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),
@@ -23,7 +23,6 @@ UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
 }
 UNSUPPORTED_COMPLETION: Final[dict[str, tuple[Any, ...]]] = {
     "best_of": (1,),
-    "response_format": ({"type": "text"},),
 }
 
 
@@ -68,8 +67,8 @@ def _asked(
         raise wrong("stream_options", "goes with stream: true")
     usage = given is not None and (Fields(given, "stream_options").flag("include_usage") or False)
     fields.text("model")
-    options = sampling_options(fields)
-    return Asked(prompts, most, options, fields.texts("stop", MOST_STOPS), n, stream, usage, logprobs, echo)
+    options, stops = sampling_options(fields), fields.texts("stop", MOST_STOPS)
+    return Asked(prompts, most, options, stops, n, stream, usage, logprobs, echo, format=chat_format(fields))
 
 
 def _prompts(given: Any) -> tuple[Text | Ids, ...]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from .asked import Asked, Chat
 from .fields import WHOLE, Fields
+from .formats import response_format
 from .options import sampling_options, template_names
 from .responses_items import input_turns
 from .tools import openai_tools
@@ -21,7 +22,7 @@ UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "prompt": (),
     "truncation": ("disabled",),
 }
-UNSUPPORTED_TEXT: Final[dict[str, tuple[Any, ...]]] = {"format": ({"type": "text"},), "verbosity": ("medium",)}
+UNSUPPORTED_TEXT: Final[dict[str, tuple[Any, ...]]] = {"verbosity": ("medium",)}
 # Fields that a response repeats, with what it says of those that were left out.
 REPEATED: Final[dict[str, Any]] = {
     "instructions": None,
@@ -48,7 +49,8 @@ class ResponseAsked:
 def read_response(body: object) -> ResponseAsked:
     fields = Fields(body)
     fields.refuse(UNSUPPORTED)
-    _within(fields, "text").refuse(UNSUPPORTED_TEXT)
+    text = _within(fields, "text")
+    text.refuse(UNSUPPORTED_TEXT)
     fields.text("model")
     _within(fields, "metadata")
     fields.flag("store")  # nothing is, whatever it says
@@ -61,6 +63,7 @@ def read_response(body: object) -> ResponseAsked:
         stream=fields.flag("stream") or False,
         logprobs=(likely or 0) if likely or LOGPROBS in include else None,
         limit="max_output_tokens",
+        format=response_format(text),
     )
     repeated = {name: default if (value := fields.value(name)) is None else value for name, default in REPEATED.items()}
     return ResponseAsked(asked, repeated)

@@ -111,7 +111,7 @@ def test_items_are_turns() -> None:
         (ASKED | {"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools[0].name"),
         (ASKED | {"tools": [FUNCTION], "tool_choice": {"type": "function"}}, "tool_choice.name"),
         (ASKED | {"reasoning": {"effort": "utmost"}}, "reasoning.effort"),
-        (ASKED | {"text": {"format": {"type": "json_schema"}}}, "text.format"),
+        (ASKED | {"text": {"format": {"type": "json_schema"}}}, "text.format.schema"),
         (ASKED | {"text": {"verbosity": "low"}}, "text.verbosity"),
         (ASKED | {"previous_response_id": "resp_1"}, "previous_response_id"),
         (ASKED | {"truncation": "auto"}, "truncation"),

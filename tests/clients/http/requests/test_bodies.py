@@ -155,7 +155,7 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
     ("read", "body", "param"),
     [
         *((read_chat, CHAT | {name: value}, name) for name, value in [
-            ("tool_choice", "required"), ("response_format", {"type": "json_object"}),
+            ("tool_choice", "required"), ("response_format", 5),
             ("functions", [{}]),
             ("modalities", ["audio"]), ("audio", {}), ("reasoning_effort", "most"), ("prediction", {}),
             ("temperature", 3), ("temperature", "1"), ("temperature", True), ("temperature", float("nan")),

@@ -1,0 +1,117 @@
+"""What the answers of a request must match, read from each API's own field for it."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from ....protocol import Grammar
+from ..refused import HttpRefused, wrong
+from .arguments import check_depth
+from .fields import Fields, shown
+
+TEXT, OBJECT, SCHEMA = "text", "json_object", "json_schema"
+TYPES: Final = (TEXT, OBJECT, SCHEMA)
+STRUCTURED: Final = "structured_outputs"
+WAYS: Final = ("json", "json_object", "regex", "choice")
+MOST_CHOICES: Final = 1024
+MOST_CHARACTERS: Final = 1 << 14
+SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")  # in a regular expression
+PLACE: Final = re.compile(r"^grammar: (at \d+\(\d+\): )?")  # in a grammar that nobody but us has seen
+
+
+class Format(NamedTuple):
+    """`param` is the field that it came in."""
+
+    grammar: Grammar
+    param: str
+
+    def refused(self, error: str) -> HttpRefused:
+        """What the daemon said of the grammar."""
+        return wrong(self.param, PLACE.sub("", error))
+
+
+def chat_format(fields: Fields) -> Format | None:
+    """`response_format`, and vLLM's `structured_outputs`; not both."""
+    formatted, structured = _read(fields, "response_format", lambda given: given.within(SCHEMA)), _structured(fields)
+    if formatted and structured:
+        raise wrong(STRUCTURED, "does not go with response_format")
+    return formatted or structured
+
+
+def response_format(text: Fields) -> Format | None:
+    """`format` of the field `text`, whose schema is not within an object of its own."""
+    return _read(text, "format", lambda given: given)
+
+
+def message_format(fields: Fields) -> Format | None:
+    """`output_config.format`, or `output_format`, as it was called."""
+    given = fields.value("output_config")
+    config = Fields({} if given is None else given, "output_config")
+    newer, older = (
+        _read(one, name, lambda given: given) for one, name in ((config, "format"), (fields, "output_format"))
+    )
+    return newer or older
+
+
+def _read(fields: Fields, name: str, within: Callable[[Fields], Fields]) -> Format | None:
+    if fields.value(name) is None:
+        return None
+    given = fields.within(name)
+    kind = given.needed("type")
+    if kind not in TYPES:
+        raise wrong(given.path("type"), f"{shown(kind)} is not supported, expected {', '.join(TYPES)}")
+    if kind == TEXT:
+        return None
+    if kind == OBJECT:
+        return Format(Grammar.json({"type": "object"}), fields.path(name))
+    holder = within(given)
+    return _schema(holder, "schema", bool(holder.flag("strict")))
+
+
+def _structured(fields: Fields) -> Format | None:
+    if fields.value(STRUCTURED) is None:
+        return None
+    given = fields.within(STRUCTURED)
+    named = [name for name in WAYS if given.value(name) is not None]
+    if len(named) != 1 or given.all.keys() - {*WAYS}:
+        raise wrong(STRUCTURED, f"expected one of {', '.join(WAYS)}")
+    (name,) = named
+    match name:
+        case "json":
+            return _schema(given, name, strict=True)
+        case "json_object":
+            return Format(Grammar.json({"type": "object"}), given.path(name)) if given.flag(name) else None
+        case "regex":
+            if not (text := given.long_text(name, MOST_CHARACTERS)):
+                raise wrong(given.path(name), "an empty string, expected at least one character")
+            return _regex(given, name, text)
+    choices = given.texts(name, MOST_CHOICES, one=False)
+    if not choices:
+        raise wrong(given.path(name), "is empty, expected at least one string")
+    return _regex(given, name, "|".join(SPECIAL.sub(r"\\\g<0>", one) for one in choices))
+
+
+def _schema(fields: Fields, name: str, strict: bool) -> Format:
+    """Unless it is strict, what an answer cannot be held to is left out: OpenAI promises no more then."""
+    schema = fields.needed(name)
+    Fields(schema, fields.path(name))  # an object
+    options = schema.get("x-guidance", {})
+    if not strict and isinstance(options, Mapping):
+        schema = {**schema, "x-guidance": {"lenient": True, **options}}
+    try:
+        check_depth(schema)
+        return Format(Grammar.json(schema), fields.path(name))
+    except ValueError as problem:
+        raise wrong(fields.path(name), _said(problem)) from None
+
+
+def _regex(fields: Fields, name: str, text: str) -> Format:
+    try:
+        text.encode()
+    except ValueError as problem:
+        raise wrong(fields.path(name), _said(problem)) from None
+    return Format(Grammar("regex", text), fields.path(name))
+
+
+def _said(problem: ValueError) -> str:
+    return "holds half of a surrogate pair" if isinstance(problem, UnicodeEncodeError) else str(problem)
