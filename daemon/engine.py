@@ -98,7 +98,7 @@ class NativeEngine:
             found = read_pieces(self._path)
         except ModelUnreadable as error:
             raise Refusal("unsupported", f"grammar: {error}") from None
-        return Pieces(found.texts, found.marks)
+        return Pieces(found.texts, found.signs)
 
     def step(self, rows: Sequence[Row]) -> tuple[Sequence[RowResult | RowFailure], int]:
         results, weight_bytes = self._core.step(rows)

@@ -102,7 +102,7 @@ class _Vocabulary:
         self.tokens = [*pieces.texts[:vocab], b"<end>"]
         self.eos_token_id = vocab
         self.bos_token_id = None
-        self.special_token_ids = [*(mark for mark in pieces.marks if mark < vocab), vocab]
+        self.special_token_ids = [*(sign for sign in pieces.signs if sign < vocab), vocab]
 
     def __call__(self, text: str) -> list[int]:
         raise NotImplementedError("no text is forced, so none is cut into tokens")

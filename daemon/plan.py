@@ -118,10 +118,10 @@ class Plan:
 
 
 class Pieces(NamedTuple):
-    """The bytes that each token stands for, [vocab], and the tokens that are marks rather than text."""
+    """The bytes that each token stands for, [vocab], and the tokens that are signs rather than text."""
 
     texts: Sequence[bytes]
-    marks: Collection[int]
+    signs: Collection[int]
 
 
 Logprobs = tuple[float, tuple[tuple[int, float], ...]]

@@ -48,12 +48,13 @@ class FolderTokens:
         tokens = [""] * (max(vocabulary.values(), default=-1) + 1)
         for token, number in vocabulary.items():
             tokens[number] = token
-        marks = frozenset(encoder.get_added_tokens_decoder())
+        added = encoder.get_added_tokens_decoder()
+        marks, control = frozenset(added), frozenset(number for number, token in added.items() if token.special)
         kinds = _kinds(self._decoder)
         if "ByteLevel" in kinds:
-            return Pieces(byte_pieces(tokens, marks), marks)
+            return Pieces(byte_pieces(tokens, marks), marks, control)
         if "ByteFallback" in kinds:
-            return Pieces(blank_pieces(tokens), marks)
+            return Pieces(blank_pieces(tokens), marks, control)
         raise ValueError(f"its decoder is {' '.join(kinds) or None}, supported are ByteLevel and ByteFallback")
 
 

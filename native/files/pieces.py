@@ -15,7 +15,8 @@ import gguf
 
 from .text_ends import CONTROL
 
-USER_DEFINED = int(gguf.TokenType.USER_DEFINED)
+USER_DEFINED, UNKNOWN, UNUSED = (int(gguf.TokenType[name]) for name in ("USER_DEFINED", "UNKNOWN", "UNUSED"))
+SIGN = re.compile(rb"<[^<>\s]+>|\[[^\[\]\s]+\]")
 BLANK = "▁"
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
@@ -25,23 +26,31 @@ class Pieces:
     """What the token ids of a model stand for, [vocab]."""
 
     texts: Sequence[bytes]  # id -> bytes; b"" where an id stands for nothing
-    marks: frozenset[int]  # ids of control tokens and of user-defined / added tokens, which are no ordinary text
+    marks: frozenset[int]  # ids of control, user-defined and added tokens, which tokenizers match whole
+    control: frozenset[int]  # ids that never stand for text
 
     def padded(self, vocab: int) -> Pieces:
         """With at least `vocab` texts: a model may have more ids than its tokenizer."""
-        return Pieces((*self.texts, *[b""] * (vocab - len(self.texts))), self.marks)
+        return Pieces((*self.texts, *[b""] * (vocab - len(self.texts))), self.marks, self.control)
+
+    @property
+    def signs(self) -> frozenset[int]:
+        """What means something else than its text: control tokens, and of the others that are matched whole those that
+        look like a mark (<think>). The rest is text: Gemma's lines and blanks."""
+        return self.control | {mark for mark in self.marks if SIGN.fullmatch(self.texts[mark])}
 
 
 def gguf_pieces(values: Mapping[str, Any]) -> Pieces:
     """Of the key/values of a GGUF file, as many as it lists tokens. Raises ValueError, in one sentence."""
     tokens, types = token_list(values, "tokens", str), token_list(values, "token_type", int)
-    kinds = zip(range(len(tokens)), types, strict=False)  # types may be missing
+    kinds = list(zip(range(len(tokens)), types, strict=False))  # types may be missing
     marks = frozenset(number for number, kind in kinds if kind in (CONTROL, USER_DEFINED))
+    control = frozenset(number for number, kind in kinds if kind in (CONTROL, UNKNOWN, UNUSED))
     match values.get("tokenizer.ggml.model", "none"):
         case "gpt2":
-            return Pieces(byte_pieces(tokens, marks), marks)
+            return Pieces(byte_pieces(tokens, marks), marks, control)
         case "llama":
-            return Pieces(blank_pieces(tokens), marks)
+            return Pieces(blank_pieces(tokens), marks, control)
         case model:
             raise ValueError(f"its tokenizer model is {model!r}, supported are 'gpt2' and 'llama'")
 

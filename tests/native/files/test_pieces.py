@@ -87,7 +87,8 @@ def test_a_byte_level_file(tmp_path: Path) -> None:
     assert list(found.texts[-6:]) == [b" a", "é".encode(), *(mark.encode() for mark in bytewise.MARKS)]
     assert found.marks == {258, 259, 260, 261}  # three of them control tokens, one user-defined
     check_what_the_clients_read(path, found)
-    assert gguf_pieces(values) == Pieces(list(found.texts), found.marks)
+    assert gguf_pieces(values) == Pieces(list(found.texts), found.marks, found.control)
+    assert len(found.control) == 3 and found.signs == found.marks
 
 
 def test_a_file_of_sentence_pieces(tmp_path: Path) -> None:
@@ -96,6 +97,7 @@ def test_a_file_of_sentence_pieces(tmp_path: Path) -> None:
     assert list(found.texts[:8]) == [b"<unk>", b"<s>", b"</s>", b"  ", b"\n\n", b"\x00", b"\x01", b"\x02"]
     assert list(found.texts[5 + 0xFF : 5 + 0x102]) == [b"\xff", b" ", b"a"]
     assert found.marks == {1, 2, 3, 4}  # neither the unknown token nor one of a byte
+    assert found.control == found.signs == {0, 1, 2}  # two blanks and two lines are text
     check_what_the_clients_read(path, found)
 
 
@@ -115,9 +117,32 @@ def test_types_may_be_missing_and_then_nothing_is_a_mark() -> None:
 
 def test_there_are_as_many_as_the_model_has_ids(tmp_path: Path) -> None:
     values = {"tokenizer.ggml.model": "gpt2", "llama.vocab_size": 7}
-    assert read_pieces(gguf_file(tmp_path / "model.gguf", values)) == Pieces((b"",) * 7, frozenset())
-    assert Pieces([b"a", b"b"], frozenset({1})).padded(3) == Pieces((b"a", b"b", b""), frozenset({1}))
-    assert Pieces([b"a", b"b"], frozenset({1})).padded(1) == Pieces((b"a", b"b"), frozenset({1}))
+    assert read_pieces(gguf_file(tmp_path / "model.gguf", values)) == Pieces((b"",) * 7, frozenset(), frozenset())
+    one = frozenset({1})
+    assert Pieces([b"a", b"b"], one, one).padded(3) == Pieces((b"a", b"b", b""), one, one)
+    assert Pieces([b"a", b"b"], one, one).padded(1) == Pieces((b"a", b"b"), one, one)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_sign"),
+    [
+        ("<think>", True),
+        ("</tool_call>", True),
+        ("<|im_end|>", True),
+        ("[TOOL_CALLS]", True),
+        ("<｜tool▁sep｜>", True),
+        ("\n\n", False),
+        ("  ", False),
+        ("<a> <b>", False),
+        ("<", False),
+        ("<>", False),
+        ("[1, 2]", False),
+        ("Hello", False),
+    ],
+)
+def test_of_the_marks_that_are_not_control_tokens_those_that_look_like_one_are_signs(text: str, is_sign: bool) -> None:
+    pieces = Pieces([b"a", text.encode(), text.encode()], frozenset({1}), frozenset({0}))
+    assert pieces.signs == {0} | ({1} if is_sign else set())
 
 
 @pytest.mark.parametrize(
@@ -157,6 +182,7 @@ def test_a_byte_level_folder(tmp_path: Path) -> None:
         *[b""] * (300 - first - 1),
     ]
     assert found.marks == {257, first - 3, first - 2, first - 1, first}  # also those that only the settings add
+    assert found.signs == found.marks - {257} and found.control < found.signs
     check_what_the_clients_read(path, found)
 
 
