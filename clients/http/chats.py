@@ -8,7 +8,7 @@ from ..chat import ChatRefused, ChatTemplate
 from ..detokenizer import Decoder
 from ..harmony import Channels, Words, harmony_call, harmony_marks
 from ..stop_strings import Searched, StopStrings
-from .answer_grammar import Held
+from .grammars.answers import Held
 from .refused import wrong
 from .requests.asked import Chat
 from .requests.tools import Tools
@@ -56,8 +56,8 @@ class Chats:
         return Rendered(text + begun, tools, begun)
 
     def grammar(self, prompt: Rendered, wanted: Grammar | None) -> Grammar | None:
-        """Of all that the model writes. A call that has to be made is no answer, and not held to its form."""
-        return self._held.grammar(wanted, prompt.text, prompt.tools) if wanted and not prompt.begun else None
+        """Of all that the model writes. A call that has to be made is no answer, and not held to its format."""
+        return self._held.grammar(wanted, prompt.text, prompt.tools, prompt.begun != "")
 
     def voice(self, prompt: Rendered, decoder: Decoder, stops: Sequence[str]) -> Voice:
         """Of one answer to this prompt."""

@@ -11,6 +11,7 @@ from .echo import echo_all
 from .engine import Engine
 from .refused import HttpRefused, refused_by_engine, wrong
 from .requests.asked import Asked
+from .requests.formats import GRAMMAR, grammar_refused
 from .speech.cutter import Delta
 from .texts import Given
 
@@ -53,8 +54,8 @@ async def begin(
     except (Refused, RequestFailed, DaemonGone) as problem:
         if too_many and isinstance(problem, Refused) and problem.code == "queue_full":
             raise too_many from None
-        if asked.format and isinstance(problem, Refused) and problem.error.startswith("grammar: "):
-            raise asked.format.refused(problem.error) from None
+        if isinstance(problem, Refused) and problem.error.startswith(GRAMMAR):
+            raise grammar_refused(asked.format, problem.error) from None
         raise refused_by_engine(problem, asked.limit) from None
     return Begun(prompts, echoes, streams, until)
 

@@ -1,13 +1,14 @@
 """What the answers of a request must match, read from each API's own field for it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ....protocol import Grammar
 from ..refused import HttpRefused, wrong
 from .arguments import check_depth
 from .fields import Fields, shown
+from .schemas import lenient
 
 TEXT, OBJECT, SCHEMA = "text", "json_object", "json_schema"
 TYPES: Final = (TEXT, OBJECT, SCHEMA)
@@ -16,7 +17,8 @@ WAYS: Final = ("json", "json_object", "regex", "choice")
 MOST_CHOICES: Final = 1024
 MOST_CHARACTERS: Final = 1 << 14
 SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")  # in a regular expression
-PLACE: Final = re.compile(r"^grammar: (at \d+\(\d+\): )?")  # in a grammar that nobody but us has seen
+GRAMMAR: Final = "grammar: "
+PLACE: Final = re.compile(r"^at \d+\(\d+\): ")  # in a grammar that nobody but us has seen
 
 
 class Format(NamedTuple):
@@ -25,9 +27,10 @@ class Format(NamedTuple):
     grammar: Grammar
     param: str
 
-    def refused(self, error: str) -> HttpRefused:
-        """What the daemon said of the grammar."""
-        return wrong(self.param, PLACE.sub("", error))
+
+def grammar_refused(asked: Format | None, error: str) -> HttpRefused:
+    """What the daemon says of a grammar. Without a format it was made for calls of tools."""
+    return wrong(asked.param if asked else "tools", PLACE.sub("", error.removeprefix(GRAMMAR)))
 
 
 def chat_format(fields: Fields) -> Format | None:
@@ -95,12 +98,9 @@ def _schema(fields: Fields, name: str, strict: bool) -> Format:
     """Unless it is strict, what an answer cannot be held to is left out: OpenAI promises no more then."""
     schema = fields.needed(name)
     Fields(schema, fields.path(name))  # an object
-    options = schema.get("x-guidance", {})
-    if not strict and isinstance(options, Mapping):
-        schema = {**schema, "x-guidance": {"lenient": True, **options}}
     try:
         check_depth(schema)
-        return Format(Grammar.json(schema), fields.path(name))
+        return Format(Grammar.json(schema if strict else lenient(schema)), fields.path(name))
     except ValueError as problem:
         raise wrong(fields.path(name), _said(problem)) from None
 

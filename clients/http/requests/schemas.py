@@ -1,4 +1,5 @@
-"""What a JSON schema says of the types of an argument: as far as the bare text of a call needs to know."""
+"""What a JSON schema says of the types of an argument, as far as the bare text of a call needs to know; and how one is
+made lenient."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -10,6 +11,12 @@ def types_of(schema: Any, argument: str) -> set[str]:
     """Those that are allowed for this property of an object; none if it does not say."""
     properties = _object(_object(schema).get("properties"))
     return {one for way in _ways(properties.get(argument), schema) for one in _types(way)}
+
+
+def lenient(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What nothing can be held to is left out of it, unless it says otherwise."""
+    options = schema.get("x-guidance", {})
+    return {**schema, "x-guidance": {"lenient": True, **options}} if isinstance(options, dict) else schema
 
 
 def _ways(value: Any, root: Any) -> Iterator[Mapping[str, Any]]:

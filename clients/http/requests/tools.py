@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..refused import wrong
 from .fields import Fields, shown
-from .schemas import types_of
+from .schemas import lenient, types_of
 
 FUNCTION: Final = "function"
 CUSTOM: Final = "custom"
@@ -22,11 +22,12 @@ Described = tuple[Mapping[str, Any], ...]
 class Tools:
     """What the model may call. `described` is what a chat template takes, in OpenAI's form, each with the JSON schema
     of its arguments; `several` is whether one answer may have more than one call; one of `must`, if there are any, it
-    has to call."""
+    has to call. The arguments of those that are `strict` are held to their schemas."""
 
     described: Described
     several: bool = True
     must: tuple[str, ...] = ()
+    strict: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool:
         return any(one[FUNCTION]["name"] == name for one in self.described)
@@ -36,9 +37,14 @@ class Tools:
         schemas = [one[FUNCTION].get("parameters") for one in self.described if one[FUNCTION]["name"] == name]
         return types_of(schemas[0], argument) if schemas else set()
 
+    def schema(self, name: str) -> Mapping[str, Any]:
+        """Of the arguments of a tool, to hold a call to."""
+        parameters = next(one[FUNCTION]["parameters"] for one in self.described if one[FUNCTION]["name"] == name)
+        return parameters if name in self.strict else lenient(parameters)
+
 
 def openai_tools(fields: Fields, flat: bool = False) -> Tools | None:
-    """None if the model may not call any. `strict` is not enforced. `flat`: what is said of a function stands beside
+    """None if the model may not call any. `flat`: what is said of a function stands beside
     its type, as in the API of responses; there, agents offer whatever the server may have, and what it has not is left
     out."""
 
@@ -50,34 +56,44 @@ def openai_tools(fields: Fields, flat: bool = False) -> Tools | None:
     given = fields.each("tools")
     if flat:
         given = [one for one in given if one.needed_text("type") == FUNCTION]
-    described = tuple(_described(function(one), "parameters") for one in given)
+    functions = [function(one) for one in given]
+    described = tuple(_described(one, "parameters") for one in functions)
+    strict = _strict(functions)
     choice, name, several = fields.value("tool_choice"), None, fields.flag("parallel_tool_calls")
     if isinstance(choice, dict):
         choice, name = REQUIRED, function(fields.within("tool_choice")).needed_text("name")
     elif choice not in (None, *CHOICES):
         raise wrong("tool_choice", f"{shown(choice)} is not supported, expected {', '.join(CHOICES)} or an object")
-    return _chosen(described, choice or "auto", name, several is not False)
+    return _chosen(described, choice or "auto", name, several is not False, strict)
 
 
 def anthropic_tools(fields: Fields) -> Tools | None:
     """None if the model may not call any."""
-    described = tuple(map(_anthropic, fields.each("tools")))
+    given = fields.each("tools")
+    described, strict = tuple(map(_anthropic, given)), _strict(given)
     if fields.value("tool_choice") is None:
-        return _chosen(described, "auto", None, True)
+        return _chosen(described, "auto", None, True, strict)
     choice = fields.within("tool_choice")
     kind = _expect(choice, "type", *ANTHROPIC_CHOICES)
     name = choice.needed_text("name") if kind == "tool" else None
-    return _chosen(described, ANTHROPIC_CHOICES[kind], name, not choice.flag("disable_parallel_tool_use"))
+    several = not choice.flag("disable_parallel_tool_use")
+    return _chosen(described, ANTHROPIC_CHOICES[kind], name, several, strict)
 
 
-def _chosen(described: Described, choice: str, name: str | None, several: bool) -> Tools | None:
+def _strict(functions: list[Fields]) -> frozenset[str]:
+    return frozenset(one.needed_text("name") for one in functions if one.flag("strict"))
+
+
+def _chosen(described: Described, choice: str, name: str | None, several: bool, strict: frozenset[str]) -> Tools | None:
     """`name` is the one to call, once."""
     names = tuple(one[FUNCTION]["name"] for one in described)
     if choice != REQUIRED:
-        return Tools(described, several) if described and choice != "none" else None
+        return Tools(described, several, strict=strict) if described and choice != "none" else None
     if not names or name not in (None, *names):
         raise wrong("tool_choice", f"{'a call' if name is None else shown(name)} is asked for, but not in tools")
-    return Tools(described, several, names) if name is None else Tools(described, False, (name,))
+    if name is None:
+        return Tools(described, several, names, strict)
+    return Tools(described, False, (name,), strict)
 
 
 def _anthropic(fields: Fields) -> Mapping[str, Any]:

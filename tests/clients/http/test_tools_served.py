@@ -178,18 +178,33 @@ def test_one_call_at_most(served: Served, model: Path) -> None:
     assert saved and not served.states()
 
 
-def test_a_call_that_has_to_be_made_is_begun(served: Served, model: Path) -> None:
-    """What this model goes on with makes none of it: then the beginning is text, like the rest."""
+def test_a_call_that_has_to_be_made_is_made(served: Served, model: Path) -> None:
+    """Whatever this model would have gone on with behind its beginning."""
     begun = '<tool_call>\n{"name":'
-    for chat in CHATS:
+    schema = {"type": "object", "properties": {"text": {"enum": ["a", "b"]}}, "required": ["text"]}
+    offered = [
+        {"type": "function", "function": {"name": name, "parameters": schema | {"additionalProperties": False}}}
+        for name in CALLS
+    ]
+    for chat in CHATS[::7]:
         rendered = open_chat_template(model).render(chat, **OPENAI)
         ids = open_tokenizer(model).encode_rendered(rendered + begun)
-        said, calls = apart(begun + served.completion(prompt=ids, **GREEDY))
-        asked = OPENAI | GREEDY | {"messages": chat, "tool_choice": "required"}
-        whole = served.post("/v1/chat/completions", **asked).json()
+        asked: dict[str, Any] = {"messages": chat, "tools": offered, "max_tokens": 200, "temperature": 0}
+        whole = served.post("/v1/chat/completions", **asked, tool_choice="required").json()
         message = whole["choices"][0]["message"]
-        assert whole["usage"]["prompt_tokens"] == len(ids) and said.startswith(begun)
-        assert (message["content"], functions(message.get("tool_calls", []))) == (said, calls)
+        assert whole["usage"]["prompt_tokens"] == len(ids) and not message["content"]
+        made = functions(message["tool_calls"])
+        assert made and all(name in CALLS and arguments["text"] in "ab" for name, arguments in made)
+        once = served.post("/v1/chat/completions", **asked, tool_choice="required", parallel_tool_calls=False).json()
+        assert functions(once["choices"][0]["message"]["tool_calls"]) == made[:1]
+
+
+def test_a_schema_that_no_call_can_be_held_to_is_refused(served: Served) -> None:
+    odd = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": 5}}}}
+    answer = served.post("/v1/chat/completions", messages=CHATS[0], tools=[odd], tool_choice="required")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "tools") and "must be an object" in error["message"]
+    assert served.post("/v1/chat/completions", messages=CHATS[0], tools=[odd], max_tokens=1).status_code == 200
 
 
 def test_without_tools_a_call_is_text(served: Served, model: Path) -> None:

@@ -22,6 +22,7 @@ ANTHROPIC: dict[str, Any] = {
     "max_tokens": 5,
     "tools": [{"name": "weather", "description": "Of a city", "input_schema": SCHEMA, "cache_control": {}}],
 }
+STRICT = ANTHROPIC | {"tools": [ANTHROPIC["tools"][0] | {"strict": True}]}
 CALLED = {"id": "a1b2c3d4e", "type": "function", "function": {"name": "weather", "arguments": {"city": "Rome"}}}
 QUIET: dict[str, Any] = {"type": "function", "function": {"name": "now"}}
 
@@ -32,9 +33,12 @@ def chat(read: Any, body: dict[str, Any]) -> Chat:
     return found
 
 
-@pytest.mark.parametrize(("read", "body"), [(read_chat, OPENAI), (read_message, ANTHROPIC)])
-def test_both_apis_offer_the_same(read: Any, body: dict[str, Any]) -> None:
-    assert chat(read, body).tools == Tools(({"type": "function", "function": WEATHER},))
+@pytest.mark.parametrize(
+    ("read", "body", "strict"),
+    [(read_chat, OPENAI, {"weather"}), (read_message, ANTHROPIC, set()), (read_message, STRICT, {"weather"})],
+)
+def test_both_apis_offer_the_same(read: Any, body: dict[str, Any], strict: set[str]) -> None:
+    assert chat(read, body).tools == Tools(({"type": "function", "function": WEATHER},), strict=frozenset(strict))
 
 
 @pytest.mark.parametrize(

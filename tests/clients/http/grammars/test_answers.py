@@ -1,27 +1,16 @@
 """What an answer must match, with all that a model may write before it: tried token by token, as the daemon does."""
 
 import json
-import re
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import pytest
-from paceline.clients.detokenizer import Detokenizer
-from paceline.clients.harmony import MARKS, harmony_marks
-from paceline.clients.http.answer_grammar import Held
 from paceline.clients.http.requests.tools import Tools
-from paceline.clients.http.speech.call_marks import CallMarks, call_marks_of
+from paceline.clients.http.speech.call_marks import call_marks_of
 from paceline.clients.http.speech.thinking import Marks
-from paceline.daemon.grammars import Grammars
-from paceline.daemon.null_engine import NullEngine
-from paceline.daemon.plan import Pieces
 from paceline.protocol import Grammar, Refusal
 
+from .held import SPECIAL, fits, held
+
 THINK, SEED = Marks("<think>", "</think>"), Marks("<seed:think>", "</seed:think>")
-SPECIAL = ["<think>", "</think>", "<tool_call>", "</tool_call>", *MARKS, "<eos>"]
-TEXTS = [*(bytes([byte]) for byte in range(256)), *(mark.encode() for mark in SPECIAL)]
-EOS = len(TEXTS) - 1
 NUMBER = Grammar.json({"type": "integer"})
 TOOLS = Tools(
     tuple(
@@ -29,60 +18,17 @@ TOOLS = Tools(
         for name in ("f", "g")
     )
 )
-SPLIT = re.compile("|".join(map(re.escape, SPECIAL)))
-
-
-class Words:
-    """Every byte is a token, and so are the marks."""
-
-    def encode(self, text: str) -> list[int]:
-        ids, at = [], 0
-        for mark in SPLIT.finditer(text):
-            ids += [*text[at : mark.start()].encode(), 256 + SPECIAL.index(mark[0])]
-            at = mark.end()
-        return [*ids, *text[at:].encode()]
-
-    def detokenizer(self) -> Detokenizer:
-        return Detokenizer(TEXTS)
-
-
-class Engine(NullEngine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.info = replace(self.info, vocab=len(TEXTS))
-
-    def pieces(self) -> Any:
-        return Pieces(TEXTS, frozenset(range(256, len(TEXTS))))
-
-
-GRAMMARS = Grammars(Engine())
-
-
-def fits(grammar: Grammar | None, answer: str, ids: Sequence[int] = ()) -> bool:
-    assert grammar is not None
-    output = GRAMMARS(grammar, (EOS,))
-    for token in ids or Words().encode(answer):
-        if not output.allowed()[token // 8] >> token % 8 & 1:
-            return False
-        output.follow(token)
-    return bool(output.allowed()[EOS // 8] >> EOS % 8 & 1)
-
-
-def held(thoughts: Marks | None = None, calls: CallMarks | None = None, harmony: bool = False) -> Held:
-    words = Words()
-    marks = harmony_marks("<|channel|><|message|>", words) if harmony else {}
-    return Held(words, thoughts, calls, marks)
 
 
 def test_without_marks_it_is_what_was_asked_for() -> None:
-    assert held().grammar(NUMBER, "<user>", None) is NUMBER
-    assert held(THINK).grammar(NUMBER, "x<think>\n\n</think>\n\n", None) is NUMBER
-    assert held(calls=call_marks_of("tools <tool_call>")).grammar(NUMBER, "x", None) is NUMBER
+    assert held().grammar(NUMBER, "<user>", None, False) is NUMBER
+    assert held(THINK).grammar(NUMBER, "x<think>\n\n</think>\n\n", None, False) is NUMBER
+    assert held(calls=call_marks_of("tools <tool_call>")).grammar(NUMBER, "x", None, False) is NUMBER
 
 
 @pytest.mark.parametrize("marks", [THINK, SEED], ids=["tokens", "texts"])
 def test_behind_a_thought_that_the_prompt_has_begun(marks: Marks) -> None:
-    grammar = held(marks).grammar(NUMBER, f"x{marks.begin}\n", None)
+    grammar = held(marks).grammar(NUMBER, f"x{marks.begin}\n", None, False)
     assert fits(grammar, f'Hm: {{"a"}} é.\n{marks.end}\n\n12')
     assert fits(grammar, f"{marks.end}12")
     assert not fits(grammar, "12")
@@ -92,7 +38,7 @@ def test_behind_a_thought_that_the_prompt_has_begun(marks: Marks) -> None:
 
 @pytest.mark.parametrize("marks", [THINK, SEED], ids=["tokens", "texts"])
 def test_a_model_may_think_by_itself_or_not(marks: Marks) -> None:
-    grammar = held(marks).grammar(NUMBER, "<assistant>\n", None)
+    grammar = held(marks).grammar(NUMBER, "<assistant>\n", None, False)
     assert fits(grammar, "12")
     assert fits(grammar, f"{marks.begin}\nHm. 5\n{marks.end}\n\n12")
     assert not fits(grammar, f"{marks.begin}12")
@@ -100,7 +46,7 @@ def test_a_model_may_think_by_itself_or_not(marks: Marks) -> None:
 
 
 def test_a_mark_that_is_spelled_is_a_part_of_the_thought() -> None:
-    grammar = held(THINK).grammar(NUMBER, "<think>", None)
+    grammar = held(THINK).grammar(NUMBER, "<think>", None, False)
     spelled = [*b"a</think>no", 256 + SPECIAL.index("</think>"), *b"12"]
     assert fits(grammar, "", spelled)
 
@@ -124,7 +70,7 @@ def test_a_mark_that_is_spelled_is_a_part_of_the_thought() -> None:
 )
 @pytest.mark.parametrize("thoughts", [None, THINK])
 def test_a_call_may_stand_in_its_place(template: str, call: str, thoughts: Marks | None) -> None:
-    grammar = held(thoughts, call_marks_of(template)).grammar(NUMBER, "<assistant>", TOOLS)
+    grammar = held(thoughts, call_marks_of(template)).grammar(NUMBER, "<assistant>", TOOLS, False)
     before = "<think>Hm.</think>\n\n" if thoughts else ""
     assert fits(grammar, f"{before}{call}")
     assert fits(grammar, f"{before}12")
@@ -133,6 +79,7 @@ def test_a_call_may_stand_in_its_place(template: str, call: str, thoughts: Marks
 
 
 FINAL = "<|channel|>final<|message|>"
+REMARK = "<|channel|>commentary<|message|>I will.<|end|><|start|>assistant"
 HM = "<|channel|>analysis<|message|>Hm: 5.<|end|><|start|>assistant"
 
 
@@ -141,7 +88,8 @@ HM = "<|channel|>analysis<|message|>Hm: 5.<|end|><|start|>assistant"
     [
         (f"{FINAL}12", True),
         (f"{HM}{FINAL}12", True),
-        (f"{HM}<|channel|>commentary<|message|>I will.<|end|><|start|>assistant{FINAL}12", True),
+        (f"{HM}{HM}{FINAL}12", True),
+        (f"{HM}<|channel|>commentary<|message|>I will.<|end|><|start|>assistant{FINAL}12", False),
         (f"{HM}<|channel|>final <|constrain|>json<|message|>12", True),
         (f"{HM}<|channel|>final json<|message|>12", True),
         (f"{HM}{FINAL}no", False),
@@ -152,7 +100,7 @@ HM = "<|channel|>analysis<|message|>Hm: 5.<|end|><|start|>assistant"
     ],
 )
 def test_harmony(answer: str, good: bool) -> None:
-    assert fits(held(harmony=True).grammar(NUMBER, "<|start|>assistant", None), answer) is good
+    assert fits(held(harmony=True).grammar(NUMBER, "<|start|>assistant", None, False), answer) is good
 
 
 @pytest.mark.parametrize(
@@ -163,20 +111,22 @@ def test_harmony(answer: str, good: bool) -> None:
         (f"{HM} to=functions.f<|channel|>commentary json<|message|>{{}}", True),
         (f"{HM}<|channel|>commentary to=functions.f <|constrain|>json<|message|>{{}}", True),
         (f"{HM}<|channel|>commentary to=functions.f<|message|>{{}}", True),
+        (f"{HM}{REMARK} to=functions.f<|channel|>commentary json<|message|>{{}}", True),
+        (f"{HM}{REMARK}{FINAL}12", False),
         (f"{HM} to=f<|channel|>commentary json<|message|>{{}}", False),
     ],
 )
 def test_harmony_with_tools(answer: str, good: bool) -> None:
-    assert fits(held(harmony=True).grammar(NUMBER, "<|start|>assistant", TOOLS), answer) is good
+    assert fits(held(harmony=True).grammar(NUMBER, "<|start|>assistant", TOOLS, False), answer) is good
 
 
 def test_a_schema_that_is_refused_says_so_within_the_rest() -> None:
-    grammar = held(THINK).grammar(Grammar.json({"type": "strin"}), "x", None)
+    grammar = held(THINK).grammar(Grammar.json({"type": "strin"}), "x", None, False)
     with pytest.raises(Refusal, match="failed to compile JSON schema: Invalid type: strin"):
         fits(grammar, "")
 
 
 def test_blanks_are_bounded_within_the_rest() -> None:
-    grammar = held(THINK).grammar(Grammar.json({"type": "object"}), "x", None)
+    grammar = held(THINK).grammar(Grammar.json({"type": "object"}), "x", None, False)
     assert fits(grammar, '<think>a</think>{"a": 1}') and not fits(grammar, '<think>a</think>{  "a": 1}')
     assert "whitespace_pattern" in json.dumps(grammar.text)
