@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..protocol import Grammar, Refusal, Start
+from ..protocol import Refusal, Start
 from .cache import Cache
-from .constraints import Constrain, NothingFollows
+from .held import Held
 from .limits import Limits, pages_for
 from .plan import EngineInfo
 from .requests import Request, State, draw_seed, new_request
@@ -23,13 +23,13 @@ FindOrigin = Callable[[tuple[int, ...]], Origin]
 
 class Admission:
     def __init__(
-        self, info: EngineInfo, limits: Limits, cache: Cache, draw_seed: Callable[[], int], constrain: Constrain
+        self, info: EngineInfo, limits: Limits, cache: Cache, draw_seed: Callable[[], int], held: Held
     ) -> None:
         self._info = info
         self._limits = limits
         self._cache = cache
         self._draw_seed = draw_seed
-        self._constrain = constrain
+        self._held = held
         self._settled = True  # no waiting request can be admitted in the current state
         self.slots = Slots(limits.slots)
         self.waiting = Waiting()
@@ -45,7 +45,7 @@ class Admission:
             self._check_snap(*start.options.snap, origin)
         request = new_request(start, prompt, self._info.eos, now, origin)
         if start.options.grammar is not None:
-            self._hold(request, start.options.grammar)
+            self._held.begin(request, start.options.grammar)
         slot = self._choose_slot(request, start.slot)
         draw_seed(request, self._draw_seed)
         if origin is not None:
@@ -151,14 +151,6 @@ class Admission:
                 holder.origin = None
                 request = self._next()
         return request
-
-    def _hold(self, request: Request, grammar: Grammar) -> None:
-        if not request.ends:
-            raise Refusal("bad_argument", "grammar: no token ends this request, expected ignore_eos=0 or a stop")
-        try:
-            request.hold_to(self._constrain(grammar, request.ends.keys()))
-        except NothingFollows as error:
-            raise Refusal("bad_argument", f"grammar: {error}") from None
 
     def _check_snap(self, position: int, name: str, origin: Origin) -> None:
         """A recurrent state that is already past `position` cannot be taken back to it."""

@@ -13,9 +13,10 @@ from . import replies
 from .admission import Admission, FindOrigin
 from .beginnings import Beginnings
 from .cache import Cache
-from .constraints import Constrain, NothingFollows
+from .constraints import Grammars
 from .endings import Endings
 from .grants import Grants
+from .held import Held
 from .invariants import check, check_references
 from .leaders import each_itself
 from .limits import Limits
@@ -27,11 +28,12 @@ from .stats import Counters
 
 
 class Lifecycle:
-    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int], constrain: Constrain) -> None:
+    def __init__(self, info: EngineInfo, limits: Limits, draw_seed: Callable[[], int], grammars: Grammars) -> None:
         self._limits = limits
         self.counters = Counters()
         self.cache = Cache(info, limits)
-        self.admission = Admission(info, limits, self.cache, draw_seed, constrain)
+        self.held = Held(grammars)
+        self.admission = Admission(info, limits, self.cache, draw_seed, self.held)
         shares = limits.reuse and not self.cache.recurrent and not info.seats_feed
         leaders = Beginnings(self.cache, self._found).leaders if shares else each_itself
         self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens, leaders)
@@ -127,6 +129,11 @@ class Lifecycle:
                 items += replies.logprobs(request, outcome.tokens[0], outcome.logprobs[0])
             self._emit(request, outcome.tokens[0], now, items)
 
+    def look_ahead(self, now: float, items: list[Item]) -> None:
+        """Once all rows of a step are received."""
+        for request, error in self.held.look_ahead():
+            items += self.endings.end(request, "failed", now, code="grammar_failed", error=error)
+
     def _advance(self, request: Request, position: int, items: list[Item]) -> None:
         """A step has fed it up to `position`."""
         request.position = position
@@ -163,11 +170,7 @@ class Lifecycle:
         if not request.remaining:
             items += self.endings.end(request, "length", now)
             return
-        try:
-            request.follow(token)
-        except NothingFollows as error:
-            items += self.endings.end(request, "failed", now, code="grammar_failed", error=str(error))
-            return
+        self.held.note(request, token)
         if request.grant <= 0:
             self._spent(request, now, items)
 

@@ -16,7 +16,7 @@ from .crash import CommandLog, report
 from .engine import CannotOpen, DeviceLost, Engine, open_engine
 from .faulty import Faulty
 from .flags import add_daemon_arguments, read_config
-from .grammars import Grammars
+from .grammars import TextGrammars
 from .heap import find_give_back
 from .inbox import Inbox, News
 from .limits import Limits
@@ -28,6 +28,7 @@ from .session import Session
 from .streams import Stream, open_stream
 
 OK, USAGE, INTERNAL, OUTPUT = 0, 2, 70, 74
+MOST_THREADS = 8  # for grammars, beside a device
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -65,7 +66,9 @@ def run(config: Config) -> int:
         info = engine.info
         _tell_all(tell, requests.started(_version(), info.model, info.device, limits.slots))
     observers = Observers(tell, requests)
-    code = _serve(Faulty(engine, config.fault) if config.fault else engine, limits, inbox, outbox, stream, observers)
+    grammars = TextGrammars(engine, threads=1 if config.device == "cpu" else min(MOST_THREADS, os.cpu_count() or 1))
+    engine = Faulty(engine, config.fault) if config.fault else engine
+    code = _serve(engine, grammars, limits, inbox, outbox, stream, observers)
     code = _flush(inbox, outbox, patience, code)
     if requests is not None:
         _tell_all(tell, requests.stopped(code))
@@ -83,9 +86,17 @@ def _tell_all(tell: stdio.Teller, lines: list[str]) -> None:
         tell(line)
 
 
-def _serve(engine: Engine, limits: Limits, inbox: Inbox, outbox: Outbox, stream: Stream, observers: Observers) -> int:
+def _serve(
+    engine: Engine,
+    grammars: TextGrammars,
+    limits: Limits,
+    inbox: Inbox,
+    outbox: Outbox,
+    stream: Stream,
+    observers: Observers,
+) -> int:
     try:
-        session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic(), Grammars(engine))
+        session = Session(engine.info, limits, lambda: secrets.randbits(53), time.monotonic(), grammars)
     except MemoryError:
         stdio.log("paceline: no memory for the page tables: fewer slots, or less context")
         return INTERNAL

@@ -70,7 +70,7 @@ class Request:
     followers: dict[int, Follower] = field(default_factory=dict)  # by request id, in the order of coming
     key: Key | None = None  # under which equal requests find it
     grant: int = 0  # tokens that it may emit before it parks
-    constraint: Constraint | None = None
+    constraint: Constraint = None
     allowed: bytes | None = None  # what its next token may be, by that
     ended: str | None = None  # the reason, once it is no longer live
 
@@ -118,16 +118,6 @@ class Request:
     def pages(self) -> int:
         """Pages for its whole lifetime: the last token is emitted, never fed."""
         return pages_for(len(self.prompt) + self.total - 1)
-
-    def hold_to(self, constraint: Constraint) -> None:
-        """Its output must fit, from the first token on."""
-        self.constraint, self.allowed = constraint, constraint.allowed()
-
-    def follow(self, token: int) -> None:
-        """Its constraint reads the token that was emitted; raises NothingFollows."""
-        if self.constraint is not None:
-            self.constraint.follow(token)
-            self.allowed = self.constraint.allowed()
 
     def row(self, count: int, logits: bool = False) -> Row:
         """Its row in a step that feeds it `count` tokens."""

@@ -49,7 +49,7 @@ from ..protocol import (
     help_text,
 )
 from . import replies, snapshot_commands
-from .constraints import Constrain, constrain_nothing
+from .constraints import Grammars, NoGrammars
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .plan import EngineInfo, Plan, PlanKind, Row, StepResult
@@ -65,11 +65,11 @@ class Session:
         limits: Limits,
         draw_seed: Callable[[], int],
         now: float = 0.0,
-        constrain: Constrain = constrain_nothing,
+        grammars: Grammars | None = None,
     ) -> None:
         self.info = info
         self.limits = limits
-        self.lifecycle = Lifecycle(info, limits, draw_seed, constrain)
+        self.lifecycle = Lifecycle(info, limits, draw_seed, grammars or NoGrammars())
         self.counters = self.lifecycle.counters
         self.live = self.lifecycle.live
         self._started = now
@@ -236,6 +236,7 @@ class Session:
                 self.counters.stale_results += 1
                 continue
             lifecycle.receive(request, row, outcome, len(rows), now, items)
+        lifecycle.look_ahead(now, items)
 
     def _give_up(self, items: list[Item]) -> list[Item]:
         """Nothing is live any more: answers every held line and every drain."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from paceline.daemon.constraints import NothingFollows
+from paceline.daemon.constraints import Stuck
 from paceline.daemon.null_engine import mix, mix_all
 from paceline.protocol import Grammar, Refusal
 
@@ -25,11 +25,11 @@ class Listed:
         self._ends = ends
         self.output: list[int] = []
 
-    def allowed(self) -> bytes:
+    def allowed(self) -> bytes | Stuck:
         at = len(self.output)
         tokens = self._sets[at] if at < len(self._sets) else self._ends
         if not tokens:
-            raise NothingFollows(f"nothing follows {self.output}")
+            return Stuck(f"nothing follows {self.output}")
         return bits(tokens, self._vocab)
 
     def follow(self, token: int) -> None:
@@ -50,13 +50,21 @@ class AnyThird(Listed):
         )
 
 
-class Constrain:
+class ListedGrammars:
     def __init__(self, vocab: int) -> None:
         self._vocab = vocab
 
-    def __call__(self, grammar: Grammar, ends: Collection[int]) -> Listed:
+    def begin(self, grammar: Grammar, ends: Collection[int]) -> tuple[Listed, bytes]:
         if grammar.kind != "lark":
             raise Refusal("bad_argument", f"grammar: {grammar.kind} is not of these tests")
-        if grammar.text == "any_third":
-            return AnyThird(self._vocab, ends)
-        return Listed(grammar.text, self._vocab, ends)
+        any_third = grammar.text == "any_third"
+        output = AnyThird(self._vocab, ends) if any_third else Listed(grammar.text, self._vocab, ends)
+        found = output.allowed()
+        if isinstance(found, Stuck):
+            raise Refusal("bad_argument", f"grammar: {found.error}")
+        return output, found
+
+    def follow(self, chosen: Sequence[tuple[Listed, int]]) -> list[bytes | Stuck]:
+        for output, token in chosen:
+            output.follow(token)
+        return [output.allowed() for output, _ in chosen]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
-from constrained import Constrain
+from constrained import ListedGrammars
 from paceline.daemon.crash import CommandLog
 from paceline.daemon.engine import Engine
 from paceline.daemon.execution import execute
@@ -40,7 +40,7 @@ class Driver:
         self._ticks = count()
         self._seeds = count(1000)
         self.session = Session(
-            self.engine.info, bounds, lambda: next(self._seeds), constrain=Constrain(self.engine.info.vocab)
+            self.engine.info, bounds, lambda: next(self._seeds), grammars=ListedGrammars(self.engine.info.vocab)
         )
         self._lines = count(1)
         self.items: list[Item] = []

@@ -7,6 +7,8 @@ from collections import deque
 from enum import Enum
 from typing import Any
 
+from paceline.daemon.constraints import NoGrammars
+
 PLAIN = frozenset({int, float, str, bytes, bool, type(None)})
 
 
@@ -17,6 +19,8 @@ def dump(value: Any, left_out: frozenset[str] = frozenset()) -> Any:
         return bytes(value)
     if isinstance(value, int | float | str | bytes | Enum) or callable(value):
         return value
+    if isinstance(value, NoGrammars):  # nothing in it can change
+        return None
     if hasattr(value, "hexdigest"):
         return value.hexdigest()
     if isinstance(value, dict):

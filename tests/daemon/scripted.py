@@ -140,7 +140,13 @@ OTHERS = st.one_of(
             *("LIST_REQUESTS", "LIST_TARGET_CACHE_SLOTS", "PING x", "HELP", "HELP START", "# a comment", "", "   "),
             *("FOO", "REQ 0 PING", "LIST_SLOTS", "\t ping\tq \r", "REQ 3 START ids:1 5 snap=2:a"),
             *("REQ 3 START ids:499,500 5", "REQ 3 START ids:1 500", "REQ 3 START /nowhere/at/all 5"),
-            *("REQ 3 START ids: 4", "REQ 3 START ids:1 4 stop=500", "SLOT 77 CONTINUE 1", "REQ 9 SLOT 3 CONTINUE 5"),
+            *(
+                "REQ 3 START ids: 4",
+                "REQ 3 START ids:1 4 stop=500",
+                "SLOT 77 CONTINUE 1",
+                'REQ 3 START ids:1 4 stop=5 grammar={"json":true}',
+                "REQ 9 SLOT 3 CONTINUE 5",
+            ),
         ]
     ),
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from constrained import ANY_THIRD, AnyThird
 from driver import Driver, alone, events_of, signals_of, tokens_of
-from paceline.daemon.constraints import constrain_nothing
+from paceline.daemon.constraints import NoGrammars
 from paceline.daemon.null_engine import VOCABULARY, NullEngine
 from paceline.protocol import CANCELLED, DONE, FAILED, YIELD, Grammar, Refusal
 
@@ -96,8 +96,8 @@ def test_a_refused_grammar_changes_nothing(line: str, code: str, error: str) -> 
 
 def test_an_engine_without_texts_or_sampling_refuses_grammars() -> None:
     with pytest.raises(Refusal, match="this engine has no texts") as caught:
-        constrain_nothing(Grammar("json", "true"), ())
-    assert caught.value.code == "unsupported"
+        NoGrammars().begin(Grammar("json", "true"), ())
+    assert caught.value.code == "unsupported" and NoGrammars().follow([]) == []
 
     class Greedy(NullEngine):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Grammars over a vocabulary of bytes and a few longer tokens, by the library itself."""
+"""TextGrammars over a vocabulary of bytes and a few longer tokens, by the library itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from paceline.daemon.constraints import NothingFollows
-from paceline.daemon.grammars import KEPT, Grammars, Output
+from paceline.daemon.constraints import Stuck
+from paceline.daemon.grammars import KEPT, TextGrammars
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Pieces
 from paceline.protocol import Grammar, Refusal
@@ -47,22 +47,33 @@ class Texts(NullEngine):
         return Pieces(self.texts, frozenset({EOS, CALL} if len(self.texts) > CALL else ()))
 
 
-@pytest.fixture(scope="module")
-def grammars() -> Grammars:
-    return Grammars(Texts())
+@pytest.fixture(scope="module", params=[1, 2])
+def grammars(request: pytest.FixtureRequest) -> TextGrammars:
+    return TextGrammars(Texts(), threads=request.param)
 
 
-def allowed(output: Output) -> set[int]:
-    bits = output.allowed()
-    assert len(bits) == (len(TEXTS) + 31) // 32 * 4
+class Writing:
+    """One output."""
+
+    def __init__(self, grammars: TextGrammars, grammar: Grammar, ends: Sequence[int] = (EOS,)) -> None:
+        self._grammars = grammars
+        self.constraint, self.found = grammars.begin(grammar, ends)
+
+    def follow(self, token: int) -> None:
+        (self.found,) = self._grammars.follow([(self.constraint, token)])  # type: ignore[assignment]
+
+
+def allowed(output: Writing) -> set[int]:
+    bits = output.found
+    assert isinstance(bits, bytes) and len(bits) == (len(TEXTS) + 31) // 32 * 4
     found = {token for token in range(8 * len(bits)) if bits[token // 8] >> token % 8 & 1}
     assert max(found) < len(TEXTS) and NOTHING not in found
     return found
 
 
-def reads(grammars: Grammars, grammar: Grammar, text: bytes, ends: Sequence[int] = (EOS,)) -> bool:
+def reads(grammars: TextGrammars, grammar: Grammar, text: bytes, ends: Sequence[int] = (EOS,)) -> bool:
     """Whether it may be the whole output, byte by byte."""
-    output = grammars(grammar, ends)
+    output = Writing(grammars, grammar, ends)
     for byte in text:
         if byte not in allowed(output):
             return False
@@ -70,7 +81,7 @@ def reads(grammars: Grammars, grammar: Grammar, text: bytes, ends: Sequence[int]
     return set(ends) <= allowed(output)
 
 
-def test_json_by_its_schema(grammars: Grammars) -> None:
+def test_json_by_its_schema(grammars: TextGrammars) -> None:
     person = Grammar.json(PERSON)
     assert reads(grammars, person, b'{"name":"Ada","age":36}')
     assert reads(grammars, person, b'{\n  "name": "Ad\\n\xc3\xa9",\n  "age": -1\n}')
@@ -81,15 +92,15 @@ def test_json_by_its_schema(grammars: Grammars) -> None:
     assert not reads(grammars, person, b"")
 
 
-def test_any_json(grammars: Grammars) -> None:
+def test_any_json(grammars: TextGrammars) -> None:
     for schema in (True, {}):
         assert reads(grammars, Grammar.json(schema), b'[1,{"a":[null]}]')
     assert not reads(grammars, Grammar.json({"type": "object"}), b"[1]")
     with pytest.raises(Refusal, match="schema is false"):
-        grammars(Grammar.json(False), (EOS,))
+        Writing(grammars, Grammar.json(False), (EOS,))
 
 
-def test_blanks_in_json_have_a_bound(grammars: Grammars) -> None:
+def test_blanks_in_json_have_a_bound(grammars: TextGrammars) -> None:
     thing = Grammar.json({"type": "object"})
     assert reads(grammars, thing, b'{ "a" : 1 }')
     assert reads(grammars, thing, b'{\n\t"a": [\n\t\t1\n\t]\n}')
@@ -99,66 +110,67 @@ def test_blanks_in_json_have_a_bound(grammars: Grammars) -> None:
     assert reads(grammars, loose, b'{\n\n   "a":1}')
 
 
-def test_regular_expressions_and_lark(grammars: Grammars) -> None:
+def test_regular_expressions_and_lark(grammars: TextGrammars) -> None:
     assert reads(grammars, Grammar("regex", "[0-9]{2}/[a-z]+"), b"12/ab")
     assert not reads(grammars, Grammar("regex", "[0-9]{2}/[a-z]+"), b"12/")
     assert reads(grammars, Grammar("lark", 'start: "a" | start "b"'), b"abb")
     assert reads(grammars, Grammar("lark", 'start: "é"'), "é".encode())
 
 
-def test_longer_tokens_and_where_it_may_end(grammars: Grammars) -> None:
-    output = grammars(Grammar.json({"enum": [True, "name"]}), (EOS, 300 % len(TEXTS)))
+def test_longer_tokens_and_where_it_may_end(grammars: TextGrammars) -> None:
+    output = Writing(grammars, Grammar.json({"enum": [True, "name"]}), (EOS, 300 % len(TEXTS)))
     assert allowed(output) == {ord("t"), ord('"'), TEXTS.index(b"true")}
     output.follow(TEXTS.index(b"true"))
     assert allowed(output) == {EOS, 300 % len(TEXTS)}
 
 
-def test_an_end_is_allowed_nowhere_else(grammars: Grammars) -> None:
+def test_an_end_is_allowed_nowhere_else(grammars: TextGrammars) -> None:
     """Also one that the grammar would take as text."""
-    output = grammars(Grammar("regex", "a*b"), (ord("a"), EOS))
+    output = Writing(grammars, Grammar("regex", "a*b"), (ord("a"), EOS))
     assert allowed(output) == {ord("b")}
     output.follow(ord("b"))
     assert allowed(output) == {ord("a"), EOS}
 
 
-def test_marks_are_no_text_unless_named(grammars: Grammars) -> None:
-    assert CALL not in allowed(grammars(Grammar("regex", "(?s:.*)"), (EOS,)))
-    output = grammars(Grammar("lark", 'start: <call> "a"'), (EOS,))
+def test_marks_are_no_text_unless_named(grammars: TextGrammars) -> None:
+    assert CALL not in allowed(Writing(grammars, Grammar("regex", "(?s:.*)"), (EOS,)))
+    output = Writing(grammars, Grammar("lark", 'start: <call> "a"'), (EOS,))
     assert allowed(output) == {CALL}
-    output = grammars(Grammar("lark", f'start: <[{CALL}]> "a"'), (EOS,))
+    output = Writing(grammars, Grammar("lark", f'start: <[{CALL}]> "a"'), (EOS,))
     assert allowed(output) == {CALL}
 
 
-def test_outputs_of_one_grammar_do_not_disturb_each_other(grammars: Grammars) -> None:
+def test_outputs_of_one_grammar_do_not_disturb_each_other(grammars: TextGrammars) -> None:
     grammar = Grammar("regex", "ab|cd")
-    first, second = grammars(grammar, (EOS,)), grammars(grammar, (EOS,))
+    first, second = Writing(grammars, grammar, (EOS,)), Writing(grammars, grammar, (EOS,))
     first.follow(ord("a"))
     assert allowed(second) == {ord("a"), ord("c")} and allowed(first) == {ord("b")}
-    assert allowed(grammars(grammar, (EOS,))) == {ord("a"), ord("c")}
+    assert allowed(Writing(grammars, grammar, (EOS,))) == {ord("a"), ord("c")}
 
 
 def test_a_vocabulary_that_cannot_go_on() -> None:
-    output = Grammars(Texts([b"a", b"<eos>"]))(Grammar("regex", "ab"), (1,))
-    assert output.allowed() == b"\1\0\0\0"
+    output = Writing(TextGrammars(Texts([b"a", b"<eos>"])), Grammar("regex", "ab"), (1,))
+    assert output.found == b"\1\0\0\0"
     output.follow(0)
-    with pytest.raises(NothingFollows, match="no token of the vocabulary continues"):
-        output.allowed()
+    assert output.found == Stuck("no token of the vocabulary continues what the grammar allows")
+    with pytest.raises(Refusal, match="no token of the vocabulary continues"):
+        Writing(TextGrammars(Texts([b"a", b"<eos>"])), Grammar("regex", "b"), (1,))
 
 
-def test_a_grammar_that_takes_too_much_work(grammars: Grammars) -> None:
+def test_a_grammar_that_takes_too_much_work(grammars: TextGrammars) -> None:
     """The library's limits end it."""
     many = {f"p{number}": {"type": "string"} for number in range(2000)}
-    output = grammars(Grammar.json({"type": "object", "properties": many}), (EOS,))
+    output = Writing(grammars, Grammar.json({"type": "object", "properties": many}), (EOS,))
     assert allowed(output) == {ord("{"), TEXTS.index(b'{"')}
     output.follow(ord("{"))
-    with pytest.raises(NothingFollows, match="the grammar cannot go on: Parser Error: Current row has 8007 items"):
-        output.allowed()
+    assert isinstance(output.found, Stuck)
+    assert output.found.error.startswith("the grammar cannot go on: Parser Error: Current row has 8007 items")
 
 
-def test_more_tokens_than_the_model_has(grammars: Grammars) -> None:
+def test_more_tokens_than_the_model_has(grammars: TextGrammars) -> None:
     engine = Texts([*TEXTS, b"abc", b"<more>"])
     engine.info = replace(engine.info, vocab=len(TEXTS))
-    output = Grammars(engine)(Grammar("regex", "abc"), (EOS,))
+    output = Writing(TextGrammars(engine), Grammar("regex", "abc"))
     assert allowed(output) == {ord("a")}
 
 
@@ -176,31 +188,45 @@ def test_more_tokens_than_the_model_has(grammars: Grammars) -> None:
         (Grammar.json({"x-guidance": 3}), "grammar: "),
     ],
 )
-def test_refusals_say_what_is_wrong(grammars: Grammars, grammar: Grammar, error: str) -> None:
+def test_refusals_say_what_is_wrong(grammars: TextGrammars, grammar: Grammar, error: str) -> None:
     with pytest.raises(Refusal) as caught:
-        grammars(grammar, (EOS,))
+        Writing(grammars, grammar, (EOS,))
     assert caught.value.code == "bad_argument"
     assert caught.value.error.startswith(error) and "\n" not in caught.value.error
 
 
 def test_without_texts_or_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refusal, match="no texts"):
-        Grammars(NullEngine())(Grammar.json(True), (EOS,))
+        TextGrammars(NullEngine()).begin(Grammar.json(True), (EOS,))
     monkeypatch.setitem(sys.modules, "llguidance", None)
     with pytest.raises(Refusal, match=r"pip install paceline\[grammar\]") as caught:
-        Grammars(Texts())(Grammar.json(True), (EOS,))
+        TextGrammars(Texts()).begin(Grammar.json(True), (EOS,))
     assert caught.value.code == "unsupported"
 
 
 def test_the_vocabulary_is_read_once_and_grammars_are_kept() -> None:
     engine = Texts()
-    own = Grammars(engine)
+    own = TextGrammars(engine)
     assert engine.asked == 0
     for number in range(KEPT + 5):
-        own(Grammar("regex", f"a{{{number + 1}}}"), (EOS,))
+        own.begin(Grammar("regex", f"a{{{number + 1}}}"), (EOS,))
     assert engine.asked == 1 and len(own._compiled) == KEPT
 
 
-def test_a_schema_survives_its_word(grammars: Grammars) -> None:
+def test_a_schema_survives_its_word(grammars: TextGrammars) -> None:
     schema = {"enum": ["a b\tc", "é\u2028"]}
     assert reads(grammars, Grammar.json(schema), json.dumps("é\u2028", ensure_ascii=False).encode())
+
+
+def test_several_at_once_are_as_each_alone(grammars: TextGrammars) -> None:
+    wanted = [Grammar("regex", "[a-c]{1,9}"), Grammar.json(PERSON), Grammar("lark", 'start: "abcabc"')] * 5
+    texts = [b"abc", b'{"n', b"abc"] * 5
+    together = [grammars.begin(grammar, (EOS, number % 5)) for number, grammar in enumerate(wanted)]
+    alone = [Writing(grammars, grammar, (EOS, number % 5)) for number, grammar in enumerate(wanted)]
+    for place in range(3):
+        for output, text in zip(alone, texts, strict=True):
+            output.follow(text[place])
+        found = grammars.follow([(one[0], text[place]) for one, text in zip(together, texts, strict=True)])
+        assert found == [output.found for output in alone]
+    stuck = grammars.follow([(together[0][0], ord("z")), (together[3][0], ord("a"))])
+    assert isinstance(stuck[0], Stuck) and isinstance(stuck[1], bytes)

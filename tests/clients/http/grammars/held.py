@@ -10,7 +10,7 @@ from paceline.clients.harmony import MARKS, harmony_marks
 from paceline.clients.http.grammars.answers import Held
 from paceline.clients.http.speech.call_marks import CallMarks
 from paceline.clients.http.speech.thinking import Marks
-from paceline.daemon.grammars import Grammars
+from paceline.daemon.grammars import TextGrammars
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Pieces
 from paceline.protocol import Grammar
@@ -47,17 +47,19 @@ class Engine(NullEngine):
         return Pieces(TEXTS, frozenset(range(256, len(TEXTS))))
 
 
-GRAMMARS = Grammars(Engine())
+GRAMMARS = TextGrammars(Engine())
 
 
 def fits(grammar: Grammar | None, answer: str, ids: Sequence[int] = ()) -> bool:
     assert grammar is not None
-    output = GRAMMARS(grammar, (EOS,))
-    for token in ids or Words().encode(answer):
-        if not output.allowed()[token // 8] >> token % 8 & 1:
+    output, found = GRAMMARS.begin(grammar, (EOS,))
+    for token in [*(ids or Words().encode(answer)), EOS]:
+        assert isinstance(found, bytes), found
+        if not found[token // 8] >> token % 8 & 1:
             return False
-        output.follow(token)
-    return bool(output.allowed()[EOS // 8] >> EOS % 8 & 1)
+        if token != EOS:
+            (found,) = GRAMMARS.follow([(output, token)])
+    return True
 
 
 def held(thoughts: Marks | None = None, calls: CallMarks | None = None, harmony: bool = False) -> Held:
