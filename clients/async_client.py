@@ -124,14 +124,16 @@ class AsyncClient:
                 print(piece.text, end="")
             print(answer.finish_reason, answer.usage["tokens"], answer.timings["tps"])
 
-        `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). Raises what
+        `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). With a
+        `grammar` (paceline.protocol.Grammar) the answer to messages comes at once, without thoughts. Raises what
         `start` does, ModelUnreadable and ChatRefused. Without a tokenizer, which ids do not need, the texts are empty.
         A `quantum` is for a daemon in auto mode only: nothing here continues the request after a turn.
         """
         await self._revive()
         ready = await self.ready
         # a thread, because a tokenizer takes a while to read
-        order = await asyncio.to_thread(self._order, ready, prompt, max_tokens, stop)
+        at_once = options.get("grammar") is not None
+        order = await asyncio.to_thread(self._order, ready, prompt, max_tokens, stop, at_once)
         stream = await self.start(order.ids, order.total, stop=order.stop_tokens, **options)
         return AsyncGeneration(stream, order.decoder, order.stop_strings)
 
@@ -170,11 +172,11 @@ class AsyncClient:
     async def _loaded(self) -> Body:
         return await asyncio.shield(self._ready)
 
-    def _order(self, ready: Body, prompt: Prompt, max_tokens: int | None, stop: Stops) -> "Order":
+    def _order(self, ready: Body, prompt: Prompt, max_tokens: int | None, stop: Stops, at_once: bool) -> "Order":
         from .model_text import ModelText  # imports a tokenizer library, which only text needs
 
         self._text = self._text or ModelText(ready["path"], ready["most_positions"])
-        return self._text.order(prompt, max_tokens, stop)
+        return self._text.order(prompt, max_tokens, stop, at_once)
 
     async def _event(self) -> Body | None:
         events = self._events

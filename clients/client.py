@@ -80,7 +80,8 @@ class Client:
                 print(piece.text, end="")
             print(answer.finish_reason, answer.usage["tokens"], answer.timings["tps"])
 
-        `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). Raises what
+        `stop` holds strings and token ids; `options` are those of START (temp, top_p, seed, logprobs …). With a
+        `grammar` (paceline.protocol.Grammar) the answer to messages comes at once, without thoughts. Raises what
         `start` does, ModelUnreadable and ChatRefused. Without a tokenizer, which ids do not need, the texts are empty.
         A `quantum` is for a daemon in auto mode only: nothing here continues the request after a turn.
         """

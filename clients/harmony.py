@@ -24,6 +24,7 @@ ENDS: Final = ("<|end|>", "<|return|>", "<|call|>")
 MARKS: Final = (START, CHANNEL, CONSTRAIN, MESSAGE, *ENDS)
 
 ROLE: Final = "assistant"
+FINAL: Final = f"{CHANNEL}final{MESSAGE}"  # how an answer begins, behind <|start|>assistant
 RECIPIENT: Final = "to="
 TO_A_TOOL: Final = re.compile(rf"\b{RECIPIENT}(?!{ROLE}\b)")
 TO_A_FUNCTION: Final = re.compile(rf"\b{RECIPIENT}functions\.([^\s<]+)")

@@ -11,8 +11,9 @@ from .answer import Prompt, Stops
 from .chat import ChatTemplate, Message
 from .detokenizer import Decoder
 from .folder_text import FolderTokenizer, folder_chat_template
-from .harmony import Channels, Spelled, harmony_marks
+from .harmony import FINAL, Channels, Spelled, harmony_marks
 from .stop_strings import Searched, StopStrings
+from .thoughts import marks_of
 from .tokenizer import Tokenizer, Vocabulary
 
 
@@ -51,8 +52,9 @@ class ModelText:
         ValueError if there are none, and for a text that is not valid Unicode."""
         return self._read(prompt)[0]
 
-    def _read(self, prompt: Prompt) -> tuple[list[int], str | None]:
-        """The ids, and what the chat template has made of messages."""
+    def _read(self, prompt: Prompt, at_once: bool = False) -> tuple[list[int], str | None]:
+        """The ids, and what the chat template has made of messages. `at_once`: the answer is to come without thoughts
+        before it."""
         rendered = None
         if isinstance(prompt, bytes | bytearray | Mapping):
             raise TypeError(f"prompt: a {type(prompt).__name__}, expected a text, a list of messages or token ids")
@@ -60,6 +62,7 @@ class ModelText:
             ids = self.tokenizer.encode(_checked(prompt))
         elif len(prompt) and isinstance(prompt[0], Mapping):  # an array has no truth value
             rendered = _checked(self.chat_template.render(cast(Sequence[Message], prompt)))
+            rendered = self._thoughtless(rendered) if at_once else rendered
             ids = self.tokenizer.encode_rendered(rendered)
         else:
             ids = list(cast(Sequence[int], prompt))
@@ -67,16 +70,23 @@ class ModelText:
             raise ValueError("prompt: it is empty, expected at least one token")
         return ids, rendered
 
-    def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops) -> Order:
-        """Without `max_tokens`, an answer may take all the room there is. Raises ValueError for an empty prompt or stop
-        string and for less than one token, TypeError, ModelUnreadable, ChatRefused."""
+    def _thoughtless(self, rendered: str) -> str:
+        if self._marks:
+            return rendered + FINAL
+        marks = marks_of(self.chat_template.source)
+        return marks.closed(rendered) if marks else rendered
+
+    def order(self, prompt: Prompt, max_tokens: int | None, stop: Stops, at_once: bool = False) -> Order:
+        """Without `max_tokens`, an answer may take all the room there is. `at_once`: no thoughts come first. Raises
+        ValueError for an empty prompt or stop string and for less than one token, TypeError, ModelUnreadable,
+        ChatRefused."""
         words = [stop] if isinstance(stop, str) else stop
         strings = [word for word in words if isinstance(word, str)]
         try:
             tokens = tuple(index(word) for word in words if not isinstance(word, str))
         except TypeError:
             raise TypeError(f"stop: {stop!r}, expected texts and token ids") from None
-        ids, rendered = self._read(prompt)
+        ids, rendered = self._read(prompt, at_once)
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens: {max_tokens}, expected at least 1")
         total = max(1, self._most_positions - len(ids)) if max_tokens is None else max_tokens

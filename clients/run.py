@@ -1,6 +1,7 @@
 """`paceline run`: one prompt, answered on stdout as it comes."""
 
 import asyncio
+import json
 import os
 import stat
 import sys
@@ -10,9 +11,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .encode import read_text
+from .encode import decoded, read_text
 
 if TYPE_CHECKING:
+    from ..protocol import Grammar
     from .answer import AsyncGeneration
     from .async_client import AsyncClient
 
@@ -24,6 +26,7 @@ examples:
   paceline run -n 64 'Name three rivers.'
   paceline run --model M.gguf --temp 0.8 --seed 7 -n 200 'Write a poem about rivers.'
   paceline run 'Sum this up in a sentence:' < letter.txt
+  paceline run --json-schema person.json 'Who wrote Emma?'   JSON, and nothing else
   paceline run --raw -n 32 'Once upon a time'              the text goes on, without a chat template
 
 exit codes:
@@ -54,6 +57,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     sampling.add_argument("--top-p", type=float, metavar="P", help="among the likeliest that make up P")
     sampling.add_argument("--min-p", type=float, metavar="P", help="among those with P times the likeliest's chance")
     sampling.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same answer")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json-schema", metavar="S", help="the answer is JSON by this schema, or by the one in a file")
+    form.add_argument("--regex", metavar="R", help="the answer is a match of this regular expression")
     engine = parser.add_argument_group("engine")
     engine.add_argument(
         "--max-ctx", type=int, metavar="N", help="most tokens, prompt and answer (default: at most 4096)"
@@ -84,6 +90,11 @@ def run(arguments: Namespace) -> int:
     if arguments.max_tokens is not None and arguments.max_tokens < 1:
         print(f"paceline run: --max-tokens: {arguments.max_tokens}, expected at least 1", file=sys.stderr)
         return 2
+    try:
+        grammar = _grammar(arguments.json_schema, arguments.regex)
+    except ValueError as problem:
+        print(f"paceline run: {problem}", file=sys.stderr)
+        return 2
     from ..native.weights import find_model
     from .own_daemon import with_daemon
 
@@ -91,15 +102,16 @@ def run(arguments: Namespace) -> int:
     for name in ("max_ctx", "threads"):
         if (value := getattr(arguments, name)) is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
-    return with_daemon("run", words, lambda client: _answer(client, arguments, text))
+    return with_daemon("run", words, lambda client: _answer(client, arguments, text, grammar))
 
 
-async def _answer(client: "AsyncClient", arguments: Namespace, text: str) -> None:
+async def _answer(client: "AsyncClient", arguments: Namespace, text: str, grammar: "Grammar | None") -> None:
     from .errors import RequestFailed
     from .own_daemon import show_prefill
 
     names = ("temp", "top_k", "top_p", "min_p", "seed")
     options: Any = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    options |= {"grammar": grammar} if grammar else {}
     prompt = text if arguments.raw else _messages(arguments.system, text)
     answer = await client.generate(prompt, arguments.max_tokens, stop=arguments.stop, **options)
     prefilling = asyncio.create_task(show_prefill(client, answer.stream))
@@ -124,6 +136,26 @@ async def _stop(prefilling: "asyncio.Task[None]") -> None:
     """Takes its bar away. If it found the daemon dead, reading the answer will report that."""
     prefilling.cancel()
     await asyncio.gather(prefilling, return_exceptions=True)
+
+
+def _grammar(schema: str | None, regex: str | None) -> "Grammar | None":
+    """Raises ValueError."""
+    from ..protocol import Grammar
+
+    if regex is not None:
+        return Grammar("regex", decoded(regex))
+    if schema is None:
+        return None
+    try:
+        text = schema if schema.lstrip().startswith("{") else Path(schema).read_text(encoding="utf-8")
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise ValueError("it is no object")
+        return Grammar.json(found)
+    except OSError as problem:
+        raise ValueError(f"--json-schema: {schema}: {problem.strerror}, expected an object or a file") from None
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"--json-schema: {problem}") from None
 
 
 def _messages(system: str | None, text: str) -> list[dict[str, str]]:

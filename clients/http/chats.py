@@ -8,6 +8,7 @@ from ..chat import ChatRefused, ChatTemplate
 from ..detokenizer import Decoder
 from ..harmony import Channels, Words, harmony_call, harmony_marks
 from ..stop_strings import Searched, StopStrings
+from ..thoughts import marks_of
 from .grammars.answers import Held
 from .refused import wrong
 from .requests.asked import Chat
@@ -16,7 +17,7 @@ from .speech.call_marks import call_marks_of
 from .speech.call_splitter import CallSplitter
 from .speech.channels import ChannelSplitter, Counted
 from .speech.cutter import Cutter
-from .speech.thinking import Splitter, marks_of
+from .speech.thinking import Splitter
 from .speech.voice import Voice
 from .template_needs import prepared
 
@@ -51,8 +52,8 @@ class Chats:
         except ChatRefused as problem:
             raise wrong(chat.param, str(problem)) from None
         begun = self._begun(tools)
-        if begun and self._thoughts and text.rstrip().endswith(self._thoughts.begin):
-            text += f"\n{self._thoughts.end}\n\n"  # it is not to think first
+        if begun and self._thoughts:
+            text = self._thoughts.closed(text)
         return Rendered(text + begun, tools, begun)
 
     def grammar(self, prompt: Rendered, wanted: Grammar | None) -> Grammar | None:

@@ -9,10 +9,10 @@ from typing import Final
 
 from ....protocol import Grammar
 from ...harmony import Words, mark_token
+from ...thoughts import Marks
 from ..refused import wrong
 from ..requests.tools import FUNCTION, Tools
 from ..speech.call_marks import CallMarks
-from ..speech.thinking import Marks
 from .arguments import ANY
 from .calls import CallRules
 from .harmony import HarmonyRules

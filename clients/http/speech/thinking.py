@@ -1,28 +1,10 @@
-"""Splits answers into reasoning and the answer itself, for models that mark it in their text: <think>…</think>.
+"""Splits answers into reasoning and the answer itself, for models that mark it in their text. The blanks around a
+thought are dropped."""
 
-Whether a model does is read from its chat template, which has to know the marks to leave old thoughts out of a
-conversation. The blanks around a thought are dropped."""
+from typing import Final
 
-from typing import Final, NamedTuple
-
+from ...thoughts import Marks
 from .cutter import Delta, Told
-
-
-class Marks(NamedTuple):
-    begin: str
-    end: str
-
-
-KNOWN: Final = (
-    Marks("<think>", "</think>"),
-    Marks("[THINK]", "[/THINK]"),
-    Marks("<seed:think>", "</seed:think>"),
-)
-
-
-def marks_of(template: str) -> Marks | None:
-    """The marks that occur in the source of a chat template."""
-    return next((marks for marks in KNOWN if marks.end in template), None)
 
 
 class Splitter:

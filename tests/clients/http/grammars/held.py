@@ -9,7 +9,7 @@ from paceline.clients.detokenizer import Detokenizer
 from paceline.clients.harmony import MARKS, harmony_marks
 from paceline.clients.http.grammars.answers import Held
 from paceline.clients.http.speech.call_marks import CallMarks
-from paceline.clients.http.speech.thinking import Marks
+from paceline.clients.thoughts import Marks
 from paceline.daemon.grammars import TextGrammars
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Pieces

@@ -5,7 +5,7 @@ import json
 import pytest
 from paceline.clients.http.requests.tools import Tools
 from paceline.clients.http.speech.call_marks import call_marks_of
-from paceline.clients.http.speech.thinking import Marks
+from paceline.clients.thoughts import Marks
 from paceline.protocol import Grammar, Refusal
 
 from .held import SPECIAL, fits, held

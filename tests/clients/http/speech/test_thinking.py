@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paceline.clients.http.speech.cutter import Delta, Likely
-from paceline.clients.http.speech.thinking import KNOWN, Splitter, marks_of
+from paceline.clients.http.speech.thinking import Splitter
+from paceline.clients.thoughts import KNOWN, marks_of
 
 THINK = KNOWN[0]
 LIKELY = [Likely(n, -1.0, ()) for n in range(9)]

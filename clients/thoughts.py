@@ -1,0 +1,27 @@
+"""How models mark their thoughts in the text of an answer: <think>…</think>.
+
+Whether a model does is read from its chat template, which has to know the marks to leave old thoughts out of a
+conversation."""
+
+from typing import Final, NamedTuple
+
+
+class Marks(NamedTuple):
+    begin: str
+    end: str
+
+    def closed(self, prompt: str) -> str:
+        """The prompt, and if it ends with the beginning of a thought, its end: the answer is to come at once."""
+        return f"{prompt}\n{self.end}\n\n" if prompt.rstrip().endswith(self.begin) else prompt
+
+
+KNOWN: Final = (
+    Marks("<think>", "</think>"),
+    Marks("[THINK]", "[/THINK]"),
+    Marks("<seed:think>", "</seed:think>"),
+)
+
+
+def marks_of(template: str) -> Marks | None:
+    """The marks that occur in the source of a chat template."""
+    return next((marks for marks in KNOWN if marks.end in template), None)
