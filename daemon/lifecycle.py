@@ -19,6 +19,7 @@ from .grants import Grants
 from .held import Held
 from .invariants import check, check_references
 from .leaders import each_itself
+from .leases import check_lease
 from .limits import Limits
 from .plan import EngineInfo, Row, RowFailure, RowResult
 from .requests import Request, State
@@ -84,16 +85,7 @@ class Lifecycle:
         request = self.live.get(req_id) or self.sharing.followers.get(req_id)
         if request is None:
             raise Refusal("not_active", f"request {req_id} is not live")
-        holds = f"request {req_id} holds slot {request.slot} at epoch {request.epoch}"
-        held = (request.slot, request.epoch)
-        if req_id != request.req_id:
-            holds, held = f"request {req_id} shares the row of request {request.req_id} and holds no slot", (None, None)
-        elif request.slot is None:
-            holds = f"request {req_id} waits in the queue and holds no slot"
-        if slot not in (None, held[0]):
-            raise Refusal("stale", f"SLOT {slot}: {holds}")
-        if epoch not in (None, held[1]):
-            raise Refusal("stale", f"epoch={epoch}: {holds}")
+        check_lease(request, req_id, slot, epoch)
         return request
 
     def resume(self, request: Request, count: int) -> int:
