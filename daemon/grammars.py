@@ -1,157 +1,174 @@
-"""Grammars of outputs, compiled by llguidance over what the model's tokens stand for.
+"""Grammars of outputs, from the daemon's side: a process of its own compiles and follows them (grammar_worker.py).
 
-The library and the vocabulary are loaded for the first grammar; that takes about a second where there are 150,000
-tokens. Whatever else the library does is bounded by its own limits.
+It is started for the first grammar, and told what the model's tokens stand for; that takes about a second where there
+are 150,000. One that does not answer in time, or dies, is replaced, and outputs that are not at fault go on in the next
+one: it reads again what they have been given so far. So a grammar that takes too much ends one request.
 """
 
 from __future__ import annotations
 
-import ctypes
 import re
-from collections import OrderedDict
+import socket
+import subprocess
+import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from multiprocessing.connection import Connection
+from typing import Any, Final
+from weakref import finalize
 
 from ..protocol import Grammar, Refusal
 from .constraints import NO_TEXTS, Stuck
 from .engine import Engine
-from .plan import Pieces
-from .sentences import shorten
+from .grammar_worker import BEGIN, FOLLOW, FORGET
 
-if TYPE_CHECKING:
-    from llguidance import LLExecutor, LLMatcher, LLTokenizer
+SECONDS: Final = 2.0
+"""For an answer; a usual one takes a millisecond."""
 
-KEPT: Final = 32
-"""Compiled grammars: a client often sends one of a few."""
-
-RULES: Final = '\n%llguidance {"no_forcing": true}\n'
-"""Forced text would have to be cut into tokens as the model's tokenizer does; so its tokens are chosen, like others."""
-
-STUCK: Final = "no token of the vocabulary continues what the grammar allows"
-QUOTED: Final = re.compile(r"^ *\d+ \| ", re.MULTILINE)
-PLACE: Final = re.compile(r"^at \d+\(\d+\): ")  # means something only where we have not written what is around it
+READING_SECONDS: Final = 60.0
+LONGEST: Final = 1 << 18  # characters of a grammar
+PLACE: Final = re.compile(r"^(at )?\d+\(\d+\): ")  # means something only where we have not written what is around it
+TOO_MUCH: Final = "the grammar takes too much time or memory"
 
 
-class Output(NamedTuple):
-    """A request's output in a grammar."""
-
-    matcher: LLMatcher
-    ends: Collection[int]
+class WorkerLost(Exception):
+    """It has died, or did not answer in time and was killed."""
 
 
-class Library:
-    """llguidance with the vocabulary of an engine. That has one token more here, its end, which is allowed where a text
-    may end; there a request's own ends are."""
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Output:
+    """A request's output in a grammar: what it has been given so far, and the worker that knows."""
 
-    def __init__(self, pieces: Pieces, vocab: int, threads: int) -> None:
-        import llguidance
+    key: int
+    lark: str
+    ends: tuple[int, ...]
+    tokens: list[int] = field(default_factory=list)
+    worker: Worker | None = None
 
-        self._vocab = vocab
-        self._bytes = (vocab + 31) // 32 * 4
-        self._room = (vocab + 1 + 31) // 32 * 4
-        self.tokenizer: LLTokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Vocabulary(pieces, vocab)))
-        self._limits = llguidance.LLParserLimits(verbose_errors=False)
-        self._executor: LLExecutor | None = llguidance.LLExecutor(threads) if threads > 1 else None
 
-    def compile(self, grammar: Grammar) -> LLMatcher:
-        """Raises Refusal."""
-        import llguidance
+class Worker:
+    """Raises Refusal if it cannot be had."""
 
-        lark = grammar.text if grammar.kind == "lark" else f"start: {grammar.rule}"
-        matcher = llguidance.LLMatcher(self.tokenizer, lark + RULES, log_level=0, limits=self._limits)
-        if matcher.is_error():
-            reason = _reason(matcher)
-            raise Refusal("bad_argument", f"grammar: {reason if grammar.kind == 'lark' else PLACE.sub('', reason)}")
-        return matcher
+    def __init__(self, vocabulary: tuple[Sequence[bytes], Collection[int], int], seconds: float) -> None:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", f"{__package__}.grammar_worker", str(theirs.fileno())]
+        null = subprocess.DEVNULL
+        with theirs:
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], stdin=null, stdout=null, stderr=null, start_new_session=True
+            )
+        self._connection = Connection(ours.detach())
+        self._seconds = seconds
+        self._forgotten: list[int] = []
+        try:
+            problem = self._answer(vocabulary, READING_SECONDS)
+        except (EOFError, OSError):
+            self.kill()
+            problem = "their process does not start"
+        if problem is not None:
+            raise Refusal("unsupported", f"grammar: {problem}")
 
-    def allowed(self, outputs: Sequence[Output]) -> list[bytes | Stuck]:
-        if self._executor is None or len(outputs) == 1:
-            return [self._bits(output, bytearray(output.matcher.compute_bitmask())) for output in outputs]
-        masks = bytearray(len(outputs) * self._room)
-        place = ctypes.addressof(ctypes.c_char.from_buffer(masks))
-        matchers = [(output.matcher, index) for index, output in enumerate(outputs)]
-        self._executor.unsafe_compute_mask_ptr(matchers, place, self._room, len(outputs))
-        return [
-            self._bits(output, masks[index * self._room : (index + 1) * self._room])
-            for index, output in enumerate(outputs)
-        ]
+    def ask(self, message: tuple[Any, ...]) -> Any:
+        """Raises WorkerLost."""
+        try:
+            if self._forgotten:
+                forgotten, self._forgotten = self._forgotten, []
+                self._answer((FORGET, forgotten), self._seconds)
+            return self._answer(message, self._seconds)
+        except (EOFError, OSError):
+            self.kill()
+            raise WorkerLost from None
 
-    def follow(self, chosen: Sequence[tuple[Output, int]]) -> list[bytes | Stuck]:
-        matched = [(output.matcher, token) for output, token in chosen]
-        if self._executor is None or len(chosen) == 1:
-            for matcher, token in matched:
-                matcher.consume_token(token)
-        else:
-            self._executor.consume_token_par(matched)
-        return self.allowed([output for output, _ in chosen])  # what went wrong shows there
+    def forget(self, key: int) -> None:
+        """With the next question. May be called at any time."""
+        self._forgotten.append(key)
 
-    def _bits(self, output: Output, bits: bytearray) -> bytes | Stuck:
-        if output.matcher.is_error():
-            reason = _reason(output.matcher)
-            return Stuck(STUCK if "NoExtension" in reason else f"the grammar cannot go on: {reason}")
-        may_end = bool(bits[self._vocab // 8] >> self._vocab % 8 & 1)
-        _set(bits, self._vocab, False)
-        for token in output.ends:
-            _set(bits, token, may_end)
-        found = bytes(bits[: self._bytes])
-        return Stuck(STUCK) if found.count(0) == self._bytes else found
+    def kill(self) -> None:
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _answer(self, message: tuple[Any, ...], seconds: float) -> Any:
+        self._connection.send(message)
+        if not self._connection.poll(seconds):
+            raise OSError
+        return self._connection.recv()
 
 
 class TextGrammars:
     """For one engine. With several `threads`, outputs are looked at side by side. That is for steps on a device: where
-    this processor computes them, threads that wait for the next one would be disturbed (of 16 rows' speed, 4 %)."""
+    this processor computes them, threads that wait for the next one would be disturbed."""
 
-    def __init__(self, engine: Engine, threads: int = 1) -> None:
+    def __init__(self, engine: Engine, threads: int = 1, seconds: float = SECONDS) -> None:
         self._engine = engine
         self._threads = threads
-        self._library: Library | None = None
-        self._compiled: OrderedDict[Grammar, LLMatcher] = OrderedDict()
+        self._seconds = seconds
+        self._vocabulary: tuple[list[bytes], list[int]] | None = None
+        self._worker: Worker | None = None
+        self._keys = count()
 
     def begin(self, grammar: Grammar, ends: Collection[int]) -> tuple[Output, bytes]:
-        library = self._library = self._library or self._load()
-        matcher = self._compiled.get(grammar) or library.compile(grammar)
-        self._compiled[grammar] = matcher
-        self._compiled.move_to_end(grammar)
-        if len(self._compiled) > KEPT:
-            self._compiled.popitem(last=False)
-        output = Output(matcher.deep_copy(), ends)
-        (found,) = library.allowed([output])
-        if isinstance(found, Stuck):
-            raise Refusal("bad_argument", f"grammar: {found.error}")
+        if len(grammar.text) > LONGEST:
+            raise Refusal("bad_argument", f"grammar: has {len(grammar.text)} characters, expected at most {LONGEST}")
+        lark = grammar.text if grammar.kind == "lark" else f"start: {grammar.rule}"
+        output = Output(next(self._keys), lark, tuple(ends))
+        try:
+            found = self._restored(output)
+        except WorkerLost:
+            raise Refusal("bad_argument", f"grammar: {TOO_MUCH}") from None
+        if isinstance(found, str):
+            reason = found if grammar.kind == "lark" else PLACE.sub("", found)
+            raise Refusal("bad_argument", f"grammar: {reason}")
         return output, found
 
     def follow(self, chosen: Sequence[tuple[Output, int]]) -> Sequence[bytes | Stuck]:
-        assert self._library is not None  # some have begun
-        return self._library.follow(chosen)
+        for output, token in chosen:
+            output.tokens.append(token)
+        worker = self._worker
+        if worker is not None and all(output.worker is worker for output, _ in chosen):
+            with suppress(WorkerLost):
+                found = worker.ask((FOLLOW, [(output.key, token) for output, token in chosen]))
+                return [Stuck(one) if isinstance(one, str) else one for one in found]
+            self._worker = None
+        return [self._alone(output) for output, _ in chosen]
 
-    def _load(self) -> Library:
-        pieces = self._engine.pieces()
-        if pieces is None:
-            raise Refusal("unsupported", NO_TEXTS)
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+
+    def _alone(self, output: Output) -> bytes | Stuck:
+        """In another worker, as the last one was lost."""
         try:
-            return Library(pieces, self._engine.info.vocab, self._threads)
-        except ImportError:
-            error = "grammar: the package llguidance is missing: pip install paceline[grammar]"
-            raise Refusal("unsupported", error) from None
+            found = self._restored(output)
+        except WorkerLost:
+            return Stuck(TOO_MUCH)
+        except Refusal as refusal:
+            return Stuck(refusal.error)
+        return Stuck(found) if isinstance(found, str) else found
 
+    def _restored(self, output: Output) -> bytes | str:
+        """What it may be given next, all that it has been given being read by the worker of now. Raises WorkerLost."""
+        worker = self._worker = self._worker or self._started()
+        output.worker = worker
+        finalize(output, worker.forget, output.key)
+        try:
+            found = worker.ask((BEGIN, output.key, output.lark, output.ends))
+            for token in output.tokens:
+                (found,) = worker.ask((FOLLOW, [(output.key, token)]))
+            return found  # type: ignore[no-any-return]
+        except WorkerLost:
+            self._worker = None
+            raise
 
-class _Vocabulary:
-    """As the library wants one."""
-
-    def __init__(self, pieces: Pieces, vocab: int) -> None:
-        self.tokens = [*pieces.texts[:vocab], b"<end>"]
-        self.eos_token_id = vocab
-        self.bos_token_id = None
-        self.special_token_ids = [*(sign for sign in pieces.signs if sign < vocab), vocab]
-
-    def __call__(self, text: str) -> list[int]:
-        raise NotImplementedError("no text is forced, so none is cut into tokens")
-
-
-def _reason(matcher: LLMatcher) -> str:
-    """On one line, without the lines of the grammar that the library shows below it."""
-    return shorten(" ".join(QUOTED.split(matcher.get_error())[0].split()))
-
-
-def _set(bits: bytearray, token: int, on: bool) -> None:
-    bits[token // 8] = bits[token // 8] & ~(1 << token % 8) | on << token % 8
+    def _started(self) -> Worker:
+        if self._vocabulary is None:
+            pieces = self._engine.pieces()
+            if pieces is None:
+                raise Refusal("unsupported", NO_TEXTS)
+            vocab = self._engine.info.vocab
+            self._vocabulary = [*pieces.texts[:vocab]], [sign for sign in pieces.signs if sign < vocab]
+        texts, signs = self._vocabulary
+        vocab = self._engine.info.vocab
+        return Worker(([*texts, *[b""] * (vocab - len(texts))], signs, self._threads), self._seconds)

@@ -69,6 +69,7 @@ def run(config: Config) -> int:
     grammars = TextGrammars(engine, threads=1 if config.device == "cpu" else min(MOST_THREADS, os.cpu_count() or 1))
     engine = Faulty(engine, config.fault) if config.fault else engine
     code = _serve(engine, grammars, limits, inbox, outbox, stream, observers)
+    grammars.close()
     code = _flush(inbox, outbox, patience, code)
     if requests is not None:
         _tell_all(tell, requests.stopped(code))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from paceline.daemon.constraints import Stuck
-from paceline.daemon.grammars import KEPT, TextGrammars
+from paceline.daemon.grammar_worker import KEPT, STUCK, Library
+from paceline.daemon.grammars import LONGEST, TOO_MUCH, TextGrammars
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Pieces
 from paceline.protocol import Grammar, Refusal
@@ -152,7 +154,7 @@ def test_a_vocabulary_that_cannot_go_on() -> None:
     output = Writing(TextGrammars(Texts([b"a", b"<eos>"])), Grammar("regex", "ab"), (1,))
     assert output.found == b"\1\0\0\0"
     output.follow(0)
-    assert output.found == Stuck("no token of the vocabulary continues what the grammar allows")
+    assert output.found == Stuck(STUCK)
     with pytest.raises(Refusal, match="no token of the vocabulary continues"):
         Writing(TextGrammars(Texts([b"a", b"<eos>"])), Grammar("regex", "b"), (1,))
 
@@ -195,11 +197,16 @@ def test_refusals_say_what_is_wrong(grammars: TextGrammars, grammar: Grammar, er
     assert caught.value.error.startswith(error) and "\n" not in caught.value.error
 
 
-def test_without_texts_or_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_texts_or_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no texts"):
         TextGrammars(NullEngine()).begin(Grammar.json(True), (EOS,))
-    monkeypatch.setitem(sys.modules, "llguidance", None)
+    (tmp_path / "llguidance.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(Refusal, match=r"pip install paceline\[grammar\]") as caught:
+        TextGrammars(Texts()).begin(Grammar.json(True), (EOS,))
+    assert caught.value.code == "unsupported"
+    (tmp_path / "llguidance.py").write_text("import os; os._exit(1)")
+    with pytest.raises(Refusal, match="their process does not start") as caught:
         TextGrammars(Texts()).begin(Grammar.json(True), (EOS,))
     assert caught.value.code == "unsupported"
 
@@ -208,9 +215,84 @@ def test_the_vocabulary_is_read_once_and_grammars_are_kept() -> None:
     engine = Texts()
     own = TextGrammars(engine)
     assert engine.asked == 0
-    for number in range(KEPT + 5):
+    for number in range(3):
         own.begin(Grammar("regex", f"a{{{number + 1}}}"), (EOS,))
-    assert engine.asked == 1 and len(own._compiled) == KEPT
+    assert engine.asked == 1
+    own.close()
+    library = Library(TEXTS, {EOS}, 1)
+    for number in range(KEPT + 5):
+        assert isinstance(library.answer(("begin", number, f"start: /a{{{number + 1}}}/", (EOS,))), bytes)
+    assert len(library._compiled) == KEPT and len(library._outputs) == KEPT + 5
+    assert library.answer(("forget", range(KEPT))) is None and len(library._outputs) == 5
+
+
+def bombs() -> dict[str, Grammar]:
+    """Each of some kilobytes at most."""
+    chain = {str(n): {"properties": {"a": {"$ref": f"#/$defs/{n + 1}"}}} for n in range(3000)}
+    return {
+        "time": Grammar.json({"allOf": [{"type": "string", "pattern": f"a.{{{n}}}b"} for n in range(50)]}),
+        "memory": Grammar.json({"type": "integer", "multipleOf": 10000019}),
+        "stack": Grammar.json({"$ref": "#/$defs/0", "$defs": chain | {"3000": {}}}),
+        "rules": Grammar("lark", "start: a0\n" + "".join(f"a{n}: a{n + 1}\n" for n in range(9000)) + 'a9000: "x"'),
+    }
+
+
+@pytest.mark.parametrize("kind", bombs())
+def test_a_grammar_that_takes_too_much_is_refused_and_others_go_on(kind: str) -> None:
+    own = TextGrammars(Texts(), seconds=0.5)
+    outputs = [Writing(own, Grammar("regex", "[ab]{9}")), Writing(own, Grammar.json(PERSON))]
+    outputs[0].follow(ord("a"))
+    expected = [output.found for output in outputs]
+    with pytest.raises(Refusal) as caught:
+        own.begin(bombs()[kind], (EOS,))
+    assert (caught.value.code, caught.value.error) == ("bad_argument", f"grammar: {TOO_MUCH}")
+    found = own.follow([(outputs[0].constraint, ord("b")), (outputs[1].constraint, ord("{"))])
+    assert all(isinstance(one, bytes) for one in found) and found != expected
+    alone = Writing(own, Grammar("regex", "[ab]{9}"))
+    alone.follow(ord("a"))
+    alone.follow(ord("b"))
+    assert alone.found == found[0]
+
+
+def test_a_worker_that_dies_is_replaced_and_one_that_hangs_too() -> None:
+    own = TextGrammars(Texts(), seconds=0.5)
+    output, other = Writing(own, Grammar("regex", "abcdef")), Writing(own, Grammar("regex", "uvwxyz"))
+    for place, text in enumerate(["ab", "cd"]):
+        worker = own._worker
+        assert worker is not None
+        worker._process.send_signal((signal.SIGKILL, signal.SIGSTOP)[place])
+        for one, letters in ((output, text), (other, "uvwx"[2 * place : 2 * place + 2])):
+            for letter in letters:
+                one.follow(ord(letter))
+        assert own._worker is not worker and worker._process.returncode == -signal.SIGKILL
+    assert allowed(output) == {ord("e")} and allowed(other) == {ord("y")}
+
+
+def test_one_that_takes_too_much_on_its_way_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = TextGrammars(Texts(), seconds=0.5)
+    good, bad = Writing(own, Grammar("regex", "ab")), Writing(own, Grammar("regex", "cd"))
+    worker = own._worker
+    assert worker is not None
+    worker.kill()
+    bad.constraint.lark = f"start: {bombs()['time'].rule}"  # as if it had become one
+    found = own.follow([(good.constraint, ord("a")), (bad.constraint, ord("c"))])
+    assert isinstance(found[0], bytes) and found[1] == Stuck(TOO_MUCH)
+    good.follow(ord("b"))
+    assert allowed(good) == {EOS}
+
+
+def test_one_that_is_too_long(grammars: TextGrammars) -> None:
+    with pytest.raises(Refusal, match=f"grammar: has {LONGEST + 1} characters, expected at most {LONGEST}"):
+        grammars.begin(Grammar("lark", "x" * (LONGEST + 1)), (EOS,))
+
+
+def test_what_ended_is_forgotten() -> None:
+    own = TextGrammars(Texts())
+    for _ in range(5):
+        own.begin(Grammar("regex", "ab"), (EOS,))
+    worker = own._worker
+    assert worker is not None and len(worker._forgotten) >= 1
+    own.close()
 
 
 def test_a_schema_survives_its_word(grammars: TextGrammars) -> None:
