@@ -56,9 +56,9 @@ class Chats:
             text = self._thoughts.closed(text)
         return Rendered(text + begun, tools, begun)
 
-    def grammar(self, prompt: Rendered, wanted: Grammar | None) -> Grammar | None:
+    def grammar(self, prompt: Rendered, wanted: Grammar | None, loose: bool) -> Grammar | None:
         """Of all that the model writes. A call that has to be made is no answer, and not held to its format."""
-        return self._held.grammar(wanted, prompt.text, prompt.tools, prompt.begun != "")
+        return self._held.grammar(wanted, prompt.text, prompt.tools, prompt.begun != "", loose)
 
     def voice(self, prompt: Rendered, decoder: Decoder, stops: Sequence[str]) -> Voice:
         """Of one answer to this prompt."""

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ...protocol import Grammar
 from ..errors import DaemonGone, Refused, RequestFailed
 from ..stream import AsyncStream
 from .echo import echo_all
@@ -38,8 +39,7 @@ async def begin(
     engine.check()
     texts = engine.texts
     texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
-    wanted = asked.format.grammar if asked.format else None
-    prompts = [await asyncio.to_thread(texts.read, prompt, wanted) for prompt in asked.prompts]
+    prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
     answers = [given for given in prompts for _ in range(asked.n)] if asked.most != 0 else []
     _check_prompts(prompts, engine.info["most_positions"])
     too_many = _too_many(engine, asked, [len(given.ids) for given in answers], queue_tokens)
@@ -48,7 +48,7 @@ async def begin(
     try:
         async with asyncio.timeout_at(until):  # the daemon may be busy with a step, or stuck
             echoes = await echo_all(engine, asked, [given.ids for given in prompts])
-            streams = await _start(engine, asked, answers, default_tokens)
+            streams = await _start_held(engine, asked, answers, default_tokens)
     except TimeoutError:
         raise too_long(seconds) from None
     except (Refused, RequestFailed, DaemonGone) as problem:
@@ -85,15 +85,32 @@ def _too_many(engine: Engine, asked: Asked, answers: Sequence[int], queue_tokens
     return None
 
 
-async def _start(
+async def _start_held(
     engine: Engine, asked: Asked, answers: Sequence[Given], default_tokens: int | None
+) -> list[AsyncStream]:
+    """Held to the grammars that are theirs; to looser ones if these are refused and may be loosened."""
+    held, looser = ([engine.texts.grammar(given, asked.format, loose) for given in answers] for loose in (False, True))
+    try:
+        return await _start(engine, asked, answers, held, default_tokens)
+    except Refused as problem:
+        if looser == held or not problem.error.startswith(GRAMMAR):
+            raise
+        return await _start(engine, asked, answers, looser, default_tokens)
+
+
+async def _start(
+    engine: Engine,
+    asked: Asked,
+    answers: Sequence[Given],
+    grammars: Sequence[Grammar | None],
+    default_tokens: int | None,
 ) -> list[AsyncStream]:
     """All of them or none; a start that is cancelled takes its request back by itself."""
     room = engine.info["most_positions"]
     starts = []
-    for number, given in enumerate(answers):
+    for number, (given, grammar) in enumerate(zip(answers, grammars, strict=True)):
         total = asked.most or min(default_tokens or room, room - len(given.ids))
-        options = asked.start_options(number) | ({"grammar": given.grammar} if given.grammar else {})
+        options = asked.start_options(number) | ({"grammar": grammar} if grammar else {})
         starts.append(asyncio.create_task(engine.client.start(given.ids, total, **options)))
     try:
         await asyncio.gather(*starts, return_exceptions=True)

@@ -13,6 +13,7 @@ from .chats import Chats, Rendered
 from .infill import gap_marks_of
 from .refused import HttpRefused, wrong
 from .requests.asked import Chat, Ids, Text
+from .requests.formats import Format
 from .speech.cutter import Cutter
 from .speech.voice import Voice
 
@@ -49,12 +50,11 @@ class NumberTokens:
 
 class Given(NamedTuple):
     """A prompt as the daemon takes it. `param` is the field that it came in; `chat` is set for one: what the answer
-    continues. `grammar` is what the answer must match, with all that stands around what was asked for."""
+    continues."""
 
     ids: Sequence[int]
     param: str
     chat: Rendered | None = None
-    grammar: Grammar | None = None
 
 
 class Texts:
@@ -90,23 +90,30 @@ class Texts:
         lines = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
         return cls(NumberTokens(vocab), ChatTemplate(lines), vocab, context)
 
-    def read(self, prompt: Text | Ids | Chat, wanted: Grammar | None = None) -> Given:
+    def read(self, prompt: Text | Ids | Chat) -> Given:
         """Raises HttpRefused."""
         match prompt:
             case Ids(tokens):
-                return Given(self.checked(tokens, prompt.param), prompt.param, grammar=wanted)
+                return Given(self.checked(tokens, prompt.param), prompt.param)
             case Text(text, behind):
                 if behind and not self._gap:
                     raise wrong("suffix", "the model has no marks for a gap in a text", "unsupported_parameter")
                 whole = self._gap.around(text, behind) if behind and self._gap else text
-                ids = self._prompt(whole, prompt.param, self._tokens.encode)
-                return Given(ids, prompt.param, grammar=wanted)
+                return Given(self._prompt(whole, prompt.param, self._tokens.encode), prompt.param)
             case Chat():
                 if self._chats is None:
                     raise self._no_chat()
                 rendered = self._chats.render(prompt)
                 ids = self._prompt(rendered.text, prompt.param, self._tokens.encode_rendered)
-                return Given(ids, prompt.param, rendered, self._chats.grammar(rendered, wanted))
+                return Given(ids, prompt.param, rendered)
+
+    def grammar(self, given: Given, asked: Format | None, loose: bool = False) -> Grammar | None:
+        """What the answer must match, with all that may stand around what was asked for. `loose`: without what may be
+        left out. Raises HttpRefused."""
+        wanted = asked and ((loose and asked.loose) or asked.grammar)
+        if given.chat and self._chats:
+            return self._chats.grammar(given.chat, wanted, loose)
+        return wanted
 
     def voice(self, given: Given, stops: Sequence[str]) -> Voice:
         """Of one answer to this prompt. Only that of a chat has parts."""

@@ -4,6 +4,7 @@ before it. A thought may be anything up to its end; a model that was offered too
 Marks that are one token are named by its id: a text that spells one out is none."""
 
 from collections.abc import Mapping
+from functools import partial
 from json import dumps
 from typing import Final
 
@@ -11,10 +12,10 @@ from ....protocol import Grammar
 from ...harmony import Words, mark_token
 from ...thoughts import Marks
 from ..refused import wrong
-from ..requests.tools import FUNCTION, Tools
+from ..requests.tools import Tools
 from ..speech.call_marks import CallMarks
 from .arguments import ANY
-from .calls import CallRules
+from .calls import CallRules, SchemaOf
 from .harmony import HarmonyRules
 
 BLANKS: Final = r"/[ \n]{0,4}/"
@@ -31,34 +32,37 @@ class Held:
         self._calls = calls
         self._harmony = HarmonyRules(harmony) if harmony else None
 
-    def grammar(self, wanted: Grammar | None, prompt: str, tools: Tools | None, begun: bool) -> Grammar | None:
+    def grammar(
+        self, wanted: Grammar | None, prompt: str, tools: Tools | None, begun: bool, loose: bool = False
+    ) -> Grammar | None:
         """Of the answer to this prompt, as the chat template has made it; None if it may be anything. `begun`: the
-        prompt has begun a call, and no format is held to then. Raises HttpRefused."""
+        prompt has begun a call, and no format is held to then. `loose`: only strict tools are held to their schemas.
+        Raises HttpRefused."""
         try:
             if tools and begun:
-                return self._forced(tools)
+                return self._forced(tools, partial(tools.schema, loose=loose))
             strict = bool(tools and tools.strict and not (self._calls and self._calls.bare))
-            return self._answer(wanted, prompt, tools, strict) if wanted or strict else None
-        except RecursionError:
-            raise wrong("tools", "is nested too deep") from None
+            return self._answer(wanted, prompt, tools, strict, loose) if wanted or strict else None
+        except (ValueError, RecursionError) as problem:
+            told = {RecursionError: "is nested too deep", UnicodeEncodeError: "holds half of a surrogate pair"}
+            raise wrong("tools", told.get(type(problem), str(problem))) from None
 
-    def _forced(self, tools: Tools) -> Grammar:
+    def _forced(self, tools: Tools, schema_of: SchemaOf) -> Grammar:
         if self._harmony:
-            return _lark(self._harmony.forced(tools))
+            return _lark(self._harmony.forced(tools, schema_of))
         assert self._calls is not None  # it began the call
-        return _lark(CallRules(self._calls, tools, self._mark).forced())
+        return _lark(CallRules(self._calls, tools, self._mark, schema_of).forced())
 
-    def _answer(self, wanted: Grammar | None, prompt: str, tools: Tools | None, strict: bool) -> Grammar:
-        answer = "answer" if wanted else ANY
+    def _answer(self, wanted: Grammar | None, prompt: str, tools: Tools | None, strict: bool, loose: bool) -> Grammar:
         rules = [f"answer: {wanted.rule}"] if wanted else []
+        schema_of = partial(tools.schema, loose=loose or not strict) if tools else None
         if self._harmony:
-            return _lark([*self._harmony.answered(answer, tools), *rules])
+            return _lark([*self._harmony.answered("answer" if wanted else ANY, tools, schema_of), *rules])
         before, more = self._thought(prompt)
-        if tools and self._calls and strict:
-            said, calls = CallRules(self._calls, tools, self._mark).among(answer if wanted else None)
-            return _lark([f"start: {before} {said}", *more, *calls, *rules])
-        if tools and self._calls:
-            return _lark([f"start: {before} (answer | calls)", *more, *self._free(self._calls, tools), *rules])
+        if tools and self._calls and schema_of:
+            calls = CallRules(self._calls, tools, self._mark, schema_of)
+            said, called = calls.or_answer("answer") if wanted else calls.among_text()
+            return _lark([f"start: {before} {said}", *more, *called, *rules])
         if not before and wanted:
             return wanted
         return _lark([f"start: {before} answer", *more, *rules])
@@ -71,18 +75,7 @@ class Held:
         until, rules = self._until(marks.end)
         if text.endswith(marks.begin):
             return f"{until} {BLANKS}", rules
-        return f"({self._mark(marks.begin)} {until} {BLANKS})?", rules
-
-    def _free(self, marks: CallMarks, tools: Tools) -> list[str]:
-        """Calls, as free as without a format: whoever reads them says what is none."""
-        begin, end = (mark and self._mark(mark) for mark in (marks.begin, marks.end))
-        calls = f"({begin} {ANY} {f'({end} {BLANKS})?' if end.startswith('<') else ''})+"
-        if not marks.bare:
-            return [f"calls: {calls}"]
-        names = [one[FUNCTION]["name"] for one in tools.described]
-        known = {"name": {"enum": names}, "parameters": {"type": "object"}}
-        bare = {"type": "object", "properties": known, "required": list(known), "additionalProperties": False}
-        return [f"calls: {calls} | {Grammar.json(bare).rule}"]
+        return f"({BLANKS} {self._mark(marks.begin)} {until} {BLANKS})?", rules
 
     def _until(self, mark: str) -> tuple[str, list[str]]:
         """Anything up to this mark."""

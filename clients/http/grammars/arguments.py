@@ -1,22 +1,26 @@
 """The arguments of a call as a part of a grammar, by the tool's schema.
 
-Where each is bare text between marks, they come in the schema's order, and a string is any text up to the mark behind
-it. A schema that does not list them leaves all of them open."""
+Where each is bare text between marks, they come in the schema's order; what is for a string is one of the words that
+the schema lists, or else any text up to the mark behind it, as whoever reads the call takes it. A schema that does not
+list its properties leaves all of them open."""
 
+import re
 from collections.abc import Callable, Mapping
 from json import dumps
 from typing import Any, Final
 
 from ....protocol import Grammar
-from ..requests.schemas import types_of
+from ..requests.schemas import types_of, words_of
 from ..speech.open_call import FUNCTION_END
 
 ANY: Final = "/(?s:.*)/"
 BLANK: Final = "/ ?/"
 LINE: Final = r"/\n?/"
-DEFINITIONS: Final = ("$defs", "definitions")
-PARAMETER_END: Final = "\n</parameter>\n"
+LINES: Final = r"/\s{0,2}/"
+PARAMETER_END: Final = "</parameter>"
 PAIR_MARKS: Final = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
+READABLE: Final = re.compile(r"[^<>\s](?:[^<>\n]*[^<>\s])?")  # names that are read as they are written
+WHOLE: Final = "#/$defs/whole"
 Mark = Callable[[str], str]
 Schema = Mapping[str, Any]
 Found = tuple[str, dict[str, str]]  # a part of a rule, and the lazy rules that it needs
@@ -28,29 +32,30 @@ def json_arguments(schema: Schema) -> str:
 
 def function_arguments(schema: Schema, _: Mark) -> Found:
     """Those of <function=…>, with its end."""
-    end = dumps(FUNCTION_END)
     listed = _listed(schema)
     if listed is None:
-        return "to_its_end", {"to_its_end": f"{ANY} {end}"}
-    text, parts = {"parameter": f"{ANY} {dumps(PARAMETER_END)}"}, []
+        return "to_its_end", {"to_its_end": f"{ANY} {dumps(FUNCTION_END)}"}
+    parts = []
     for name, value, needed in listed:
-        written = "parameter" if value is None else f"({value}) {dumps(PARAMETER_END)}"
-        parts.append(_perhaps(f"{dumps(f'<parameter={name}>' + chr(10))} {written}", needed))
-    return f"{' '.join(parts)} {end}", text
+        written = "parameter" if value is None else f"{LINE} ({value}) {LINE} {dumps(PARAMETER_END)}"
+        parts.append(_perhaps(f"{dumps(f'<parameter={name}>')} {written} {LINES}", needed))
+    return f"{' '.join(parts)} {dumps(FUNCTION_END)}", {"parameter": f"{ANY} {dumps(PARAMETER_END)}"}
 
 
 def pair_arguments(schema: Schema, mark: Mark) -> Found:
     """Those of <arg_key>…, up to the end of the call."""
     key, key_end, begin, end = map(mark, PAIR_MARKS)
+    text = f"{ANY} {end}" if end.startswith("<") else "pair"
     listed = _listed(schema)
     if listed is None:
-        text = f"{ANY} {end}" if end.startswith("<") else "pair"
-        return f"({key} {ANY} {key_end} {LINE} {begin} {text} {LINE})*", {"pair": f"{ANY} {end}"}
+        name = f"{ANY} {key_end}" if key_end.startswith("<") else "key"
+        lazy = {"pair": f"{ANY} {end}", "key": f"{ANY} {key_end}"}
+        return f"({key} {name} {LINE} {begin} {text} {LINE})*", lazy
     parts = []
     for name, value, needed in listed:
-        text = f"({value}) {end}" if value is not None else f"{ANY} {end}" if end.startswith("<") else "pair"
-        parts.append(_perhaps(f"{key} {dumps(name)} {key_end} {LINE} {begin} {text} {LINE}", needed))
-    return " ".join(parts), {"pair": f"{ANY} {end}"}
+        written = text if value is None else f"({value}) {end}"
+        parts.append(_perhaps(f"{key} {dumps(name)} {key_end} {LINE} {begin} {written} {LINE}", needed))
+    return f"{LINE} {' '.join(parts)}", {"pair": f"{ANY} {end}"}
 
 
 def _perhaps(part: str, needed: bool) -> str:
@@ -59,9 +64,9 @@ def _perhaps(part: str, needed: bool) -> str:
 
 def _listed(schema: Schema) -> list[tuple[str, str | None, bool]] | None:
     """Each argument: its name, what its value must be (None: any text), and whether it is required. None if they are
-    not listed."""
+    not listed, or could not be read back."""
     properties = schema.get("properties")
-    if not isinstance(properties, dict) or not properties:
+    if not isinstance(properties, dict) or not properties or not all(map(READABLE.fullmatch, properties)):
         return None
     required = schema.get("required")
     needed = required if isinstance(required, list) else []
@@ -70,11 +75,26 @@ def _listed(schema: Schema) -> list[tuple[str, str | None, bool]] | None:
 
 def _value(schema: Schema, name: str, value: Any) -> str | None:
     """What a value must be: JSON, or one of some words; None for any text."""
-    types = types_of(schema, name)
-    words = value.get("enum") if isinstance(value, dict) else None
-    if types == {"string"} and words and all(isinstance(word, str) and word for word in words):
+    if words := words_of(schema, name):
         return " | ".join(map(dumps, words))
+    types = types_of(schema, name)
     if "string" in types or not types:
         return None
-    known = {key: schema[key] for key in (*DEFINITIONS, "x-guidance") if key in schema}
-    return Grammar.json({**value, **known}).rule
+    options = {"x-guidance": schema["x-guidance"]} if "x-guidance" in schema else {}
+    if "$ref" not in dumps(value):
+        return Grammar.json({**value, **options}).rule
+    place = name.replace("~", "~0").replace("/", "~1")
+    return Grammar.json({"$ref": f"{WHOLE}/properties/{place}", "$defs": {"whole": _moved(schema)}, **options}).rule
+
+
+def _moved(value: Any) -> Any:
+    """A schema that stands within another: what it refers to stands there too."""
+    if isinstance(value, list):
+        return [_moved(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    moved = {key: _moved(one) for key, one in value.items()}
+    place = value.get("$ref")
+    if isinstance(place, str) and place.startswith("#"):
+        moved["$ref"] = WHOLE + place[1:]
+    return moved

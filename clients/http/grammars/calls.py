@@ -3,26 +3,29 @@ name of a tool that was offered, and arguments by its schema."""
 
 from collections.abc import Callable, Iterable
 from json import dumps
-from typing import Final
+from typing import Any, Final
 
 from ..requests.tools import FUNCTION, Tools
 from ..speech.call_marks import CallMarks
 from ..speech.open_call import ARGUMENTS
-from .arguments import ANY, function_arguments, json_arguments, pair_arguments
+from ..speech.tool_calls import CALL_ID
+from .arguments import ANY, BLANK, LINE, LINES, function_arguments, json_arguments, pair_arguments
 
-BLANK: Final = "/ ?/"
-LINES: Final = r"/\s{0,2}/"
 IN_JSON: Final = '{"name":'
+ID: Final = "/[A-Za-z0-9_-]{1,64}/"
+ID_IN_JSON: Final = r'(/, ?"id": ?"[A-Za-z0-9_-]{1,64}"/)?'
 Mark = Callable[[str], str]
+SchemaOf = Callable[[str], Any]  # of the arguments of a tool
 
 
 class CallRules:
     """Of the tools of one request. `mark` writes a mark in Lark's notation: as the id of its token, or as text."""
 
-    def __init__(self, marks: CallMarks, tools: Tools, mark: Mark) -> None:
+    def __init__(self, marks: CallMarks, tools: Tools, mark: Mark, schema_of: SchemaOf) -> None:
         self._marks = marks
         self._tools = tools
         self._mark = mark
+        self._schema_of = schema_of
         self._json = marks.before.endswith(IN_JSON)
         self._listed = marks.before.startswith("[")
         self._several = tools.several and not marks.bare
@@ -31,26 +34,31 @@ class CallRules:
         """Of an answer whose prompt has begun a call: up to the name, or behind it if only one may be called."""
         rules = self._rules(self._tools.must)
         first = "arguments_0" if len(self._tools.must) == 1 else "call"
-        more = f"({LINES} {self._opening(self._marks.begin)} call {self._closing()})*" if self._again else ""
-        return [f"start: {first} {self._closing()} {more}", *rules]
+        return [f"start: {first} {self._closing()} {self._more()}", *rules]
 
-    def among(self, answer: str | None) -> tuple[str, list[str]]:
-        """An answer that may say something, call tools, or both, or if `answer` is given, is either that or calls; and
-        the rules that this needs."""
-        rules = self._rules(one[FUNCTION]["name"] for one in self._tools.described)
-        whole = f"{self._opening(self._marks.begin)} call {self._closing()}"
-        if answer:
-            return f"({answer} | {whole} {f'({LINES} {whole})*' if self._again else ''})", rules
+    def or_answer(self, answer: str) -> tuple[str, list[str]]:
+        """Either the answer or calls, and the rules that these need."""
+        bare = f" | {self._opening('')} call" if self._marks.bare else ""
+        return f"({answer} | {self._whole()} {self._more()}{bare})", self._all()
+
+    def among_text(self) -> tuple[str, list[str]]:
+        """An answer that may say something, call tools, or both; and the rules that this needs. Where calls have no
+        end, nothing is said behind them: it would belong to the call."""
+        rules, again = self._all(), self._several and self._marks.end != ""
         if self._mark(self._marks.begin).startswith("<"):
-            return f"{ANY} ({whole} {ANY})*" if self._several else f"{ANY} ({whole})?", rules
+            if again:
+                return f"{ANY} ({self._whole()} {ANY})*", rules
+            return f"{ANY} ({self._whole()} {self._more()})?", rules
         rules.append(f"said[lazy]: {ANY} {dumps(self._marks.begin)}")
         said = f"said {self._opening('')} call {self._closing()}"
-        return f"({said})* {ANY}" if self._several else f"({said} | {ANY})", rules
+        return f"({said})* {ANY}" if again else f"({said} {self._more()} | {ANY})", rules
 
-    @property
-    def _again(self) -> bool:
-        """Another call may follow, with a mark of its own."""
-        return self._several and not self._listed
+    def _whole(self) -> str:
+        return f"{self._opening(self._marks.begin)} call {self._closing()}"
+
+    def _more(self) -> str:
+        """Further calls, each with a mark of its own."""
+        return f"({LINES} {self._whole()})*" if self._several and not self._listed else ""
 
     def _opening(self, begin: str) -> str:
         """What stands before a name."""
@@ -63,20 +71,22 @@ class CallRules:
         end = f"{LINES} {self._mark(self._marks.end)}" if self._marks.end else ""
         return f'{more} "]" {end}' if self._listed else end
 
+    def _all(self) -> list[str]:
+        return self._rules(one[FUNCTION]["name"] for one in self._tools.described)
+
     def _rules(self, names: Iterable[str]) -> list[str]:
         """`call`, and the arguments of each tool."""
-        wanted = [*names]
-        described = [one[FUNCTION] for one in self._tools.described if one[FUNCTION]["name"] in wanted]
+        wanted = dict.fromkeys(names)
         calls, rules, lazy = [], [], dict[str, str]()
-        for number, one in enumerate(described):
-            calls.append(f"{self._name(one['name'])} arguments_{number}")
-            schema = self._tools.schema(one["name"])
+        for number, name in enumerate(wanted):
+            calls.append(f"{self._name(name)} arguments_{number}")
+            schema = self._schema_of(name)
             if self._json:
-                found = f'{json_arguments(schema)} "}}"'
+                found = f'{json_arguments(schema)} {ID_IN_JSON if self._listed else ""} "}}"'
             elif self._marks.after == ARGUMENTS:
                 found = json_arguments(schema)
             else:
-                found, more = (pair_arguments if not self._marks.before else function_arguments)(schema, self._mark)
+                found, more = (function_arguments if self._marks.before else pair_arguments)(schema, self._mark)
                 lazy |= more
             rules.append(f"arguments_{number}: {found}")
         return [f"call: {' | '.join(calls)}", *rules, *(f"{name}[lazy]: {rule}" for name, rule in lazy.items())]
@@ -86,4 +96,6 @@ class CallRules:
         after = self._marks.after
         if self._json:
             return dumps(f" {dumps(name)}{after}")
-        return f"{dumps(name)} {self._mark(after)}" if after == ARGUMENTS else dumps(name + after)
+        if after == ARGUMENTS:
+            return f"{dumps(name)} ({self._mark(CALL_ID)} {ID})? {self._mark(after)}"
+        return dumps(name + after) if self._marks.before else f"{dumps(name)} {LINE}"

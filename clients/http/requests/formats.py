@@ -8,7 +8,7 @@ from ....protocol import Grammar
 from ..refused import HttpRefused, wrong
 from .arguments import check_depth
 from .fields import Fields, shown
-from .schemas import lenient
+from .schemas import lenient, loosened
 
 TEXT, OBJECT, SCHEMA = "text", "json_object", "json_schema"
 TYPES: Final = (TEXT, OBJECT, SCHEMA)
@@ -18,14 +18,15 @@ MOST_CHOICES: Final = 1024
 MOST_CHARACTERS: Final = 1 << 14
 SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")  # in a regular expression
 GRAMMAR: Final = "grammar: "
-PLACE: Final = re.compile(r"^at \d+\(\d+\): ")  # in a grammar that nobody but us has seen
+PLACE: Final = re.compile(r"^(at )?\d+\(\d+\): ")  # in a grammar that nobody but us has seen
 
 
 class Format(NamedTuple):
-    """`param` is the field that it came in."""
+    """`param` is the field that it came in; `loose` is what to try if the grammar is refused."""
 
     grammar: Grammar
     param: str
+    loose: Grammar | None = None
 
 
 def grammar_refused(asked: Format | None, error: str) -> HttpRefused:
@@ -65,8 +66,10 @@ def _read(fields: Fields, name: str, within: Callable[[Fields], Fields]) -> Form
         raise wrong(given.path("type"), f"{shown(kind)} is not supported, expected {', '.join(TYPES)}")
     if kind == TEXT:
         return None
-    if kind == OBJECT:
+    if kind == OBJECT and given.value("schema") is None:
         return Format(Grammar.json({"type": "object"}), fields.path(name))
+    if kind == OBJECT:  # as other servers take it
+        return _schema(given, "schema", strict=False)
     holder = within(given)
     return _schema(holder, "schema", bool(holder.flag("strict")))
 
@@ -76,7 +79,8 @@ def _structured(fields: Fields) -> Format | None:
         return None
     given = fields.within(STRUCTURED)
     named = [name for name in WAYS if given.value(name) is not None]
-    if len(named) != 1 or given.all.keys() - {*WAYS}:
+    others = [name for name, value in given.all.items() if name not in WAYS and value not in (None, False)]
+    if len(named) != 1 or others:
         raise wrong(STRUCTURED, f"expected one of {', '.join(WAYS)}")
     (name,) = named
     match name:
@@ -91,6 +95,8 @@ def _structured(fields: Fields) -> Format | None:
     choices = given.texts(name, MOST_CHOICES, one=False)
     if not choices:
         raise wrong(given.path(name), "is empty, expected at least one string")
+    if sum(map(len, choices)) > MOST_CHARACTERS:
+        raise wrong(given.path(name), f"has more than {MOST_CHARACTERS} characters")
     return _regex(given, name, "|".join(SPECIAL.sub(r"\\\g<0>", one) for one in choices))
 
 
@@ -100,7 +106,10 @@ def _schema(fields: Fields, name: str, strict: bool) -> Format:
     Fields(schema, fields.path(name))  # an object
     try:
         check_depth(schema)
-        return Format(Grammar.json(schema if strict else lenient(schema)), fields.path(name))
+        if strict:
+            return Format(Grammar.json(schema), fields.path(name))
+        loose = Grammar.json(lenient(loosened(schema)))
+        return Format(Grammar.json(lenient(schema)), fields.path(name), loose)
     except ValueError as problem:
         raise wrong(fields.path(name), _said(problem)) from None
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 CHOICES: Final = ("anyOf", "oneOf", "allOf")
+PATTERN: Final = "pattern"
 
 
 def types_of(schema: Any, argument: str) -> set[str]:
@@ -13,10 +14,37 @@ def types_of(schema: Any, argument: str) -> set[str]:
     return {one for way in _ways(properties.get(argument), schema) for one in _types(way)}
 
 
+def words_of(schema: Any, argument: str) -> list[str]:
+    """What this property of an object may be, if it may only be one of some words (and null); else none."""
+    ways = list(_ways(_object(_object(schema).get("properties")).get(argument), schema))
+    leaves = [one for one in ways if not any(choice in one for choice in CHOICES)]
+    words: dict[str, None] = {}
+    for one in leaves:
+        values = [one["const"]] if "const" in one else _list(one.get("enum"))
+        if not values and one.get("type") == "null":
+            values = [None]
+        if not values or not all(value is None or (isinstance(value, str) and value) for value in values):
+            return []
+        words |= {"null" if value is None else value: None for value in values}
+    return [*words]
+
+
 def lenient(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """What nothing can be held to is left out of it, unless it says otherwise."""
     options = schema.get("x-guidance", {})
     return {**schema, "x-guidance": {"lenient": True, **options}} if isinstance(options, dict) else schema
+
+
+def loosened(value: Any) -> Any:
+    """A schema without what most often cannot be used: patterns, of which few languages know the same, and nulls."""
+    if isinstance(value, list):
+        return [loosened(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: one for key, one in value.items() if one is not None}
+    if isinstance(kept.get(PATTERN), str):  # else it is a property of this name
+        del kept[PATTERN]
+    return {key: loosened(one) for key, one in kept.items()}
 
 
 def _ways(value: Any, root: Any) -> Iterator[Mapping[str, Any]]:

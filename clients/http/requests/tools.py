@@ -37,8 +37,10 @@ class Tools:
         schemas = [one[FUNCTION].get("parameters") for one in self.described if one[FUNCTION]["name"] == name]
         return types_of(schemas[0], argument) if schemas else set()
 
-    def schema(self, name: str) -> Mapping[str, Any]:
-        """Of the arguments of a tool, to hold a call to."""
+    def schema(self, name: str, loose: bool = False) -> Mapping[str, Any]:
+        """Of the arguments of a tool, to hold a call to; `loose`: unless it is strict, they may be any."""
+        if loose and name not in self.strict:
+            return {"type": "object"}
         parameters = next(one[FUNCTION]["parameters"] for one in self.described if one[FUNCTION]["name"] == name)
         return parameters if name in self.strict else lenient(parameters)
 

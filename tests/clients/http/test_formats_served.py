@@ -151,6 +151,26 @@ def test_what_is_not_strict_leaves_out_what_it_cannot_hold(served: Served) -> No
     )
 
 
+def test_what_a_pattern_cannot_say_here_is_left_out_unless_it_is_strict(served: Served) -> None:
+    """As zod writes an e-mail address."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "mail": {"type": "string", "pattern": r"^(?!\.)[^@]+@.+$", "maxLength": 9},
+            "more": {"enum": None},
+        },
+        "required": ["mail"],
+        "additionalProperties": False,
+    }
+    more = ASKED | {"chat_template_kwargs": {"enable_thinking": False}, "messages": HELLO}
+    lax = served.post("/v1/chat/completions", **more, **wrong_format(schema, False)).json()["choices"][0]
+    assert lax["finish_reason"] == "length" or isinstance(json.loads(lax["message"]["content"])["mail"], str)
+    answer = served.post("/v1/chat/completions", **more, **wrong_format(schema, True))
+    assert answer.status_code == 400
+    form = {"response_format": {"type": "json_object", "schema": {"const": 5}}}
+    assert served.post("/v1/chat/completions", **more, **form).json()["choices"][0]["message"]["content"] == "5"
+
+
 def test_harmony(tiny_model: Callable[..., Path], tmp_path: Path) -> None:
     path = with_words(tiny_model(), tmp_path / "harmony.gguf", MARKS, CHANNELS, HARMONY)
     thoughts = 0

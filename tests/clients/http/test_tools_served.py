@@ -199,12 +199,21 @@ def test_a_call_that_has_to_be_made_is_made(served: Served, model: Path) -> None
         assert functions(once["choices"][0]["message"]["tool_calls"]) == made[:1]
 
 
-def test_a_schema_that_no_call_can_be_held_to_is_refused(served: Served) -> None:
-    odd = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": 5}}}}
-    answer = served.post("/v1/chat/completions", messages=CHATS[0], tools=[odd], tool_choice="required")
-    error = answer.json()["error"]
-    assert (answer.status_code, error["param"]) == (400, "tools") and "must be an object" in error["message"]
-    assert served.post("/v1/chat/completions", messages=CHATS[0], tools=[odd], max_tokens=1).status_code == 200
+def test_a_schema_that_no_call_can_be_held_to(served: Served) -> None:
+    """Of a strict tool it is refused; of another one it is left out, as when a call may be made."""
+    function = {"name": "f", "parameters": {"properties": {"a": 5}}}
+    asked: dict[str, Any] = {"messages": CHATS[0], "max_tokens": 300, "temperature": 0}
+    strict = {"tools": [{"type": "function", "function": function | {"strict": True}}]}
+    for choice in ("required", "auto"):
+        answer = served.post("/v1/chat/completions", **asked, **strict, tool_choice=choice)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["param"]) == (400, "tools") and "must be an object" in error["message"]
+    lax = {"tools": [{"type": "function", "function": function}], "tool_choice": "required"}
+    whole = served.post("/v1/chat/completions", **asked, **lax, parallel_tool_calls=False).json()["choices"][0]
+    assert whole["finish_reason"] in ("tool_calls", "length")
+    message = {"messages": CHATS[0], "tools": [{"name": "f", "strict": True, "input_schema": {"type": "strin"}}]}
+    assert served.post("/v1/messages/count_tokens", **message).status_code == 200
+    assert served.post("/v1/messages", **message, max_tokens=5).status_code == 400
 
 
 def test_without_tools_a_call_is_text(served: Served, model: Path) -> None:

@@ -41,6 +41,7 @@ def test_a_model_may_think_by_itself_or_not(marks: Marks) -> None:
     grammar = held(marks).grammar(NUMBER, "<assistant>\n", None, False)
     assert fits(grammar, "12")
     assert fits(grammar, f"{marks.begin}\nHm. 5\n{marks.end}\n\n12")
+    assert fits(grammar, f"\n{marks.begin}Hm.{marks.end}12")  # as GLM writes it
     assert not fits(grammar, f"{marks.begin}12")
     assert not fits(grammar, "Hm.")
 
@@ -57,9 +58,9 @@ def test_a_mark_that_is_spelled_is_a_part_of_the_thought() -> None:
         ("tools <tool_call>", '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'),
         (
             "tools <tool_call><function=",
-            "<tool_call>\n<function=f>\n</function>\n</tool_call>\n<tool_call>x</tool_call>",
+            "<tool_call>\n<function=f>\n</function>\n</tool_call>",
         ),
-        ("tools <seed:tool_call>", '<seed:tool_call>{"name": "f"}</seed:tool_call>'),
+        ("tools <seed:tool_call>", '<seed:tool_call>{"name": "f", "arguments": {}}</seed:tool_call>'),
         ("tools [TOOL_CALLS]", '[TOOL_CALLS][{"name": "f", "arguments": {}}]'),
         (
             'tools {"name": function name, "parameters": dictionary}',
@@ -113,6 +114,8 @@ def test_harmony(answer: str, good: bool) -> None:
         (f"{HM}<|channel|>commentary to=functions.f<|message|>{{}}", True),
         (f"{HM}{REMARK} to=functions.f<|channel|>commentary json<|message|>{{}}", True),
         (f"{HM}{REMARK}{FINAL}12", False),
+        (f"{HM}<|channel|>final <|constrain|>json<|message|>12", True),
+        (f"{HM} to=functions.other<|channel|>commentary json<|message|>{{}}", False),
         (f"{HM} to=f<|channel|>commentary json<|message|>{{}}", False),
     ],
 )

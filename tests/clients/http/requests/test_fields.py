@@ -82,8 +82,10 @@ CASES: dict[str, dict[str, Case] | Case] = {
          {"type": "json_schema", "json_schema": {"schema": {}, "strict": 1}}),
     ),
     "structured_outputs": Case(
-        ({"json": {}}, {"json_object": True}, {"json_object": False}, {"regex": "a+"}, {"choice": ["a", "b."]}),
-        (*NO_OBJECT, {}, {"json": {}, "regex": "a"}, {"grammar": "x"}, {"regex": ""}, {"regex": 5}, {"choice": []},
+        ({"json": {}}, {"json_object": True}, {"json_object": False}, {"regex": "a+"}, {"choice": ["a", "b."]},
+         {"regex": "a", "grammar": None, "disable_any_whitespace": False}),
+        (*NO_OBJECT, {}, {"choice": ["x" * (1 << 14), "y"]}, {"json": {}, "regex": "a"},
+         {"grammar": "x"}, {"regex": ""}, {"regex": 5}, {"choice": []},
          {"regex": "a", "backend": "x"}, {"choice": "a"}, {"choice": [""]}, {"json": "{}"}, {"json_object": 1},
          {"regex": "\ud800"}, {"choice": ["\ud800"]}),
     ),
