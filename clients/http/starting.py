@@ -89,13 +89,18 @@ async def _start_held(
     engine: Engine, asked: Asked, answers: Sequence[Given], default_tokens: int | None
 ) -> list[AsyncStream]:
     """Held to the grammars that are theirs; to looser ones if these are refused and may be loosened."""
-    held, looser = ([engine.texts.grammar(given, asked.format, loose) for given in answers] for loose in (False, True))
+
+    def grammars(loose: bool = False) -> list[Grammar | None]:
+        each = {id(given): engine.texts.grammar(given, asked.format, loose) for given in answers[:: asked.n]}
+        return [each[id(given)] for given in answers]
+
+    held = grammars()
     try:
         return await _start(engine, asked, answers, held, default_tokens)
     except Refused as problem:
-        if looser == held or not problem.error.startswith(GRAMMAR):
+        if not problem.error.startswith(GRAMMAR) or (looser := grammars(loose=True)) == held:
             raise
-        return await _start(engine, asked, answers, looser, default_tokens)
+    return await _start(engine, asked, answers, looser, default_tokens)
 
 
 async def _start(
