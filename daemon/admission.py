@@ -45,6 +45,7 @@ class Admission:
             self._check_snap(*start.options.snap, origin)
         request = new_request(start, prompt, self._info.eos, now, origin)
         if start.options.grammar is not None:
+            self._check_place(start.slot, len(prompt))  # before what may take seconds
             self._held.begin(request, start.options.grammar)
         slot = self._choose_slot(request, start.slot)
         draw_seed(request, self._draw_seed)
@@ -122,8 +123,7 @@ class Admission:
     def _check_wanted(self, request: Request, slot: int) -> None:
         """A START that names its slot skips the queue, as if it had come first; but like all others it gets no pages
         while they are saved up for a request that was passed over too often."""
-        if self.slots.owners[slot] is not None:
-            raise Refusal("slot_busy", f"slot {slot} belongs to request {self.slots.owners[slot]}")
+        self._check_free(slot)
         cache = self._cache
         first = self.waiting.first(cache.will_fit)
         if first is not None:
@@ -151,6 +151,16 @@ class Admission:
                 holder.origin = None
                 request = self._next()
         return request
+
+    def _check_place(self, wanted: int | None, prompt_tokens: int) -> None:
+        if wanted is not None:
+            self._check_free(wanted)
+        elif self.slots.free() is None:
+            self._check_queue(prompt_tokens)
+
+    def _check_free(self, slot: int) -> None:
+        if self.slots.owners[slot] is not None:
+            raise Refusal("slot_busy", f"slot {slot} belongs to request {self.slots.owners[slot]}")
 
     def _check_snap(self, position: int, name: str, origin: Origin) -> None:
         """A recurrent state that is already past `position` cannot be taken back to it."""

@@ -15,10 +15,11 @@ from .session import Session
 
 KEPT = 64
 _IDS = re.compile(r"ids:[0-9,]*", re.IGNORECASE)
+_GRAMMAR = re.compile(r"(?<=grammar=)\S+", re.IGNORECASE)
 
 
 class CommandLog:
-    """The last commands, without their prompts."""
+    """The last commands, without their prompts and grammars."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=KEPT)
@@ -28,7 +29,7 @@ class CommandLog:
             self._lines.append(f"{line.number}: ({line.code})")
             return
         try:
-            text = _IDS.sub(_count, line.text)
+            text = _GRAMMAR.sub(_measure, _IDS.sub(_count, line.text))
         except MemoryError:
             text = f"({len(line.text)} characters)"
         if len(text) > SHOWN:
@@ -60,6 +61,10 @@ def _slot(number: int, session: Session) -> str:
         return " ".join(f"{name}={value}" for name, value in slot.items())
     except Exception as error:
         return f"slot={number} cannot be shown: {type(error).__name__}: {error}"
+
+
+def _measure(match: re.Match[str]) -> str:
+    return f"<{len(match[0])} characters>"
 
 
 def _count(match: re.Match[str]) -> str:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import ctypes
 import re
+import signal
 import sys
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from llguidance import LLExecutor, LLMatcher
 
 BEGIN, FOLLOW, FORGET = "begin", "follow", "forget"
-KEPT: Final = 32
-"""Compiled grammars: a client often sends one of a few."""
-
 MOST_BYTES: Final = 4 << 30
+PR_SET_PDEATHSIG: Final = 1
 RULES: Final = '\n%llguidance {"no_forcing": true}\n'
 """Forced text would have to be cut into tokens as the model's tokenizer does; so its tokens are chosen, like others."""
 
+END: Final = b"< >"  # no grammar can name it
+LONGEST_TEXT: Final = 1024  # bytes of a token, for the library
 STUCK: Final = "no token of the vocabulary continues what the grammar allows"
 TOO_LARGE: Final = "it takes more than the library can do"
 QUOTED: Final = re.compile(r"^ *\d+ \| ", re.MULTILINE)
@@ -39,8 +39,9 @@ SHOWN: Final = 200
 
 
 class Library:
-    """Over a vocabulary that has one token more here, its end, which is allowed where a text may end; there a request's
-    own ends are."""
+    """Over a vocabulary that has one token more here, an end, as the library wants one; a request's own ends are
+    allowed where its grammar may end. Each output has a matcher of its own, compiled anew: copies of one share its
+    lexer, and with that its limits and errors."""
 
     def __init__(self, texts: Sequence[bytes], signs: Collection[int], threads: int) -> None:
         import llguidance
@@ -51,7 +52,6 @@ class Library:
         self._tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Vocabulary(texts, signs)))
         self._limits = llguidance.LLParserLimits(verbose_errors=False)
         self._executor: LLExecutor | None = llguidance.LLExecutor(threads) if threads > 1 else None
-        self._compiled: OrderedDict[str, LLMatcher] = OrderedDict()
         self._outputs: dict[int, tuple[LLMatcher, Collection[int]]] = {}
 
     def answer(self, message: tuple[Any, ...]) -> Any:
@@ -67,16 +67,10 @@ class Library:
     def _begin(self, key: int, lark: str, ends: Collection[int]) -> bytes | str:
         import llguidance
 
-        matcher = self._compiled.get(lark)
-        if matcher is None:
-            matcher = llguidance.LLMatcher(self._tokenizer, lark + RULES, log_level=0, limits=self._limits)
-            if matcher.is_error():
-                return _reason(matcher)
-        self._compiled[lark] = matcher
-        self._compiled.move_to_end(lark)
-        if len(self._compiled) > KEPT:
-            self._compiled.popitem(last=False)
-        self._outputs[key] = matcher.deep_copy(), ends
+        matcher = llguidance.LLMatcher(self._tokenizer, lark + RULES, log_level=0, limits=self._limits)
+        if matcher.is_error():
+            return _reason(matcher)
+        self._outputs[key] = matcher, ends
         return self._allowed([key])[0]
 
     def _follow(self, chosen: Sequence[tuple[int, int]]) -> list[bytes | str]:
@@ -102,7 +96,7 @@ class Library:
         if matcher.is_error():
             reason = _reason(matcher)
             return STUCK if "NoExtension" in reason else f"the grammar cannot go on: {reason}"
-        may_end = bool(bits[self._vocab // 8] >> self._vocab % 8 & 1)
+        may_end = matcher.is_accepting()
         _set(bits, self._vocab, False)
         for token in ends:
             _set(bits, token, may_end)
@@ -114,10 +108,10 @@ class Vocabulary:
     """As the library wants one."""
 
     def __init__(self, texts: Sequence[bytes], signs: Collection[int]) -> None:
-        self.tokens = [*texts, b"<end>"]
+        self.tokens = [*(text if len(text) <= LONGEST_TEXT else b"" for text in texts), END]
         self.eos_token_id = len(texts)
         self.bos_token_id = None
-        self.special_token_ids = [*signs, len(texts)]
+        self.special_token_ids = [*(sign for sign in signs if texts[sign]), len(texts)]
 
     def __call__(self, text: str) -> list[int]:
         raise NotImplementedError("no text is forced, so none is cut into tokens")
@@ -139,6 +133,8 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a daemon that is killed cannot end it
     with suppress(EOFError, OSError):  # the daemon is gone
         serve(Connection(int(sys.argv[1])))
 

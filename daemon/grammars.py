@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ SECONDS: Final = 2.0
 
 READING_SECONDS: Final = 60.0
 LONGEST: Final = 1 << 18  # characters of a grammar
+KILLERS: Final = 16
 PLACE: Final = re.compile(r"^(at )?\d+\(\d+\): ")  # means something only where we have not written what is around it
 TOO_MUCH: Final = "the grammar takes too much time or memory"
 
@@ -52,22 +54,25 @@ class Worker:
     """Raises Refusal if it cannot be had."""
 
     def __init__(self, vocabulary: tuple[Sequence[bytes], Collection[int], int], seconds: float) -> None:
-        ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", f"{__package__}.grammar_worker", str(theirs.fileno())]
-        null = subprocess.DEVNULL
-        with theirs:
-            self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], stdin=null, stdout=null, stderr=null, start_new_session=True
-            )
-        self._connection = Connection(ours.detach())
         self._seconds = seconds
         self._forgotten: list[int] = []
         try:
+            ours, theirs = socket.socketpair()
+            self._connection = Connection(ours.detach())
+            command = [sys.executable, "-m", f"{__package__}.grammar_worker", str(theirs.fileno())]
+            null = subprocess.DEVNULL
+            with theirs:
+                self._process = subprocess.Popen(
+                    command, pass_fds=[theirs.fileno()], stdin=null, stdout=null, stderr=null, start_new_session=True
+                )
+        except OSError as error:
+            raise Refusal("unsupported", f"grammar: their process does not start ({error.strerror})") from None
+        try:
             problem = self._answer(vocabulary, READING_SECONDS)
         except (EOFError, OSError):
-            self.kill()
             problem = "their process does not start"
         if problem is not None:
+            self.kill()
             raise Refusal("unsupported", f"grammar: {problem}")
 
     def ask(self, message: tuple[Any, ...]) -> Any:
@@ -108,15 +113,22 @@ class TextGrammars:
         self._vocabulary: tuple[list[bytes], list[int]] | None = None
         self._worker: Worker | None = None
         self._keys = count()
+        self._killers: deque[str] = deque(maxlen=KILLERS)  # so that each stops the others once
 
     def begin(self, grammar: Grammar, ends: Collection[int]) -> tuple[Output, bytes]:
         if len(grammar.text) > LONGEST:
             raise Refusal("bad_argument", f"grammar: has {len(grammar.text)} characters, expected at most {LONGEST}")
-        lark = grammar.text if grammar.kind == "lark" else f"start: {grammar.rule}"
+        try:
+            lark = grammar.text if grammar.kind == "lark" else f"start: {grammar.rule}"
+        except RecursionError:
+            raise Refusal("bad_argument", "grammar: its schema is nested too deep") from None
+        if lark in self._killers:
+            raise Refusal("bad_argument", f"grammar: {TOO_MUCH}")
         output = Output(next(self._keys), lark, tuple(ends))
         try:
             found = self._restored(output)
         except WorkerLost:
+            self._killers.append(lark)
             raise Refusal("bad_argument", f"grammar: {TOO_MUCH}") from None
         if isinstance(found, str):
             reason = found if grammar.kind == "lark" else PLACE.sub("", found)

@@ -219,7 +219,7 @@ class Session:
 
     def _aim(self, kind: PlanKind, limit: int | None, tail: bool, line: int, req_id: int) -> Body | None:
         taken, skipped = choose(self.live.values(), limit, tail)
-        target = Target(kind, taken, line, req_id)
+        target = Target(kind, taken, [request.emitted for request in taken], line, req_id)
         if not taken:
             return target.nothing()
         if kind is PlanKind.TARGET:

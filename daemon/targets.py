@@ -17,6 +17,7 @@ class Target:
 
     kind: PlanKind
     requests: list[Request]
+    emitted: list[int]  # by each before it
     line: int
     req_id: int
 
@@ -27,7 +28,18 @@ class Target:
         return Plan(self.kind, commits, (rows, *alone), moves)
 
     def body(self, results: list[StepResult]) -> Body:
-        return _probe(self.requests, results) if self.kind is PlanKind.PROBE else _step(self.requests, results[0])
+        return _probe(self.requests, results) if self.kind is PlanKind.PROBE else self._step(results[0])
+
+    def _step(self, result: StepResult) -> Body:
+        """The state after the step. A row that gave no token, or whose request ended in another way than by its length,
+        says why."""
+        rows = []
+        for request, before in zip(self.requests, self.emitted, strict=True):
+            row: Body = {"req": request.req_id, "slot": request.slot, "position": request.position}
+            row["token"] = request.output[-1] if request.emitted > before else None
+            row["remaining"] = request.remaining if request.ended is None else 0
+            rows.append(row if request.ended in (None, "length") else row | {"ended": request.ended})
+        return {"rows": rows, "ms": milliseconds(result.seconds), "weight_bytes": result.weight_bytes}
 
     def nothing(self) -> Body:
         """The reply when there is no row to run."""
@@ -68,19 +80,6 @@ def _probe(requests: list[Request], results: list[StepResult]) -> Body:
             row["error"] = error
         rows.append(row)
     return {"rows": rows, "mismatches": sum(not row["equal"] for row in rows)}
-
-
-def _step(requests: list[Request], result: StepResult) -> Body:
-    """The state after the step. A row that gave no token says why."""
-    rows = []
-    for request in requests:
-        row: Body = {"req": request.req_id, "slot": request.slot, "position": request.position}
-        if request.ended in (None, "length"):
-            row |= {"token": request.pending, "remaining": request.remaining}
-        else:
-            row |= {"token": None, "remaining": 0, "ended": request.ended}
-        rows.append(row)
-    return {"rows": rows, "ms": milliseconds(result.seconds), "weight_bytes": result.weight_bytes}
 
 
 def _token(result: RowResult | RowFailure) -> int | None:

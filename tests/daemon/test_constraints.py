@@ -94,6 +94,22 @@ def test_a_refused_grammar_changes_nothing(line: str, code: str, error: str) -> 
     assert driver.reply("REQ 1 START ids:1 9")["ok"]
 
 
+def test_a_target_step_tells_the_token_that_nothing_follows() -> None:
+    driver = Driver()
+    driver.send('REQ 1 START ids:1,2,3 9 1 stop=5 grammar={"lark":"10;11;;12"}')
+    driver.run()
+    row = driver.ask("SCHED_BATCH_TARGET_STEP")["rows"][0]
+    assert (row["token"], row["remaining"], row["ended"]) == (11, 0, "failed")
+    assert tokens_of(driver.items, 1) == [10, 11] and signals_of(driver.items, 1) == [YIELD, YIELD, FAILED]
+
+
+def test_a_grammar_is_not_looked_at_where_there_is_no_place() -> None:
+    driver = Driver(slots=1, queue=0)
+    driver.send("REQ 1 START ids:1,2 9")
+    for line, code in (("REQ 2 START", "queue_full"), ("REQ 2 SLOT 0 START", "slot_busy")):
+        assert driver.reply(f'{line} ids:1 9 stop=5 grammar={{"json":true}}')["code"] == code
+
+
 def test_an_engine_without_texts_or_sampling_refuses_grammars() -> None:
     with pytest.raises(Refusal, match="this engine has no texts") as caught:
         NoGrammars().begin(Grammar("json", "true"), ())

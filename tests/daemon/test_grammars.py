@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from paceline.daemon.constraints import Stuck
-from paceline.daemon.grammar_worker import KEPT, STUCK, Library
+from paceline.daemon.grammar_worker import STUCK, Library
 from paceline.daemon.grammars import LONGEST, TOO_MUCH, TextGrammars
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Pieces
@@ -220,10 +220,75 @@ def test_the_vocabulary_is_read_once_and_grammars_are_kept() -> None:
     assert engine.asked == 1
     own.close()
     library = Library(TEXTS, {EOS}, 1)
-    for number in range(KEPT + 5):
+    for number in range(9):
         assert isinstance(library.answer(("begin", number, f"start: /a{{{number + 1}}}/", (EOS,))), bytes)
-    assert len(library._compiled) == KEPT and len(library._outputs) == KEPT + 5
-    assert library.answer(("forget", range(KEPT))) is None and len(library._outputs) == 5
+    assert library.answer(("forget", range(5))) is None and len(library._outputs) == 4
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_befalls_one_output_does_not_befall_another_of_the_same_grammar(threads: int) -> None:
+    """Copies of one matcher would share the lexer, and its limits."""
+    grammar = Grammar(
+        "lark",
+        r"""start: X
+X: /s[a-z ]{1,60}/ | /x/ Y
+Y: /(a|b)*a(a|b){300}/ & ~/(a|b)*b(a|b){300}/
+""",
+    )
+    own = TextGrammars(Texts(), threads)
+    alone, good, bad = (Writing(own, grammar) for _ in range(3))
+    for letter in b"some text":
+        alone.follow(letter)
+    good.follow(ord("s"))
+    bad.follow(ord("x"))
+    for letter in b"ab" * 400:
+        if isinstance(bad.found, Stuck):
+            break
+        bad.follow(letter)
+    assert isinstance(bad.found, Stuck)
+    for letter in b"ome text":
+        good.follow(letter)
+    assert good.found == alone.found and ord("z") in allowed(Writing(own, Grammar("regex", "z")))
+    assert ord("s") in allowed(Writing(own, grammar))
+
+
+@pytest.mark.parametrize("text", ["<[*]>", f"<[{len(TEXTS)}]>", "<[^3]>", "<[5-9999]>"])
+def test_an_output_ends_where_its_grammar_does(grammars: TextGrammars, text: str) -> None:
+    try:
+        _, found = grammars.begin(Grammar("lark", f'start: {text} "abc"'), (EOS,))
+    except Refusal:  # it names the end
+        return
+    assert not found[EOS // 8] >> EOS % 8 & 1
+
+
+def test_the_end_has_no_name(grammars: TextGrammars) -> None:
+    for text in ("<end>", "< >", "<|end|>"):
+        with pytest.raises(Refusal):
+            grammars.begin(Grammar("lark", f'start: {text} "abc"'), (EOS,))
+
+
+def test_signs_without_text_and_texts_without_end() -> None:
+    texts = [*TEXTS, b"", b"a" * 2000]
+    engine = Texts(texts)
+    engine.pieces = lambda: Pieces(texts, {EOS, CALL, len(TEXTS)})  # type: ignore[method-assign]
+    own = TextGrammars(engine)
+    _, found = own.begin(Grammar("lark", "start: <call> | /a*/"), (EOS,))
+    assert {token for token in range(len(texts)) if found[token // 8] >> token % 8 & 1} == {ord("a"), CALL, EOS}
+
+
+def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    own = TextGrammars(Texts(), seconds=0.5)
+    output = Writing(own, Grammar("regex", "ab"))
+    monkeypatch.setattr("subprocess.Popen", broken)
+    assert own._worker is not None
+    own._worker.kill()
+    output.follow(ord("a"))
+    assert output.found == Stuck("grammar: their process does not start (Too many open files)")
+    with pytest.raises(Refusal, match=r"does not start \(Too many open files\)"):
+        TextGrammars(Texts()).begin(Grammar("regex", "ab"), (EOS,))
 
 
 def bombs() -> dict[str, Grammar]:
@@ -246,6 +311,10 @@ def test_a_grammar_that_takes_too_much_is_refused_and_others_go_on(kind: str) ->
     with pytest.raises(Refusal) as caught:
         own.begin(bombs()[kind], (EOS,))
     assert (caught.value.code, caught.value.error) == ("bad_argument", f"grammar: {TOO_MUCH}")
+    worker = own._worker
+    with pytest.raises(Refusal, match=TOO_MUCH):  # at once
+        own.begin(bombs()[kind], (EOS,))
+    assert own._worker is worker
     found = own.follow([(outputs[0].constraint, ord("b")), (outputs[1].constraint, ord("{"))])
     assert all(isinstance(one, bytes) for one in found) and found != expected
     alone = Writing(own, Grammar("regex", "[ab]{9}"))
