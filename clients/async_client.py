@@ -132,8 +132,7 @@ class AsyncClient:
         await self._revive()
         ready = await self.ready
         # a thread, because a tokenizer takes a while to read
-        at_once = options.get("grammar") is not None
-        order = await asyncio.to_thread(self._order, ready, prompt, max_tokens, stop, at_once)
+        order = await asyncio.to_thread(self._order, ready, prompt, max_tokens, stop, bool(options.get("grammar")))
         stream = await self.start(order.ids, order.total, stop=order.stop_tokens, **options)
         return AsyncGeneration(stream, order.decoder, order.stop_strings)
 
