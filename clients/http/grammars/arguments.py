@@ -21,6 +21,10 @@ PARAMETER_END: Final = "</parameter>"
 PAIR_MARKS: Final = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 READABLE: Final = re.compile(r"[^<>\s](?:[^<>\n]*[^<>\s])?")  # names that are read as they are written
 WHOLE: Final = "#/$defs/whole"
+PYTHONS: Final = {
+    "boolean": ("true", "false", "True", "False"),
+    "null": ("null", "None"),
+}  # as some templates write them
 Mark = Callable[[str], str]
 Schema = Mapping[str, Any]
 Found = tuple[str, dict[str, str]]  # a part of a rule, and the lazy rules that it needs
@@ -80,6 +84,8 @@ def _value(schema: Schema, name: str, value: Any) -> str | None:
     types = types_of(schema, name)
     if "string" in types or not types:
         return None
+    if types <= PYTHONS.keys():
+        return " | ".join(map(dumps, sorted({word for kind in types for word in PYTHONS[kind]})))
     options = {"x-guidance": schema["x-guidance"]} if "x-guidance" in schema else {}
     if "$ref" not in dumps(value):
         return Grammar.json({**value, **options}).rule

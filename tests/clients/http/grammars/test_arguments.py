@@ -25,6 +25,17 @@ def test_seeds_form() -> None:
 
 
 @pytest.mark.parametrize("name", ["functions", "pairs"])
+@pytest.mark.parametrize(("word", "value"), [("true", True), ("True", True), ("None", None), ("1", ...), ("yes", ...)])
+def test_booleans_may_be_pythons(name: str, word: str, value: Any) -> None:
+    form, schema = FORMS[name], {"properties": {"on": {"type": ["boolean", "null"]}}, "required": ["on"]}
+    tools = offered(("weather",), several=False, schema={"type": "object", **schema})
+    whole = form.whole("weather", {"on": word})
+    assert fits(forced(form, tools), rest(form, form.marks.opening("weather"), whole)) is (value is not ...)
+    if value is not ...:
+        assert read(form, whole, tools) == [("weather", {"on": value})]
+
+
+@pytest.mark.parametrize("name", ["functions", "pairs"])
 def test_a_text_ends_where_whoever_reads_it_ends_it(name: str) -> None:
     form, tools = FORMS[name], offered(("weather",), several=False)
     ends = {"functions": ("</parameter>", "\n</parameter>\n"), "pairs": ("</arg_value>", "</arg_value>\n")}[name]
