@@ -180,7 +180,6 @@ class TextGrammars:
             if pieces is None:
                 raise Refusal("unsupported", NO_TEXTS)
             vocab = self._engine.info.vocab
-            self._vocabulary = [*pieces.texts[:vocab]], [sign for sign in pieces.signs if sign < vocab]
-        texts, signs = self._vocabulary
-        vocab = self._engine.info.vocab
-        return Worker(([*texts, *[b""] * (vocab - len(texts))], signs, self._threads), self._seconds)
+            texts = [*pieces.texts[:vocab], *[b""] * (vocab - len(pieces.texts))]
+            self._vocabulary = texts, [sign for sign in pieces.signs if sign < vocab]
+        return Worker((*self._vocabulary, self._threads), self._seconds)
