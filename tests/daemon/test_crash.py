@@ -232,3 +232,9 @@ def test_the_report_shows_what_can_be_shown() -> None:
     text = report(ValueError("planted"), CommandLog(), one.session)
     assert "slot=0 epoch=1 owner=1" in text
     assert "slot=1 cannot be shown: KeyError: 99" in text
+
+
+def test_commands_are_kept_without_their_prompts_and_grammars() -> None:
+    commands = CommandLog()
+    commands.note(Line(3, 'REQ 1 START ids:1,2,3 9 grammar={"regex":"secret"} seed=1'))
+    assert list(commands) == ["3: REQ 1 START ids:<3 tokens> 9 grammar=<18 characters> seed=1"]

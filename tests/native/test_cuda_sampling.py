@@ -132,7 +132,8 @@ def test_each_output_has_its_own_allowed_ids(cores: tuple[Core, Core], which: in
                 core.step([row._replace(allowed=wrong)])
 
 
-def test_a_draw_is_the_same_in_any_company(cores: tuple[Core, Core]) -> None:
+@pytest.mark.parametrize("allowed", [None, SOME])
+def test_a_draw_is_the_same_in_any_company(cores: tuple[Core, Core], allowed: Any) -> None:
     wish = {"temp": 0.9, "top_p": 0.8, "top_k": 50, "seed": 11}
     device = cores[1]
     found = set()
@@ -143,6 +144,7 @@ def test_a_draw_is_the_same_in_any_company(cores: tuple[Core, Core]) -> None:
             own = wish if slot == company else EDGES[slot]
             sampling = SimpleNamespace(**(NOTHING | own))
             ids = ids_of(99 if slot == company else slot, 12, 1000)
-            rows.append(Row(slot, ids, 0, 1, table(slot, CONTEXT), 3, sampling, False))
+            chosen = bits(allowed) if allowed is not None and slot in (0, company) else None
+            rows.append(Row(slot, ids, 0, 1, table(slot, CONTEXT), 3, sampling, False, chosen))
         found.add(device.step(rows)[0][-1][0])
     assert len(found) == 1
