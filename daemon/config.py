@@ -22,6 +22,7 @@ class Config:
     max_batch: int | None = None
     step_tokens: int | None = None
     prefill_tokens: int = 512
+    draft: int = 8
     queue: int = 64
     queue_tokens: int = 1 << 20
     cache_bytes: int | None = None
@@ -51,3 +52,8 @@ class Config:
         """The limit of a step with decoding rows. By default at least as many tokens as those have are left for
         prefill."""
         return self.step_tokens or max(LEAST_STEP_TOKENS, 2 * self.most_rows)
+
+    @property
+    def most_drafted(self) -> int:
+        """Tokens of decoding rows in a step, drafted ones included; 0 without drafts."""
+        return self.most_step_tokens if self.draft else 0

@@ -13,7 +13,7 @@ from ..protocol import Refusal
 from .config import Config
 from .limits import Limits, pages_for
 from .null_engine import NullEngine
-from .plan import EngineInfo, Pieces, Row, RowFailure, RowResult
+from .plan import EngineInfo, Logprobs, Pieces, Row, RowFailure, RowResult
 
 DEFAULT_CONTEXT = 4096
 NO_NUMBERS = (
@@ -89,6 +89,7 @@ class NativeEngine:
             fingerprint=core.fingerprint,
             greedy_only=core.greedy_only,
             seats_feed=core.seats_feed,
+            column_cost=core.column_cost,
         )
 
     def pieces(self) -> Pieces:
@@ -102,13 +103,16 @@ class NativeEngine:
 
     def step(self, rows: Sequence[Row]) -> tuple[Sequence[RowResult | RowFailure], int]:
         results, weight_bytes = self._core.step(rows)
-        outcomes = [
-            RowFailure(NO_NUMBERS)
-            if min(tokens, default=0) < 0
-            else RowResult(tokens, None if logits is None else logits.tobytes(), logprobs)
-            for tokens, logits, logprobs in results
-        ]
-        return outcomes, weight_bytes
+        return [_outcome(*result) for result in results], weight_bytes
+
+
+def _outcome(tokens: tuple[int, ...], logits: Any, logprobs: tuple[Logprobs, ...] | None) -> RowResult | RowFailure:
+    """What comes behind a drafted token is of no account before that has proved right; then it is computed again."""
+    if min(tokens, default=0) < 0:
+        tokens = tokens[: next(index for index, token in enumerate(tokens) if token < 0)]
+        if not tokens:
+            return RowFailure(NO_NUMBERS)
+    return RowResult(tokens, None if logits is None else logits[: len(tokens)].tobytes(), logprobs)
 
 
 def open_engine(config: Config) -> tuple[Engine, Limits]:
@@ -132,6 +136,7 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             cache_bytes=config.cache_bytes,
             keep_free=config.keep_free,
             states=config.states,
+            replay=config.draft and config.draft + 1,
             threads=config.threads,
             isa=config.isa,
             cache_type_k=config.cache_type_k,
@@ -139,7 +144,8 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             kind=config.device if config.engine == "cpu" else config.engine,
             quantize=config.quantize,
             gpu_memory=config.gpu_memory,
-            step_tokens=max(config.most_step_tokens, config.prefill_tokens, config.slots),  # slots: for target steps
+            step_tokens=max(config.most_step_tokens + config.most_drafted, config.prefill_tokens, config.slots),
+            step_outputs=max(config.most_drafted, config.slots),  # slots: for target steps
             progress=True,
         )
     except ModelUnreadable as error:
@@ -176,6 +182,7 @@ def _limits(config: Config, context: int, pages: int, states: int = 0) -> Limits
         step_tokens=config.most_step_tokens,
         queue_tokens=config.queue_tokens,
         prefill_tokens=config.prefill_tokens,
+        draft=config.draft,
         states=states,
         auto=config.auto,
         reuse=config.reuse,

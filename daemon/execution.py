@@ -74,6 +74,8 @@ def _run_alone(engine: Engine, row: Row) -> tuple[RowResult | RowFailure, int]:
     except DeviceLost:
         raise
     except Exception as error:
+        if row.outputs > 1:
+            return _run_alone(engine, row.without_draft())
         return RowFailure(_describe(error)), 0
 
 

@@ -25,6 +25,7 @@ faults (--fault, separated by commas; any engine; for tests and for people who w
 
 MOST_THREADS = 1024
 MOST_SLOTS = 4096
+MOST_DRAFT = 64
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 DEFAULT = Config()
 
@@ -123,6 +124,13 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
         type=at_least(1),
         metavar="N",
         help=f"most tokens of a step in which nobody does (default {DEFAULT.prefill_tokens})",
+    )
+    turns.add_argument(
+        "--draft",
+        type=at_least(0, MOST_DRAFT),
+        metavar="N",
+        help="most tokens that a step tries ahead for one request, where its text goes on as it did before: fewer "
+        f"steps, the same tokens (default {DEFAULT.draft}; 0: none)",
     )
     turns.add_argument(
         "--coalesce",

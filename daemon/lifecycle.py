@@ -14,6 +14,7 @@ from .admission import Admission, FindOrigin
 from .beginnings import Beginnings
 from .cache import Cache
 from .constraints import Grammars
+from .drafts import Drafts
 from .endings import Endings
 from .grants import Grants
 from .held import Held
@@ -38,6 +39,7 @@ class Lifecycle:
         shares = limits.reuse and not self.cache.recurrent and not info.seats_feed
         leaders = Beginnings(self.cache, self._found).leaders if shares else each_itself
         self.scheduler = Scheduler(limits.step_tokens, limits.prefill_tokens, leaders)
+        self.drafts = Drafts(limits.draft, limits.step_tokens, info.column_cost)
         self.sharing = Sharing()
         self.live: dict[int, Request] = {}
         self.grants = Grants(limits, self.live, self.scheduler)
@@ -113,13 +115,21 @@ class Lifecycle:
             return
         request.steps += 1
         request.step_rows += company
-        self._advance(request, row.position + len(row.tokens), items)
-        if row.outputs:
-            if request.digest is not None and outcome.logits is not None:
-                request.digest.update(outcome.logits)
+        if not row.outputs:
+            self._advance(request, row.position + len(row.tokens), items)
+            return
+        right = outcome.right(row)
+        self.counters.drafted += row.outputs - 1
+        self.counters.drafted_right += len(right) - 1
+        for index, token in enumerate(right):
+            self._advance(request, row.position + len(row.tokens) - row.outputs + index + 1, items)
+            if request.digest is not None:
+                request.digest.update(outcome.logits_of(index))
             if outcome.logprobs is not None:
-                items += replies.logprobs(request, outcome.tokens[0], outcome.logprobs[0])
-            self._emit(request, outcome.tokens[0], now, items)
+                items += replies.logprobs(request, token, outcome.logprobs[index])
+            self._emit(request, token, now, items)
+            if request.ended is not None:
+                return
 
     def look_ahead(self, now: float, items: list[Item]) -> None:
         """Once all rows of a step are received."""

@@ -25,6 +25,8 @@ class Limits:
     states: int = 0
     step_tokens: int = 64
     prefill_tokens: int = 512
+    draft: int = 0
+    """Most tokens of a row that are tried ahead of their turn."""
     auto: bool = False
     reuse: bool = True
     """Pages of earlier requests are shared with later ones that begin alike."""

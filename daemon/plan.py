@@ -35,6 +35,9 @@ class EngineInfo:
     """It cannot run rows with sampling."""
     seats_feed: bool = False
     """A Seat computes the ids again, so that nothing is gained by sharing what others have computed."""
+    column_cost: float = 0.16
+    """About what one more token makes a step take, as a share of what a step of one token takes. Always the same for one
+    engine, so that the same commands make the same steps."""
 
 
 class Row(NamedTuple):
@@ -56,6 +59,10 @@ class Row(NamedTuple):
     table: array[int]
     logits: bool
     allowed: bytes | None = None
+
+    def without_draft(self) -> Row:
+        """It up to its first prediction."""
+        return self._replace(tokens=self.tokens[: len(self.tokens) - self.outputs + 1], outputs=1)
 
 
 class CopyPage(NamedTuple):
@@ -129,11 +136,24 @@ Logprobs = tuple[float, tuple[tuple[int, float], ...]]
 
 
 class RowResult(NamedTuple):
-    """`tokens` has one prediction for every output of the row; so has `logprobs`, where sampling asks for it."""
+    """`tokens` has one prediction for every output of the row: up to the first whose logits are no numbers, or only the
+    first, if the rest could not be computed. `logits` are theirs, and `logprobs`, where sampling asks for them."""
 
     tokens: tuple[int, ...]
     logits: bytes | None
     logprobs: tuple[Logprobs, ...] | None = None
+
+    def right(self, row: Row) -> tuple[int, ...]:
+        """The predictions that count: the first, and each one behind drafted tokens that were all right."""
+        drafted, count = row.tokens[len(row.tokens) - row.outputs + 1 :], 1
+        while count < len(self.tokens) and drafted[count - 1] == self.tokens[count - 1]:
+            count += 1
+        return self.tokens[:count]
+
+    def logits_of(self, output: int) -> bytes:
+        assert self.logits is not None
+        size = len(self.logits) // len(self.tokens)
+        return self.logits[output * size : (output + 1) * size]
 
 
 class RowFailure(NamedTuple):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 
 from ..protocol import Options, Sampling, Start
 from .constraints import Constraint
+from .guesses import Guesser
 from .limits import pages_for
 from .plan import Row
 from .prefixes import Node
@@ -72,6 +73,7 @@ class Request:
     grant: int = 0  # tokens that it may emit before it parks
     constraint: Constraint = None
     allowed: bytes | None = None  # what its next token may be, by that
+    guesser: Guesser | None = None  # once a step might try drafted tokens
     ended: str | None = None  # the reason, once it is no longer live
 
     rank: int = 0  # the scheduler's: place in the line
@@ -119,15 +121,15 @@ class Request:
         """Pages for its whole lifetime: the last token is emitted, never fed."""
         return pages_for(len(self.prompt) + self.total - 1)
 
-    def row(self, count: int, logits: bool = False) -> Row:
-        """Its row in a step that feeds it `count` tokens."""
+    def row(self, count: int, logits: bool = False, draft: Sequence[int] = ()) -> Row:
+        """Its row in a step that feeds it `count` tokens, and behind a pending one what is drafted."""
         assert self.slot is not None and self.epoch is not None
         position = self.position
         if self.pending is None:
             end = position + count
             tokens, outputs = self.prompt[position:end], int(end == len(self.prompt))
         else:
-            tokens, outputs = (self.pending,), 1
+            tokens, outputs = (self.pending, *draft), 1 + len(draft)
         return Row(
             self.req_id,
             self.slot,

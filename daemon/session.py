@@ -121,7 +121,7 @@ class Session:
         commits, moves = lifecycle.cache.take()
         if self._target is not None:
             return self._target.plan(commits, moves)
-        return Plan(PlanKind.STEP, commits, (tuple([request.row(count) for request, count in shares]),), moves)
+        return Plan(PlanKind.STEP, commits, (lifecycle.drafts.rows(shares),), moves)
 
     def moves(self) -> Plan:
         """A plan without a step: what is to be done to slots, pages and states now."""

@@ -29,6 +29,8 @@ class Counters:
         self.retried_steps = 0  # that failed as a whole and were computed row by row
         self.prefix_hits = 0  # requests that found a known beginning
         self.prefix_tokens = 0  # and the tokens that they did not have to compute
+        self.drafted = 0  # tokens that were tried ahead of their turn
+        self.drafted_right = 0
         self.coalesced = 0  # requests that followed an equal one
 
     def count_step(self, rows: tuple[Row, ...], result: StepResult) -> None:
@@ -44,7 +46,7 @@ class Counters:
             if row.position < row.prompt_tokens:
                 prefilled += len(row.tokens)
             else:
-                decoded += 1
+                decoded += len(row.tokens)
         self.tokens_in += prefilled
         share = seconds / (decoded + prefilled)
         self.prefill_seconds += share * prefilled
@@ -66,6 +68,8 @@ class Counters:
             "token_ms": self.gap.milliseconds(),
             "prefix_hits": self.prefix_hits,
             "prefix_tokens": self.prefix_tokens,
+            "drafted": self.drafted,
+            "drafted_right": self.drafted_right,
             "coalesced": self.coalesced,
             "accepted": self.accepted,
             "ended": self.ends["eos"] + self.ends["stop"] + self.ends["length"],

@@ -36,6 +36,15 @@ PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
 ROUNDED_BY_GPU = ("BF16", "F16")  # a GPU rounds their products in its own way (cuda/product_float16.cu)
 EMPTY = np.empty(0, np.float32)
+COLUMN_COSTS = {"avx512": 0.12, "avxvnni": 0.2, "dotprod": 0.2, "avx2": 0.25, "neon": 0.3, "plain": 1.0}
+"""What one more token makes a step of two threads take, as a share of a step of one token. avx512 and avx2: between
+those of files that two cores read slowly and fast (scripts/bench_drafts.py); the others, which are not measured, by
+what their instructions multiply."""
+MOST_SCALING = 8
+"""Threads up to which more of them make a step of many tokens faster, but not one of a single token, which waits for
+memory."""
+DEVICE_COLUMN_COST = 0.04
+"""The same of a GPU, unmeasured: what is asked of it is ten times one row's tokens per second with 16 rows."""
 # Fields that only the rotation tables or the tensors need, and fields that C++ has in another form; all others it has
 # by the same name.
 OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors", "rope_amplitude", "short_divisors", "short_context"}
@@ -58,6 +67,7 @@ class Core:
         device: str,
         stepper: Stepper,
         fingerprint: Fingerprint,
+        column_cost: float,
     ):
         self.model = metadata.name
         self.architecture = metadata.architecture
@@ -72,6 +82,7 @@ class Core:
         self.has_files = not isinstance(stepper, ReferenceStepper)  # pages and states can be read and written
         self.greedy_only = isinstance(stepper, ReferenceStepper)  # rows with sampling are refused
         self.seats_feed = isinstance(stepper, ReferenceStepper)  # it has no pages: seat computes the ids again
+        self.column_cost = column_cost
         # Of the model, the cache types, and a GPU that rounds in its own way; only used for files.
         self.fingerprint = fingerprint.hexdigest() if self.has_files else ""
         # The stepper's methods without a wrapper: commit is called for every row of every step.
@@ -110,6 +121,7 @@ def open_core(
     quantize: str | None = None,
     gpu_memory: float | None = None,
     step_tokens: int = 512,
+    step_outputs: int = 0,
     progress: bool = False,
 ) -> Core:
     """Loads a model: `kind` "cpu" is the C++ core, "reference" the NumPy one, "cuda" or "cuda:<n>" a GPU's.
@@ -119,8 +131,9 @@ def open_core(
     (machine.cache_pages). states: how many recurrent states can be kept; they take memory once written. replay: where
     layers are recurrent, a row of more tokens can only be committed whole; the reference has no such limit. threads: by
     default machine.usable_cores(). quantize: what float matrices become, "q8_0" or "q4_0".
-    gpu_memory: of a GPU, a share of what is free (up to 1) or bytes, for everything (open_device.py). step_tokens:
-    tokens of the largest usual step, for which a GPU reserves room at the start.
+    gpu_memory: of a GPU, a share of what is free (up to 1) or bytes, for everything (open_device.py). step_tokens,
+    step_outputs: tokens of the largest usual step, and predictions if those are more than slots, for which a GPU
+    reserves room at the start.
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
     Raises ModelUnreadable for the file, MemoryError, ValueError for the other arguments. In a process that was forked
     from this one the core has no threads: open another there.
@@ -154,16 +167,25 @@ def open_core(
     fingerprint = Fingerprint(shape, cache_type_k, cache_type_v)
     if kind == "reference":
         stepper: Stepper = ReferenceStepper(Reference(shape, tensors), slots, context)
-        return Core(metadata, context, pages, page_bytes, "numpy", stepper, fingerprint)
+        return Core(metadata, context, pages, page_bytes, "numpy", stepper, fingerprint, COLUMN_COSTS["plain"])
     if is_device(kind):
-        wanted = Wanted(slots, step_tokens, pages, sum(tensor.nbytes for tensor in tensors), gpu_memory, states, replay)
+        wanted = Wanted(
+            slots,
+            step_tokens,
+            max(slots, step_outputs),
+            pages,
+            sum(tensor.nbytes for tensor in tensors),
+            gpu_memory,
+            states,
+            replay,
+        )
         device, memory = open_device(kind, native, rotations(shape, context), wanted, (cache_type_k, cache_type_v))
         load(device, computed_with(shape, tensors), fingerprint, progress)
         if any(tensor.type in ROUNDED_BY_GPU and tensor.rows > 1 for tensor in tensors):
             fingerprint.add_machine(memory.name)
         if kind != "emulator":
             pages = take_rest(device, memory, wanted, cache_bytes is not None)
-        return Core(metadata, context, pages, page_bytes, memory.name, device, fingerprint)
+        return Core(metadata, context, pages, page_bytes, memory.name, device, fingerprint, DEVICE_COLUMN_COST)
     threads = threads or usable_cores()
     core = NativeCore(
         native,
@@ -178,7 +200,8 @@ def open_core(
         cache_type_v=cache_type_v,
     )
     load(core, computed_with(shape, tensors), fingerprint, progress)
-    return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core, fingerprint)
+    cost = COLUMN_COSTS[core.isa] * 2 / min(max(2, threads), MOST_SCALING)
+    return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core, fingerprint, cost)
 
 
 def native_shape(shape: ModelShape, context: int) -> Shape:

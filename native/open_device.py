@@ -33,6 +33,7 @@ class Wanted:
 
     slots: int
     columns: int  # tokens of the largest usual step
+    outputs: int  # and predictions
     pages: int  # of all slots at full context, or of a cache that was given a size
     weight_bytes: int  # approximate
     gpu_memory: float | None = None  # a share of what is free up to 1, else bytes
@@ -148,7 +149,7 @@ def arena_bytes(free: int, wanted: Wanted, page_bytes: int) -> int:
 
 def take_rest(stepper: DeviceStepper, memory: DeviceMemory, wanted: Wanted, cache_given: bool) -> int:
     """After the weights, takes room for the largest usual step, then pages: how many. MemoryError for too few."""
-    stepper.make_room(wanted.columns, wanted.slots)
+    stepper.make_room(wanted.columns, wanted.outputs)
     most = memory.free // stepper.page_bytes
     pages = most if wanted.gpu_memory is not None and not cache_given else min(most, wanted.pages)
     least = wanted.pages if cache_given else min(wanted.slots, wanted.pages)

@@ -86,7 +86,7 @@ PURE = {
 # with a word. And what needs no import but is I/O.
 PURE_MODULES = {
     *("__future__", "argparse", "array", "bisect", "collections", "contextlib", "dataclasses", "datetime", "enum"),
-    *("hashlib", "itertools", "json", "math", "re", "struct", "typing"),
+    *("hashlib", "heapq", "itertools", "json", "math", "re", "struct", "typing"),
 }
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "__import__"}
 

@@ -30,7 +30,8 @@ class Model:
         self.cancelling: int | None = None
         self.quitting = False
         self.by_hand: list[Row] = []  # rows of a step that was asked for: they need no grant
-        self.moved: list[Row] = []  # rows that came a token further, or to their end
+        self.moved: list[Row] = []  # rows that came a token further, or to their end, once for each
+        self.most: dict[Row, int] = {}  # how many tokens a row may come further in this step, if more than one
 
     @property
     def rows(self) -> list[Row]:
@@ -132,7 +133,8 @@ class Model:
 
     def _move(self, row: Row) -> None:
         """A row in a step. One that was asked for by hand needs no grant, but uses one if there is."""
-        assert row.slot is not None and row not in self.moved and (row.grant or row in self.by_hand), row
+        assert row.slot is not None and self.moved.count(row) < self.most.get(row, 1), row
+        assert row.grant or row in self.by_hand, row
         self.unpark(row)
         row.grant = max(0, row.grant - 1)
         self.moved.append(row)

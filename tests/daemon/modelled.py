@@ -14,6 +14,7 @@ from paceline.daemon.limits import Limits
 from paceline.daemon.null_engine import VOCABULARY, NullEngine
 from paceline.daemon.plan import PlanKind
 from paceline.protocol import Item, Message
+from prophet import Prophet
 from rows import EOS, Course, Row
 
 Reply = dict[str, Any]
@@ -25,9 +26,11 @@ class Modelled:
         engine.info = replace(engine.info, eos=tuple(EOS))
         self.bounds, self.recurrent = bounds, recurrent
         self.driver = Driver(bounds, engine)
+        self.driver.session.lifecycle.drafts.new_guesser = Prophet
         self.model = Model(bounds.slots, bounds.auto, bounds.reuse, ample, bounds.pages)
         self.line = 0
         self.counts: Counter[str] = Counter()
+        self.drafted = self.right = 0
         self._folder = tempfile.TemporaryDirectory()
         self.folder = Path(self._folder.name)
         self.files: dict[str, tuple[int, tuple[int, ...]]] = {}
@@ -45,7 +48,7 @@ class Modelled:
 
     def send(self, text: str) -> list[Item]:
         self.line += 1
-        self.model.moved = []
+        self.model.moved, self.model.most = [], {}
         return self.driver.send(text)
 
     @staticmethod
@@ -76,7 +79,8 @@ class Modelled:
                 return
             items, moving = self.step()
             self.model.observe(items)
-            assert set(self.model.moved) == set(moving), "a token for each row in the step"
+            assert set(self.model.moved) == set(moving), "at least a token for each row in the step"
+            self.right += len(self.model.moved) - len(moving)
         assert most < 100_000, "it never ends"
 
     def step(self) -> tuple[list[Item], list[Row]]:
@@ -90,9 +94,13 @@ class Modelled:
         limit = min([bounds.max_batch, *(most for _, most in model.drains if most)])
         assert plan.kind is PlanKind.STEP and 0 < len(rows) <= limit and rows.keys() <= due.keys()
         assert len(due) > limit or rows.keys() == due.keys(), "all that fit are in every step"
-        size = sum(len(row.tokens) for row in rows.values())
-        decoding = any(due[req_id].tokens for req_id in rows)
+        drafted = {req_id: max(0, row.outputs - 1) for req_id, row in rows.items()}
+        size = sum(len(row.tokens) for row in rows.values()) - sum(drafted.values())
+        decoding = [req_id for req_id in rows if due[req_id].tokens]
         assert size <= max(len(rows), bounds.step_tokens if decoding else bounds.prefill_tokens)
+        assert sum(drafted.values()) <= max(0, bounds.step_tokens - len(decoding))
+        model.most = {due[req_id]: count + 1 for req_id, count in drafted.items()}
+        self.drafted += sum(drafted.values())
         ends = {req_id: row.position + len(row.tokens) for req_id, row in rows.items()}
         return items, [due[req_id] for req_id, end in ends.items() if end >= len(due[req_id].prompt)]
 

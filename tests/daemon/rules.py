@@ -50,8 +50,11 @@ class Rules(RuleBasedStateMachine):
         chunk=st.sampled_from([1, 3, 64]),
         flags=st.tuples(*[st.booleans()] * 5),
         ample=st.sampled_from([True, True, False]),
+        draft=st.sampled_from([0, 1, 8]),
     )
-    def begin(self, slots: int, batch: int, queue: int, chunk: int, flags: tuple[bool, ...], ample: bool) -> None:
+    def begin(
+        self, slots: int, batch: int, queue: int, chunk: int, flags: tuple[bool, ...], ample: bool, draft: int
+    ) -> None:
         auto, reuse, coalesce, recurrent, self.quits = flags
         bounds = limits(
             slots,
@@ -63,6 +66,7 @@ class Rules(RuleBasedStateMachine):
             auto=auto,
             reuse=reuse,
             coalesce=coalesce,
+            draft=draft,
             pages=80 if ample else 6,
             states=(40 if ample else 2) * recurrent,
         )

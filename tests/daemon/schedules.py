@@ -1,5 +1,6 @@
-"""Schedules: arrival times, chunk sizes, quanta, slots, batch caps, cancels of others, hand-made steps and the mix of
-greedy and seeded requests, drawn and run through the session on one of several cores (instruction sets, threads).
+"""Schedules: arrival times, chunk sizes, quanta, slots, batch caps, cancels of others, hand-made steps, drafts, and the
+mix of greedy and seeded requests, drawn and run through the session on one of several cores (instruction sets,
+threads).
 
 Most prompts begin alike, so that pages are shared, copied and evicted; some go on from snapshots; no run alone does.
 """
@@ -7,7 +8,9 @@ Most prompts begin alike, so that pages are shared, copied and evicted; some go 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from constrained import ANY_THIRD
@@ -17,9 +20,11 @@ from paceline.daemon.limits import Limits, pages_for
 from paceline.native import _cpu
 from paceline.native.core import open_core
 from paceline.protocol import CANCELLED
+from prophet import Told
 
 SLOTS = 6
 STATES = 4
+MOST_DRAFT = 8
 ACTIONS = ["continue", "step", "target", "probe", "cancel", "drain", "auto"]
 ACTIONS += ["start", "start", "start", "restore", "restore", "snapshot"]
 OPTIONS = (
@@ -42,9 +47,13 @@ class Job:
         options = f"hash=1 ignore_eos=1 {self.options} {more}"
         return f"REQ {req_id} {verb} {self.prompt} {self.total} {quantum} {options}"
 
+    @cached_property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(map(int, self.prompt.removeprefix("ids:").split(",")))
+
     @property
     def length(self) -> int:
-        return self.prompt.count(",") + 1
+        return len(self.ids)
 
 
 class Bench:
@@ -75,6 +84,7 @@ class Bench:
                 ids = [*text[: length - own], *(str(chance.randrange(vocab)) for _ in range(own))]
                 self.jobs.append(Job("ids:" + ",".join(ids), chance.choice(totals), option))
         self._solo: dict[Job, tuple[list[int], str]] = {}
+        self.drafted = self.drafted_right = 0
 
     def core(self, isa: str, threads: int) -> NativeEngine:
         if (isa, threads) not in self._cores:
@@ -88,6 +98,7 @@ class Bench:
                 cache_type_k=keys,
                 cache_type_v=values,
                 states=STATES,
+                replay=MOST_DRAFT + 1,
             )
             self._cores[isa, threads] = NativeEngine(core, self.path)
         return self._cores[isa, threads]
@@ -99,6 +110,11 @@ class Bench:
             driver.end()
             self._solo[job] = tokens_of(driver.items, 1), events_of(driver.items, "end")[0]["logits_sha256"]
         return self._solo[job]
+
+    def told(self, ids: Sequence[int]) -> Told:
+        """A guesser that knows what each job that has run alone gave."""
+        texts = [[*job.ids, *tokens] for job, (tokens, _) in self._solo.items() if tuple(ids[: job.length]) == job.ids]
+        return Told(ids, texts, self.core(*self.kinds[0]).info.vocab)
 
     def limits(self, slots: int, **rest: int) -> Limits:
         rest.setdefault("max_batch", slots)
@@ -116,10 +132,15 @@ def run_schedule(bench: Bench, seed: int) -> None:
         prefill_tokens=chance.choice([3, 64, 100, 512, 2000]),
         reuse=chance.random() < 0.8,
         coalesce=chance.random() < 0.5,
+        draft=chance.choice([0, 1, 3, MOST_DRAFT]),
     )
     isa, threads = chance.choice(bench.kinds)
     driver = Driver(limits, bench.core(isa, threads))
     jobs = {req_id: chance.choice(bench.jobs) for req_id in range(1, chance.randint(2, 7) + 1)}
+    if limits.draft and chance.random() < 0.7:
+        for job in jobs.values():
+            bench.alone(job)
+        driver.session.lifecycle.drafts.new_guesser = bench.told
     waiting = list(jobs)
     cancelled = set()
     for _ in range(30):
@@ -158,6 +179,8 @@ def run_schedule(bench: Bench, seed: int) -> None:
         driver.send(jobs[req_id].start(req_id, 4))
     driver.send("SCHED_DRAIN")
     driver.end()
+    bench.drafted += driver.session.counters.drafted
+    bench.drafted_right += driver.session.counters.drafted_right
     ends = {end["req"]: end for end in events_of(driver.items, "end")}
     assert set(ends) == set(jobs)
     for req_id, job in jobs.items():

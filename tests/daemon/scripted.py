@@ -23,8 +23,10 @@ from paceline.daemon.plan import Plan, PlanKind, Row, RowResult, StepResult
 from paceline.daemon.request_log import RequestLog
 from paceline.daemon.session import Session
 from paceline.protocol import FrameReader, Item, LineReader, Message, encode_tagged
+from prophet import Prophet
 
 CONTEXT = 200
+TOKENS = 40
 
 
 class SmallEngine:
@@ -49,7 +51,7 @@ class SmallEngine:
         if self._steps in self._failing:
             raise RuntimeError("this step fails")
         results, _ = self._inner.step(rows)
-        return [RowResult(tuple(token % 40 for token in result.tokens), result.logits) for result in results], 7
+        return [RowResult(tuple(token % TOKENS for token in result.tokens), result.logits) for result in results], 7
 
     def meanwhile(self, work: Callable[[], None]) -> bool:
         if self._elsewhere:
@@ -184,6 +186,7 @@ def bounds(draw: st.DrawFn) -> Limits:
         states=draw(st.sampled_from([0, 1, 3])),
         reuse=draw(st.booleans()),
         coalesce=draw(st.booleans()),
+        draft=draw(st.sampled_from([0, 1, 8])),
     )
 
 
@@ -239,6 +242,7 @@ def serve(
     session = Checked(engine.info, limits, lambda: next(seeds))
     session.accepted, session.log = [], []
     session.fairness = Fairness()
+    session.lifecycle.drafts.new_guesser = lambda ids: Prophet(ids, TOKENS)
     ticks = iter(range(10**9))
     outbox = Outbox(encode_tagged, lambda: None)
     observers = Observers(session.log.append, RequestLog("json", lambda: 0.0))

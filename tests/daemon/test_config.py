@@ -24,6 +24,7 @@ def test_every_flag() -> None:
     config = parse(
         *("a.gguf", "--engine", "reference", "--slots", "8", "--max-ctx", "512", "--max-batch", "3", "--queue", "0"),
         *("--step-tokens", "32", "--prefill-tokens", "256", "--cache-bytes", "123", "--auto", "--threads", "2"),
+        *("--draft", "3"),
         *("-ctk", "q8_0", "--cache-type-v", "q4_0"),
         *("--isa", "plain", "--stream", "text", "--stream-fd", "5", "--max-line", "99"),
         *("--fault", "once@2", "--log", "json", "--device", "cuda:1", "--gpu-memory", "0.5"),
@@ -38,6 +39,7 @@ def test_every_flag() -> None:
         max_batch=3,
         step_tokens=32,
         prefill_tokens=256,
+        draft=3,
         queue=0,
         cache_bytes=123,
         cache_type_k="q8_0",

@@ -79,12 +79,29 @@ def test_a_row_whose_logits_are_no_numbers_has_failed() -> None:
         has_files=False,
         greedy_only=False,
         seats_feed=False,
-        step=lambda rows: ([((5, 6), None, None), ((5, -1), None, None), ((), None, None)], 7),
+        column_cost=0.5,
+        step=lambda rows: ([((5, 6), None, None), ((-1, 5), None, None), ((), None, None), ((5, -1), None, None)], 7),
     )
     rows, weight_bytes = NativeEngine(core, Path("model")).step(ROWS)
     assert weight_bytes == 7
     assert rows[0] == RowResult((5, 6), None) and rows[2] == RowResult((), None)
     assert isinstance(rows[1], RowFailure) and "all NaN" in rows[1].error
+    assert rows[3] == RowResult((5,), None)  # behind a drafted token, which may be wrong
+
+
+def test_a_drafted_row_that_throws_is_tried_without_its_draft() -> None:
+    class Short(Recorder):
+        def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
+            if any(len(row.tokens) > 2 for row in rows):
+                self.calls.append([row.tokens for row in rows])
+                raise RuntimeError("too long")
+            return super().step(rows)
+
+    drafted = ROWS[1]._replace(tokens=(5, 6, 7, 8), outputs=3)
+    engine = Short()
+    (result,) = execute(engine, Plan(PlanKind.STEP, (), ((ROWS[0], drafted),)), ticking)
+    assert engine.calls == [[(5, 6), (5, 6, 7, 8)], [0], [(5, 6, 7, 8)], [1]]
+    assert (result.rows, result.weight_bytes) == (EXPECTED[:2], 20)
 
 
 def test_a_lost_device_is_not_tried_again() -> None:
@@ -170,7 +187,7 @@ class FakeNative:
             moves = ["commit", "seat", "keep", "copy_page", "meanwhile"]
             methods = [*moves, "read_page", "write_page", "read_state", "write_state"]
             sizes = {"page_bytes": 640, "pages": 5, "state_bytes": 0, "fingerprint": "f", "has_files": True}
-            sizes |= {"greedy_only": False, "seats_feed": False}
+            sizes |= {"greedy_only": False, "seats_feed": False, "column_cost": 0.5}
             return SimpleNamespace(**facts, **sizes, **{name: lambda *arguments: None for name in methods})
 
         core, weights = ModuleType("paceline.native.core"), ModuleType("paceline.native.weights")
@@ -208,8 +225,10 @@ def test_a_model_opens_with_what_the_flags_say(monkeypatch: pytest.MonkeyPatch) 
         "progress": True,
         "keep_free": None,
         "states": 16,
+        "replay": 9,
         "gpu_memory": None,
         "step_tokens": 512,
+        "step_outputs": 64,
     }
     assert isinstance(engine, NativeEngine)
     assert (engine.info.eos, engine.info.page_bytes) == ((2,), 640)
@@ -222,7 +241,11 @@ def test_a_device_is_the_cpu_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     open_engine(Config(device="cuda:1", gpu_memory=0.5))
     assert (native.asked["kind"], native.asked["gpu_memory"]) == ("cuda:1", 0.5)
     open_engine(Config(slots=1024, max_batch=8, step_tokens=64))
-    assert native.asked["step_tokens"] == 1024  # a target step has a row for each slot
+    assert (native.asked["step_tokens"], native.asked["step_outputs"]) == (1024, 1024)  # target steps: rows for all
+    open_engine(Config(slots=8, step_tokens=64, prefill_tokens=1))
+    assert (native.asked["step_tokens"], native.asked["step_outputs"]) == (128, 64)
+    open_engine(Config(slots=8, step_tokens=64, prefill_tokens=1, draft=0))
+    assert (native.asked["step_tokens"], native.asked["step_outputs"], native.asked["replay"]) == (64, 8, 0)
     for engine in ("reference", "null"):
         with pytest.raises(CannotOpen, match=f"cuda:1 is for --engine cpu: the engine {engine} computes without it"):
             open_engine(Config(engine=engine, device="cuda:1"))

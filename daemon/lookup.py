@@ -1,0 +1,97 @@
+"""Finds where a text has been before: what followed there is a guess at what follows here.
+
+The match finder of LZ77 (hash chains): for each pair of neighbouring ids the position behind its last occurrence, and
+for each position the one before with the same hash. A text that goes on as guessed needs no search.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+SHORTEST = 2
+"""Ids that must agree for a match."""
+
+LONGEST = 16
+"""Ids that are compared: more agreement makes no better guess."""
+
+TRIES = 16
+"""Places that a search looks at, the last ones first."""
+
+LEAST_BUCKETS = 256
+_FACTORS = 0x9E3779B1, 0x85EBCA77  # spread pairs over the buckets; bits from _SHIFT on are mixed well
+_SHIFT = 15
+
+
+class Lookup:
+    """Takes 16 to 24 bytes for each id."""
+
+    def __init__(self, ids: Iterable[int]) -> None:
+        self._ids = array("i", ids)
+        self._index()
+        self._source = 0  # position of the guess for the next id; 0: there is none
+        self.agreement = 0
+        """How many of the last ids agree with those before the guess, up to LONGEST; 0: there is no guess."""
+        self._search()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, token: int) -> bool:
+        """The text goes on with this id. Returns whether that was the guess."""
+        right = self._source > 0 and self._ids[self._source] == token
+        self._ids.append(token)
+        self._chain.append(0)
+        if len(self._ids) > len(self._heads):
+            self._index()
+        elif len(self._ids) > SHORTEST:
+            self._note(len(self._ids) - 1)
+        if right:
+            self._source += 1
+            self.agreement = min(self.agreement + 1, LONGEST)
+        else:
+            self._search()
+        return right
+
+    def guess(self, count: int) -> list[int]:
+        """The next `count` ids, if the text goes on as it did before: where that reaches the end, from there again.
+        Empty where it has not been before."""
+        if not self._source:
+            return []
+        period = len(self._ids) - self._source
+        return [self._ids[self._source + index % period] for index in range(count)]
+
+    def _index(self) -> None:
+        """Anew, with at least as many buckets as ids."""
+        size = max(LEAST_BUCKETS, 1 << len(self._ids).bit_length() + 1)
+        self._mask = size - 1
+        self._heads = array("i", [0]) * size
+        self._chain = array("i", [0]) * len(self._ids)
+        for position in range(SHORTEST, len(self._ids)):
+            self._note(position)
+
+    def _note(self, position: int) -> None:
+        """The pair of ids before `position` can be found from now on."""
+        bucket = self._bucket(position)
+        self._chain[position] = self._heads[bucket]
+        self._heads[bucket] = position
+
+    def _search(self) -> None:
+        ids, end = self._ids, len(self._ids)
+        self._source = self.agreement = 0
+        if end < SHORTEST:
+            return
+        place = self._heads[self._bucket(end)]
+        for _ in range(TRIES):
+            if not place or self.agreement == LONGEST:
+                return
+            length = 0
+            while length < min(place, LONGEST) and ids[place - 1 - length] == ids[end - 1 - length]:
+                length += 1
+            if length >= SHORTEST and length > self.agreement:
+                self._source, self.agreement = place, length
+            place = self._chain[place]
+
+    def _bucket(self, position: int) -> int:
+        first, second = _FACTORS
+        return (self._ids[position - 2] * first + self._ids[position - 1] * second) >> _SHIFT & self._mask
