@@ -36,8 +36,8 @@ class EngineInfo:
     seats_feed: bool = False
     """A Seat computes the ids again, so that nothing is gained by sharing what others have computed."""
     column_cost: float = 0.16
-    """About what one more token makes a step take, as a share of what a step of one token takes. Always the same for one
-    engine, so that the same commands make the same steps."""
+    """About what one more token makes a step take, as a share of what a step of one token takes. Always the same for
+    one engine, so that the same commands make the same steps."""
 
 
 class Row(NamedTuple):
