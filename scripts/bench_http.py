@@ -192,7 +192,7 @@ def first(answer: Answer) -> float:
 
 def peer(model: Path, threads: int, binary: Path | None, rounds: int) -> dict[str, Any]:
     """Rounds in turn, each with conversations that neither server has seen."""
-    flags = [f"--slots={SLOTS}", f"--max-ctx={CONTEXT}", f"--threads={threads}", str(model)]
+    flags = [f"--slots={SLOTS}", f"--max-ctx={CONTEXT}", f"--threads={threads}", "--draft=0", str(model)]
     servers: dict[str, Callable[[], Any]] = {"paceline": lambda: Server(*flags)}
     if binary:
         servers["llama.cpp"] = lambda: LlamaServer(binary, model, threads)

@@ -110,12 +110,13 @@ class LlamaServer:
 
     name = "llama.cpp"
 
-    def __init__(self, binary: Path, model: Path, threads: int) -> None:
+    def __init__(self, binary: Path, model: Path, threads: int, *flags: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
         words = [binary, "--model", model, "--host", "127.0.0.1", "--port", self.port]
         words += ["--parallel", SLOTS, "--ctx-size", SLOTS * CONTEXT, "--threads", threads, "--threads-batch", threads]
         words += ["--cache-ram", 0, "--no-ui"]  # otherwise prompts of ended requests would be copied to RAM
+        words += flags
         quiet = subprocess.DEVNULL
         self.process = subprocess.Popen([str(word) for word in words], stdout=quiet, stderr=quiet)
         self.times: dict[int, list[float]] = {}

@@ -161,9 +161,9 @@ def prefix(daemon: Daemon, cold: Daemon, peer: Server | None, traffic: Traffic, 
 
 def bench(model: Path, threads: int, binary: Path | None, rounds: int, batch: int, quick: bool) -> dict[str, Any]:
     with ExitStack() as servers:
-        daemon = Daemon(model, threads, "--no-reuse")
+        daemon = Daemon(model, threads, "--no-reuse", "--draft=0")  # the peer has none either
         servers.callback(daemon.close)
-        reusing = Daemon(model, threads)
+        reusing = Daemon(model, threads, "--draft=0")
         servers.callback(reusing.close)
         peer = LlamaServer(binary, model, threads) if binary else None
         if peer:
