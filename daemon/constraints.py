@@ -22,13 +22,33 @@ class Stuck(NamedTuple):
     error: str
 
 
+class Given(NamedTuple):
+    """An output has been given these tokens, which were allowed and ended nothing, and may go on with `guess`. Up to
+    `most` further tokens are of use."""
+
+    constraint: Constraint
+    tokens: Sequence[int]
+    guess: Sequence[int] = ()
+    most: int = 0
+
+
+class Ahead(NamedTuple):
+    """What may come next, and what may come behind each token of a draft, which has no token that ends the request:
+    bits of as many sets as the draft has tokens, and one. Tokens from the `forced`-th on are no guess: the text has to
+    go on with theirs."""
+
+    allowed: tuple[bytes, ...]
+    draft: tuple[int, ...] = ()
+    forced: int = 0
+
+
 class Grammars(Protocol):
     def begin(self, grammar: Grammar, ends: Collection[int]) -> tuple[Constraint, bytes]:
         """For a request that these tokens end: a bit for each token that may be its first, in little-endian words of
         32. Raises Refusal for what is not understood."""
 
-    def follow(self, chosen: Sequence[tuple[Constraint, int]]) -> Sequence[bytes | Stuck]:
-        """Each has been given this token, which was allowed and ended nothing. What each may be given next."""
+    def follow(self, given: Sequence[Given]) -> Sequence[Ahead | Stuck]:
+        """What each may be given next, and a draft for each, as far as its guess is allowed or its text is forced."""
 
 
 class NoGrammars:
@@ -37,5 +57,5 @@ class NoGrammars:
     def begin(self, grammar: Grammar, ends: Collection[int]) -> tuple[Constraint, bytes]:
         raise Refusal("unsupported", NO_TEXTS)
 
-    def follow(self, chosen: Sequence[tuple[Constraint, int]]) -> Sequence[bytes | Stuck]:
+    def follow(self, given: Sequence[Given]) -> Sequence[Ahead | Stuck]:
         return []  # none has begun

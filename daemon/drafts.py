@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
-from itertools import islice
+from itertools import islice, takewhile
 
 from .guesses import Guesser
 from .plan import Row
@@ -28,6 +28,9 @@ Share = tuple[Request, int]
 
 LEAST_CHANCE = 0.05
 """Less likely guesses are not looked at."""
+
+MOST_AHEAD = 8
+"""Tokens of a step that are looked at in grammars, in all: each takes tens of microseconds, whether tried or not."""
 
 
 class Drafts:
@@ -47,7 +50,7 @@ class Drafts:
             return tuple([request.row(count) for request, count in shares])
         return tuple([request.row(count, draft=drafts.get(request, ())) for request, count in shares])
 
-    def _choose(self, shares: Sequence[Share]) -> dict[Request, list[int]]:
+    def _choose(self, shares: Sequence[Share]) -> dict[Request, Sequence[int]]:
         columns, decoders = 0, []
         for request, count in shares:
             columns += count
@@ -63,17 +66,34 @@ class Drafts:
         counts = self._share_out(offers, columns, len(decoders))
         return {decoders[order]: _drafted(decoders[order], count) for order, count in counts.items()}
 
+    def most_ahead(self, rows: int) -> int:
+        """Tokens that are worth looking at for each of so many outputs that are held to grammars."""
+        return min(self._most, MOST_AHEAD // rows)
+
+    def guess(self, request: Request) -> list[int]:
+        """How it may go on, as far as that is not too unlikely."""
+        guesser = self._guesser(request)
+        likely = takewhile(lambda chance: chance > LEAST_CHANCE, islice(guesser.chances(), self._most))
+        return guesser.guess(sum(1 for _ in likely))
+
     def _chances(self, request: Request) -> Iterator[float]:
         """Of its guesses, as far as they may become tokens in this step."""
         most = min(self._most, request.grant - 1, request.turn - 1)
-        if most <= 0 or request.constraint is not None:
+        if most <= 0:
             return iter(())
-        if request.guesser is None:
-            request.guesser = self.new_guesser((*request.prompt, *request.output))
-        known = len(request.guesser) - len(request.prompt)
-        for token in request.output[known:]:
-            request.guesser.add(token)
-        return islice(request.guesser.chances(), most)
+        guesser, ahead = self._guesser(request), request.ahead
+        if ahead is None:
+            return islice(guesser.chances(), most)
+        return islice(guesser.chances_with(ahead.forced), min(most, len(ahead.draft)))
+
+    def _guesser(self, request: Request) -> Guesser:
+        """It knows all of the request's text."""
+        guesser = request.guesser
+        if guesser is None:
+            guesser = request.guesser = self.new_guesser((*request.prompt, *request.output))
+        for token in request.output[len(guesser) - len(request.prompt) :]:
+            guesser.add(token)
+        return guesser
 
     def _share_out(self, offers: list[tuple[float, int, Iterator[float]]], columns: int, rows: int) -> Counter[int]:
         """How many tokens are drafted for whom."""
@@ -104,8 +124,10 @@ def _computed(tokens: int) -> int:
     return tokens if tokens <= 6 else 8 if tokens <= 8 else -(-tokens // 4) * 4
 
 
-def _drafted(request: Request, count: int) -> list[int]:
+def _drafted(request: Request, count: int) -> Sequence[int]:
     """Nothing can follow a token that ends the request, so neither it nor what is behind it is worth a try."""
+    if request.ahead is not None:
+        return request.ahead.draft[:count]
     assert request.guesser is not None
     draft = request.guesser.guess(count)
     end = next((index for index, token in enumerate(draft) if token in request.ends), count)

@@ -4,7 +4,9 @@ A process of its own, because a small grammar can take all the time and memory t
 ended, and the daemon goes on. It ends by itself when the daemon does. Each message gets one answer:
 
     (BEGIN, key, lark, ends)        bits, or a reason (text) why it is refused
-    (FOLLOW, [(key, token), …])     for each bits, or a reason why nothing follows
+    (FOLLOW, [(key, tokens, guess, most), …])
+                                    for each (bits of the next token and behind each of a draft, draft, how many of its
+                                    tokens are guesses), or a reason why nothing follows
     (FORGET, keys)                  None
 
 The first message is the vocabulary, (texts, signs, threads); its answer is None, or a reason why there are no grammars.
@@ -18,6 +20,7 @@ import signal
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,11 +34,24 @@ RULES: Final = '\n%llguidance {"no_forcing": true}\n'
 """Forced text would have to be cut into tokens as the model's tokenizer does; so its tokens are chosen, like others."""
 
 END: Final = b"< >"  # no grammar can name it
+LONGEST_FORCED: Final = 32  # bytes of a token that are looked for
 LONGEST_TEXT: Final = 1024  # bytes of a token, for the library
 STUCK: Final = "no token of the vocabulary continues what the grammar allows"
 TOO_LARGE: Final = "it takes more than the library can do"
 QUOTED: Final = re.compile(r"^ *\d+ \| ", re.MULTILINE)
 SHOWN: Final = 200
+Found = tuple[tuple[bytes, ...], tuple[int, ...], int]
+"""As constraints.Ahead."""
+
+
+@dataclass(slots=True)
+class Output:
+    """What an output has been given, so that it can be read anew."""
+
+    matcher: LLMatcher
+    lark: str
+    ends: Collection[int]
+    tokens: list[int] = field(default_factory=list)
 
 
 class Library:
@@ -52,53 +68,105 @@ class Library:
         self._tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Vocabulary(texts, signs)))
         self._limits = llguidance.LLParserLimits(verbose_errors=False)
         self._executor: LLExecutor | None = llguidance.LLExecutor(threads) if threads > 1 else None
-        self._outputs: dict[int, tuple[LLMatcher, Collection[int]]] = {}
+        self._outputs: dict[int, Output] = {}
+        self._tokens = {text: token for token, text in reversed(list(enumerate(texts))) if token not in signs}
 
     def answer(self, message: tuple[Any, ...]) -> Any:
         match message:
             case (kind, key, lark, ends) if kind == BEGIN:
                 return self._begin(key, lark, ends)
-            case (kind, chosen) if kind == FOLLOW:
-                return self._follow(chosen)
+            case (kind, given) if kind == FOLLOW:
+                return self._follow(given)
         for key in message[1]:
             self._outputs.pop(key, None)
         return None
 
     def _begin(self, key: int, lark: str, ends: Collection[int]) -> bytes | str:
-        import llguidance
-
-        matcher = llguidance.LLMatcher(self._tokenizer, lark + RULES, log_level=0, limits=self._limits)
+        matcher = self._compiled(lark)
         if matcher.is_error():
             return _reason(matcher)
-        self._outputs[key] = matcher, ends
+        self._outputs[key] = Output(matcher, lark, ends)
         return self._allowed([key])[0]
 
-    def _follow(self, chosen: Sequence[tuple[int, int]]) -> list[bytes | str]:
-        matched = [(self._outputs[key][0], token) for key, token in chosen]
-        if self._executor is None or len(chosen) == 1:
-            for matcher, token in matched:
-                matcher.consume_token(token)
+    def _compiled(self, lark: str) -> LLMatcher:
+        import llguidance
+
+        return llguidance.LLMatcher(self._tokenizer, lark + RULES, log_level=0, limits=self._limits)
+
+    def _follow(self, given: Sequence[tuple[int, Sequence[int], Sequence[int], int]]) -> list[Found | str]:
+        outputs = [self._outputs[key] for key, *_ in given]
+        for output, (_, tokens, _, _) in zip(outputs, given, strict=True):
+            output.tokens += tokens
+        if self._executor is None or len(given) == 1 or any(len(tokens) > 1 for _, tokens, _, _ in given):
+            for output, (_, tokens, _, _) in zip(outputs, given, strict=True):
+                for token in tokens:
+                    output.matcher.consume_token(token)
         else:
-            self._executor.consume_token_par(matched)
-        return self._allowed([key for key, _ in chosen])  # what went wrong shows there
+            chosen = zip(outputs, given, strict=True)
+            self._executor.consume_token_par([(output.matcher, tokens[0]) for output, (_, tokens, _, _) in chosen])
+        allowed = self._allowed([key for key, *_ in given])  # what went wrong shows there
+        return [
+            bits if isinstance(bits, str) else self._ahead(output, bits, guess, most)
+            for output, bits, (_, _, guess, most) in zip(outputs, allowed, given, strict=True)
+        ]
+
+    def _ahead(self, output: Output, bits: bytes, guess: Sequence[int], most: int) -> Found:
+        """How the output may go on: as `guess` says while that is allowed, then as it has to."""
+        sets, draft, guessed, consumed = [bits], list[int](), 0, 0
+        while len(draft) < most:
+            token = guess[guessed] if guessed == len(draft) < len(guess) else None
+            guesses = token is not None and _has(sets[-1], token) and token not in output.ends
+            if not guesses:
+                token = self._forced(output, sets[-1])
+            if token is None:
+                break
+            output.matcher.consume_token(token)
+            consumed += 1
+            behind = self._bits(output, bytearray(output.matcher.compute_bitmask()))
+            if isinstance(behind, str):
+                break
+            draft.append(token)
+            sets.append(behind)
+            guessed += guesses
+        if consumed and (not output.matcher.rollback(consumed) or output.matcher.is_error()):
+            self._read_anew(output)
+        return tuple(sets), tuple(draft), guessed
+
+    def _forced(self, output: Output, bits: bytes) -> int | None:
+        """The longest token of what the text has to go on with."""
+        text = output.matcher.compute_ff_bytes()
+        for end in range(min(len(text), LONGEST_FORCED), 0, -1):
+            token = self._tokens.get(text[:end])
+            if token is not None and _has(bits, token):
+                return token
+        return None
+
+    def _read_anew(self, output: Output) -> None:
+        """As if nothing ahead had been looked at."""
+        output.matcher = self._compiled(output.lark)
+        for token in output.tokens:
+            output.matcher.consume_token(token)
 
     def _allowed(self, keys: Sequence[int]) -> list[bytes | str]:
+        outputs = [self._outputs[key] for key in keys]
         if self._executor is None or len(keys) == 1:
-            return [self._bits(key, bytearray(self._outputs[key][0].compute_bitmask())) for key in keys]
+            return [self._bits(output, bytearray(output.matcher.compute_bitmask())) for output in outputs]
         masks = bytearray(len(keys) * self._room)
         place = ctypes.addressof(ctypes.c_char.from_buffer(masks))
-        matchers = [(self._outputs[key][0], index) for index, key in enumerate(keys)]
+        matchers = [(output.matcher, index) for index, output in enumerate(outputs)]
         self._executor.unsafe_compute_mask_ptr(matchers, place, self._room, len(keys))
-        return [self._bits(key, masks[index * self._room : (index + 1) * self._room]) for index, key in enumerate(keys)]
+        return [
+            self._bits(output, masks[index * self._room : (index + 1) * self._room])
+            for index, output in enumerate(outputs)
+        ]
 
-    def _bits(self, key: int, bits: bytearray) -> bytes | str:
-        matcher, ends = self._outputs[key]
-        if matcher.is_error():
-            reason = _reason(matcher)
+    def _bits(self, output: Output, bits: bytearray) -> bytes | str:
+        if output.matcher.is_error():
+            reason = _reason(output.matcher)
             return STUCK if "NoExtension" in reason else f"the grammar cannot go on: {reason}"
-        may_end = matcher.is_accepting()
+        may_end = output.matcher.is_accepting()
         _set(bits, self._vocab, False)
-        for token in ends:
+        for token in output.ends:
             _set(bits, token, may_end)
         found = bytes(bits[: self._bytes])
         return STUCK if found.count(0) == self._bytes else found
@@ -145,6 +213,10 @@ def _reason(matcher: LLMatcher) -> str:
     if text.startswith("panic"):
         return TOO_LARGE
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _has(bits: bytes, token: int) -> bool:
+    return bool(bits[token // 8] >> token % 8 & 1)
 
 
 def _set(bits: bytearray, token: int, on: bool) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from weakref import finalize
 
 from ..protocol import Grammar, Refusal
-from .constraints import NO_TEXTS, Stuck
+from .constraints import NO_TEXTS, Ahead, Given, Stuck
 from .engine import Engine
 from .grammar_worker import BEGIN, FOLLOW, FORGET
 
@@ -135,30 +135,30 @@ class TextGrammars:
             raise Refusal("bad_argument", f"grammar: {reason}")
         return output, found
 
-    def follow(self, chosen: Sequence[tuple[Output, int]]) -> Sequence[bytes | Stuck]:
-        for output, token in chosen:
-            output.tokens.append(token)
+    def follow(self, given: Sequence[Given]) -> Sequence[Ahead | Stuck]:
+        for output, tokens, _, _ in given:
+            output.tokens += tokens
         worker = self._worker
-        if worker is not None and all(output.worker is worker for output, _ in chosen):
+        if worker is not None and all(one.constraint.worker is worker for one in given):
             with suppress(WorkerLost):
-                found = worker.ask((FOLLOW, [(output.key, token) for output, token in chosen]))
-                return [Stuck(one) if isinstance(one, str) else one for one in found]
+                found = worker.ask((FOLLOW, [(output.key, *rest) for output, *rest in given]))
+                return [Stuck(one) if isinstance(one, str) else Ahead(*one) for one in found]
             self._worker = None
-        return [self._alone(output) for output, _ in chosen]
+        return [self._alone(one.constraint) for one in given]
 
     def close(self) -> None:
         if self._worker is not None:
             self._worker.kill()
 
-    def _alone(self, output: Output) -> bytes | Stuck:
-        """In another worker, as the last one was lost."""
+    def _alone(self, output: Output) -> Ahead | Stuck:
+        """In another worker, as the last one was lost; with nothing ahead, which may be why."""
         try:
             found = self._restored(output)
         except WorkerLost:
             return Stuck(TOO_MUCH)
         except Refusal as refusal:
             return Stuck(refusal.error)
-        return Stuck(found) if isinstance(found, str) else found
+        return Stuck(found) if isinstance(found, str) else Ahead((found,))
 
     def _restored(self, output: Output) -> bytes | str:
         """What it may be given next, all that it has been given being read by the worker of now. Raises WorkerLost."""
@@ -168,7 +168,10 @@ class TextGrammars:
         try:
             found = worker.ask((BEGIN, output.key, output.lark, output.ends))
             for token in output.tokens:
-                (found,) = worker.ask((FOLLOW, [(output.key, token)]))
+                (found,) = worker.ask((FOLLOW, [(output.key, [token], (), 0)]))
+                if isinstance(found, str):
+                    break
+                found = found[0][0]
             return found  # type: ignore[no-any-return]
         except WorkerLost:
             self._worker = None

@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ..protocol import Grammar, Refusal
-from .constraints import Constraint, Grammars, Stuck
+from .constraints import Ahead, Given, Grammars, Stuck
 from .requests import Request
 
 
 class Held:
     def __init__(self, grammars: Grammars) -> None:
         self._grammars = grammars
-        self._chosen: list[tuple[Request, Constraint, int]] = []  # tokens whose grammars have not read them yet
+        self._given: dict[Request, list[int]] = {}  # tokens that their grammars have not read yet
 
     def begin(self, request: Request, grammar: Grammar) -> None:
         """Holds it from its first token on; raises Refusal."""
         if not request.ends:
             raise Refusal("bad_argument", "grammar: no token ends this request, expected ignore_eos=0 or a stop")
-        request.constraint, request.allowed = self._grammars.begin(grammar, request.ends.keys())
+        request.constraint, allowed = self._grammars.begin(grammar, request.ends.keys())
+        request.ahead = Ahead((allowed,))
 
     def note(self, request: Request, token: int) -> None:
         """It has been given this token, and may be given more."""
-        if request.constraint is not None:
-            self._chosen.append((request, request.constraint, token))
+        if request.ahead is None:
+            return
+        tokens = self._given.setdefault(request, [])
+        place, draft = len(tokens), request.ahead.draft
+        if request.guesser is not None and request.ahead.forced <= place < len(draft):
+            request.guesser.note_forced(draft[place] == token)
+        tokens.append(token)
 
-    def look_ahead(self) -> list[tuple[Request, str]]:
-        """Those that nothing can be given any more, and why."""
-        chosen, self._chosen = [one for one in self._chosen if one[0].ended is None], []
-        if not chosen:
+    def look_ahead(self, guess: Callable[[Request], Sequence[int]], most: int) -> list[tuple[Request, str]]:
+        """Those that nothing can be given any more, and why. `most` further tokens of each are looked at."""
+        given, self._given = self._given, {}
+        going = {request: tokens for request, tokens in given.items() if request.ended is None}
+        if not going:
             return []
         stuck = []
-        found = self._grammars.follow([(constraint, token) for _, constraint, token in chosen])
-        for (request, _, _), allowed in zip(chosen, found, strict=True):
-            if isinstance(allowed, Stuck):
-                stuck.append((request, allowed.error))
+        found = self._grammars.follow(
+            [
+                Given(request.constraint, tokens, guess(request) if most else (), most)
+                for request, tokens in going.items()
+            ]
+        )
+        for request, ahead in zip(going, found, strict=True):
+            if isinstance(ahead, Stuck):
+                stuck.append((request, ahead.error))
             else:
-                request.allowed = allowed
+                request.ahead = ahead
         return stuck

@@ -42,6 +42,14 @@ def _halves(token: int, count: int) -> Logprobs:
     return likely[0][1], tuple(likely)
 
 
+def _allowed(row: Row, output: int) -> list[int] | None:
+    if row.allowed is None:
+        return None
+    size = len(row.allowed) // row.outputs
+    number = int.from_bytes(row.allowed[output * size : (output + 1) * size], "little")
+    return [token for token in range(VOCABULARY) if number >> token & 1]
+
+
 @dataclass(slots=True)
 class Buffers:
     position: int = 0
@@ -141,12 +149,10 @@ class NullEngine:
         buffers.scratch = scratch
         outputs = range(len(scratch) - row.outputs, len(scratch))
         seed = row.sampling.seed if row.sampling is not None and row.sampling.temp > 0 else None
-        allowed = (
-            None
-            if row.allowed is None
-            else [token for token in range(VOCABULARY) if row.allowed[token // 8] >> token % 8 & 1]
+        tokens = tuple(
+            self._choose(scratch[index], position + index, seed, _allowed(row, output))
+            for output, index in enumerate(outputs)
         )
-        tokens = tuple(self._choose(scratch[index], position + index, seed, allowed) for index in outputs)
         logits = b"".join(scratch[index].to_bytes(8, "little") for index in outputs) if row.logits else None
         likely = 0 if row.sampling is None else row.sampling.logprobs
         return RowResult(tokens, logits, tuple(_halves(token, likely) for token in tokens) if likely else None)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 
 from ..protocol import Options, Sampling, Start
-from .constraints import Constraint
+from .constraints import Ahead, Constraint
 from .guesses import Guesser
 from .limits import pages_for
 from .plan import Row
@@ -72,7 +72,7 @@ class Request:
     key: Key | None = None  # under which equal requests find it
     grant: int = 0  # tokens that it may emit before it parks
     constraint: Constraint = None
-    allowed: bytes | None = None  # what its next token may be, by that
+    ahead: Ahead | None = None  # what its next tokens may be, by that
     guesser: Guesser | None = None  # once a step might try drafted tokens
     ended: str | None = None  # the reason, once it is no longer live
 
@@ -141,7 +141,7 @@ class Request:
             len(self.prompt),
             self.table,
             outputs > 0 and (logits or self.digest is not None),
-            self.allowed if outputs else None,
+            b"".join(self.ahead.allowed[:outputs]) if outputs and self.ahead is not None else None,
         )
 
 

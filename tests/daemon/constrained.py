@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import deepcopy
 from functools import cache
 
-from paceline.daemon.constraints import Stuck
+from paceline.daemon.constraints import Ahead, Given, Stuck
 from paceline.daemon.null_engine import mix
 from paceline.protocol import Grammar, Refusal
 
@@ -23,12 +24,12 @@ class Listed:
     def __init__(self, text: str, vocab: int, ends: Collection[int]) -> None:
         self._sets = [[int(token) for token in part.split(",") if token] for part in text.split(";")]
         self._vocab = vocab
-        self._ends = ends
+        self.ends = frozenset(ends)
         self.output: list[int] = []
 
     def allowed(self) -> bytes | Stuck:
         at = len(self.output)
-        tokens = self._sets[at] if at < len(self._sets) else self._ends
+        tokens = self._sets[at] if at < len(self._sets) else self.ends
         if not tokens:
             return Stuck(f"nothing follows {self.output}")
         return bits(tokens, self._vocab)
@@ -52,7 +53,7 @@ class AnyThird(Listed):
 
     def allowed(self) -> bytes:
         number = residues(self._vocab)[self._state % 3]
-        for token in self._ends:
+        for token in self.ends:
             number &= ~(1 << token)
         return number.to_bytes((self._vocab + 31) // 32 * 4, "little")
 
@@ -75,7 +76,31 @@ class ListedGrammars:
             raise Refusal("bad_argument", f"grammar: {found.error}")
         return output, found
 
-    def follow(self, chosen: Sequence[tuple[Listed, int]]) -> list[bytes | Stuck]:
-        for output, token in chosen:
+    def follow(self, given: Sequence[Given]) -> list[Ahead | Stuck]:
+        return [self._follow(*one) for one in given]
+
+    @staticmethod
+    def _follow(output: Listed, tokens: Sequence[int], guess: Sequence[int], most: int) -> Ahead | Stuck:
+        """Drafts the guess as far as it is allowed, and behind it what alone is allowed."""
+        for token in tokens:
             output.follow(token)
-        return [output.allowed() for output, _ in chosen]
+        found = output.allowed()
+        if isinstance(found, Stuck):
+            return found
+        sets, draft, guessed, ahead = [found], list[int](), 0, deepcopy(output)
+        while len(draft) < most:
+            number = int.from_bytes(sets[-1], "little")
+            if guessed == len(draft) < len(guess) and number >> guess[guessed] & 1:
+                token, guessed = guess[guessed], guessed + 1
+            elif number & (number - 1) == 0:
+                token = number.bit_length() - 1
+            else:
+                break
+            ahead.follow(token)
+            found = ahead.allowed()
+            if token in ahead.ends or isinstance(found, Stuck):
+                guessed = min(guessed, len(draft))
+                break
+            draft.append(token)
+            sets.append(found)
+        return Ahead(tuple(sets), tuple(draft), guessed)

@@ -49,7 +49,7 @@ class Told(Guesser):
 
     def guess(self, count: int) -> list[int]:
         ahead = self._text[self._count : self._count + count]
-        wrong = self._state >> 50 & 15
+        wrong = self._state >> 50 & 7
         return [(token + (index == wrong)) % self._vocab for index, token in enumerate(ahead)]
 
     def chances(self) -> Iterator[float]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import signal
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from paceline.daemon.constraints import Stuck
+from paceline.daemon.constraints import Ahead, Given, Stuck
 from paceline.daemon.grammar_worker import Library
 from paceline.daemon.grammars import LONGEST, TOO_MUCH, TextGrammars
 from paceline.daemon.null_engine import NullEngine
 from paceline.protocol import Grammar, Refusal
-from writing import EOS, PERSON, TEXTS, Texts, Writing, allowed
+from writing import CALL, EOS, PERSON, TEXTS, Texts, Writing, allowed
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -113,12 +116,12 @@ def test_a_grammar_that_takes_too_much_is_refused_and_others_go_on(kind: str) ->
     with pytest.raises(Refusal, match=TOO_MUCH):  # at once
         own.begin(bombs()[kind], (EOS,))
     assert own._worker is worker
-    found = own.follow([(outputs[0].constraint, ord("b")), (outputs[1].constraint, ord("{"))])
-    assert all(isinstance(one, bytes) for one in found) and found != expected
+    found = own.follow([Given(outputs[0].constraint, b"b"), Given(outputs[1].constraint, b"{")])
+    assert all(isinstance(one, Ahead) for one in found) and found != expected
     alone = Writing(own, Grammar("regex", "[ab]{9}"))
     alone.follow(ord("a"))
     alone.follow(ord("b"))
-    assert alone.found == found[0]
+    assert Ahead((alone.found,)) == found[0]
 
 
 def test_a_worker_that_dies_is_replaced_and_one_that_hangs_too() -> None:
@@ -142,8 +145,8 @@ def test_one_that_takes_too_much_on_its_way_fails_alone(monkeypatch: pytest.Monk
     assert worker is not None
     worker.kill()
     bad.constraint.lark = f"start: {bombs()['time'].rule}"  # as if it had become one
-    found = own.follow([(good.constraint, ord("a")), (bad.constraint, ord("c"))])
-    assert isinstance(found[0], bytes) and found[1] == Stuck(TOO_MUCH)
+    found = own.follow([Given(good.constraint, b"a"), Given(bad.constraint, b"c")])
+    assert isinstance(found[0], Ahead) and found[1] == Stuck(TOO_MUCH)
     good.follow(ord("b"))
     assert allowed(good) == {EOS}
 
@@ -170,7 +173,81 @@ def test_several_at_once_are_as_each_alone(grammars: TextGrammars) -> None:
     for place in range(3):
         for output, text in zip(alone, texts, strict=True):
             output.follow(text[place])
-        found = grammars.follow([(one[0], text[place]) for one, text in zip(together, texts, strict=True)])
-        assert found == [output.found for output in alone]
-    stuck = grammars.follow([(together[0][0], ord("z")), (together[3][0], ord("a"))])
-    assert isinstance(stuck[0], Stuck) and isinstance(stuck[1], bytes)
+        found = grammars.follow([Given(one[0], [text[place]]) for one, text in zip(together, texts, strict=True)])
+        assert found == [Ahead((output.found,)) for output in alone]
+    stuck = grammars.follow([Given(together[0][0], b"z"), Given(together[3][0], b"a")])
+    assert isinstance(stuck[0], Stuck) and isinstance(stuck[1], Ahead)
+
+
+def walk(output: Writing, text: Sequence[int], chance: random.Random) -> tuple[list[bytes | Stuck], int]:
+    """The sets that are met on the way of a text, and how many tokens were drafted, some of them wrong; what is told of
+    a draft's tokens is what is found when the text goes on with them."""
+    met, at, drafted = [output.found], 0, 0
+    while at < len(text):
+        count = chance.randint(1, 3)
+        guess = list(text[at + count : at + count + chance.randint(0, 6)])
+        if guess and chance.random() < 0.5:
+            guess[chance.randrange(len(guess))] = chance.choice(b'a"}1')
+        ahead = output.ahead(text[at : at + count], guess, chance.randint(0, 5))
+        at += count
+        met += [b""] * (count - 1) + [ahead.allowed[0]]
+        assert len(ahead.allowed) == len(ahead.draft) + 1 and ahead.draft[: ahead.forced] == tuple(
+            guess[: ahead.forced]
+        )
+        assert not {EOS, CALL}.intersection(ahead.draft)
+        right = 0
+        while right < len(ahead.draft) and tuple(text[at : at + right + 1]) == ahead.draft[: right + 1]:
+            right += 1
+        for n in range(1, right + 1):
+            met.append(ahead.allowed[n])
+        if right:
+            output.ahead(text[at : at + right], (), 0)
+            assert output.found == met[-1]
+        at, drafted = at + right, drafted + len(ahead.draft)
+    return met[: len(text) + 1], drafted
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_looking_ahead_changes_nothing(grammars: TextGrammars, seed: int) -> None:
+    chance = random.Random(seed)
+    text = b'{"name": "abc", "age": 12}' if seed % 2 else b'{"name":"}","age":-7}'
+    output, alone = Writing(grammars, Grammar.json(PERSON)), Writing(grammars, Grammar.json(PERSON))
+    met, drafted = walk(output, text, chance)
+    assert drafted
+    for place, token in enumerate(text):
+        assert met[place] in (b"", alone.found)
+        alone.follow(token)
+    assert output.found == alone.found and EOS in allowed(output)
+
+
+def test_what_has_to_come_is_drafted_in_the_longest_tokens(grammars: TextGrammars) -> None:
+    output = Writing(grammars, Grammar.json(PERSON))
+    (quote, name) = TEXTS.index(b'{"'), TEXTS.index(b"name")
+    found = output.ahead([quote], (), 8)
+    assert found.draft[0] == name and found.forced == 0 and found.draft[1] == ord('"')
+    found = output.ahead([name], (TEXTS.index(b'":'), ord('"'), ord("x"), EOS, ord("y")), 8)
+    assert found.draft == (TEXTS.index(b'":'), ord('"'), ord("x")) and found.forced == 3, "an end is not drafted"
+    end = Writing(grammars, Grammar("regex", "abc"))
+    assert end.ahead([ord("a")], (), 8).draft == (ord("b"), ord("c"))
+
+
+def test_an_output_that_cannot_be_taken_back_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library(TEXTS, {EOS}, 1)
+    library.answer(("begin", 1, "start: /abcde/", (EOS,)))
+
+    class Stubborn:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def rollback(self, count: int) -> bool:
+            return False
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+    library._outputs[1].matcher = cast(Any, Stubborn(library._outputs[1].matcher))
+    ((sets, draft, guessed),) = library.answer(("follow", [(1, b"ab", b"cx", 2)]))
+    assert (len(sets), draft, guessed) == (3, (ord("c"), ord("d")), 1)
+    assert not isinstance(library._outputs[1].matcher, Stubborn)
+    ((again, _, _),) = library.answer(("follow", [(1, b"c", b"", 0)]))
+    assert again == (sets[1],)

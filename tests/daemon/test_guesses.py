@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from paceline.daemon.guesses import CHANCES, TRIALS, Guesser
+from paceline.daemon.guesses import CHANCES, FORCED, TRIALS, Guesser
 
 
 def chances(guesser: Guesser, count: int) -> list[float]:
@@ -28,7 +28,7 @@ def test_each_guess_depends_on_those_before_it_and_on_a_longer_agreement() -> No
 def test_the_longest_agreements_are_of_one_kind() -> None:
     guesser = Guesser([*range(40), *range(30)])
     one, two, three = chances(guesser, 3)
-    assert one == CHANCES[-1] and two / one == pytest.approx(three / two) == pytest.approx(CHANCES[-1])
+    assert one == CHANCES[5] and two / one == pytest.approx(three / two) == pytest.approx(CHANCES[5])
 
 
 @pytest.mark.parametrize(("right", "expected"), [(True, (TRIALS * 0.3 + 20) / (TRIALS + 20)), (False, None)])
@@ -43,3 +43,15 @@ def test_it_learns_from_what_came(right: bool, expected: float | None) -> None:
     assert len(guesser) == 3 + 80 + 3
     wrong = TRIALS * CHANCES[0] / (TRIALS + 20)
     assert chances(guesser, 1) == [pytest.approx(expected or wrong)]
+
+
+def test_forced_tokens_follow_guesses_and_are_learned_too() -> None:
+    guesser = Guesser([1, 2, 3, 4, 5, 1, 2])
+    one, two, three, four = islice(guesser.chances_with(2), 4)
+    forced = CHANCES[FORCED]
+    assert [one, two] == chances(guesser, 2)
+    assert (three / two, four / three) == (pytest.approx(forced), pytest.approx(forced))
+    guesser.note_forced(False)
+    assert next(guesser.chances_with(0)) == pytest.approx(forced * TRIALS / (TRIALS + 1))
+    guesser.note_forced(True)
+    assert next(guesser.chances_with(0)) == pytest.approx((forced * TRIALS + 1) / (TRIALS + 2))

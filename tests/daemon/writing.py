@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from paceline.daemon.constraints import Ahead, Given, Stuck
 from paceline.daemon.grammars import TextGrammars
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Pieces
@@ -48,10 +49,18 @@ class Writing:
 
     def __init__(self, grammars: TextGrammars, grammar: Grammar, ends: Sequence[int] = (EOS,)) -> None:
         self._grammars = grammars
+        self.found: bytes | Stuck
         self.constraint, self.found = grammars.begin(grammar, ends)
 
     def follow(self, token: int) -> None:
-        (self.found,) = self._grammars.follow([(self.constraint, token)])  # type: ignore[assignment]
+        (found,) = self._grammars.follow([Given(self.constraint, [token])])
+        self.found = found if isinstance(found, Stuck) else found.allowed[0]
+
+    def ahead(self, tokens: Sequence[int], guess: Sequence[int], most: int) -> Ahead:
+        (found,) = self._grammars.follow([Given(self.constraint, tokens, guess, most)])
+        assert isinstance(found, Ahead)
+        self.found = found.allowed[0]
+        return found
 
 
 def allowed(output: Writing) -> set[int]:
