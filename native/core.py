@@ -36,7 +36,7 @@ PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
 ROUNDED_BY_GPU = ("BF16", "F16")  # a GPU rounds their products in its own way (cuda/product_float16.cu)
 EMPTY = np.empty(0, np.float32)
-COLUMN_COSTS = {"avx512": 0.12, "avxvnni": 0.2, "dotprod": 0.2, "avx2": 0.25, "neon": 0.3, "plain": 1.0}
+COLUMN_COSTS = {"avx512": 0.15, "avxvnni": 0.2, "dotprod": 0.2, "avx2": 0.25, "neon": 0.3, "plain": 1.0}
 """What one more token makes a step of two threads take, as a share of a step of one token. avx512 and avx2: between
 those of files that two cores read slowly and fast (scripts/bench_drafts.py); the others, which are not measured, by
 what their instructions multiply."""

@@ -1,12 +1,12 @@
 """What trying tokens ahead gains: tokens per second of answers with and without drafts, beside llama.cpp's own.
 
-    python scripts/bench_drafts.py [--model MODEL.gguf] [--rounds N] [--json benchmarks/drafts.json]
+    python scripts/bench_drafts.py [--model MODEL.gguf] [--rounds N] [--json FILE]
     python scripts/bench_drafts.py --costs [--isa ISA]      # what a step of so many tokens takes; no peer
 
 Nine questions are answered greedily, each alone and then four at a time, until the model ends or after 256 tokens:
 three in free prose, three with a structure of their own, three about a text that is in the prompt. The servers take
 turns in each round: Paceline with `--draft 0` and as it comes; llama.cpp's server (scripts/build_llama_server) as it
-comes and with `--spec-type ngram-simple`, which also looks a draft up in the text. Tokens per second are those of
+comes and with `--spec-type ngram-simple`, which also looks a draft up in the text (its Q4_0 is faster than its Q4_1). Tokens per second are those of
 decoding, from the first token of an answer to its last; of four at once all of their tokens over the whole time. Small
 models repeat themselves more than large ones do, so the gain is that of this model and these questions, no more.
 
