@@ -6,9 +6,10 @@
 Nine questions are answered greedily, each alone and then four at a time, until the model ends or after 256 tokens:
 three in free prose, three with a structure of their own, three about a text that is in the prompt. The servers take
 turns in each round: Paceline with `--draft 0` and as it comes; llama.cpp's server (scripts/build_llama_server) as it
-comes and with `--spec-type ngram-simple`, which also looks a draft up in the text (its Q4_0 is faster than its Q4_1). Tokens per second are those of
-decoding, from the first token of an answer to its last; of four at once all of their tokens over the whole time. Small
-models repeat themselves more than large ones do, so the gain is that of this model and these questions, no more.
+comes and with `--spec-type ngram-simple`, which also looks a draft up in the text. Its Q4_0 is faster than its Q4_1.
+Tokens per second are those of decoding, from the first token of an answer to its last; of four at once all of their
+tokens over the whole time. Small models repeat themselves more than large ones do, so the gain is that of this model
+and these questions, no more.
 
 With --costs, each step has rows of one token for up to 16 slots and then drafted ones behind them, at 128 used
 positions; the median of 15 rounds in which the sizes take turns. daemon/drafts.py computes with a formula for that.

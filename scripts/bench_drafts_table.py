@@ -34,10 +34,11 @@ def row(what: str, rates: dict[str, float]) -> str:
 def table(record: dict[str, Any]) -> str:
     machine = record["machine"]
     rows = [
-        f"Tokens per second of {record['model']}, greedy, answers of up to 256 tokens, {record['threads']} threads of an "
-        f"{processor_words(machine)}, {record['date']}, medians of {record['rounds']} rounds. In brackets: the ratio to "
-        f"Paceline without drafts. llama.cpp's server is that of llama-cpp-python {machine.get('llama-cpp-python')}, as "
-        "it comes and with `--spec-type ngram-simple`. Small models repeat themselves more than large ones do.\n",
+        f"Tokens per second of {record['model']}, greedy, answers of up to 256 tokens, {record['threads']} threads of "
+        f"an {processor_words(machine)}, {record['date']}, medians of {record['rounds']} rounds. In brackets: the "
+        "ratio to Paceline without drafts. llama.cpp's server is that of llama-cpp-python "
+        f"{machine.get('llama-cpp-python')}, as it comes and with `--spec-type ngram-simple`. Small models repeat "
+        "themselves more than large ones do.\n",
         "| the answer is | Paceline, `--draft 0` | Paceline | llama.cpp | with lookup |",
         "|---|---|---|---|---|",
         *(row(KINDS[question], rates) for question, rates in record["alone"].items()),
