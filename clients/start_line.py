@@ -28,6 +28,7 @@ class RequestOptions(TypedDict, total=False):
     priority: int
     snap: tuple[int, str] | None
     grammar: Grammar | None
+    predict: Sequence[int]
     slot: int | None
     req_id: int | None
 

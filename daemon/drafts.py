@@ -90,8 +90,8 @@ class Drafts:
         """It knows all of the request's text."""
         guesser = request.guesser
         if guesser is None:
-            guesser = request.guesser = self.new_guesser((*request.prompt, *request.output))
-        for token in request.output[len(guesser) - len(request.prompt) :]:
+            guesser = request.guesser = self.new_guesser((*request.before, *request.prompt, *request.output))
+        for token in request.output[len(guesser) - len(request.before) - len(request.prompt) :]:
             guesser.add(token)
         return guesser
 

@@ -119,8 +119,11 @@ class Lifecycle:
             self._advance(request, row.position + len(row.tokens), items)
             return
         right = outcome.right(row)
-        self.counters.drafted += row.outputs - 1
-        self.counters.drafted_right += len(right) - 1
+        if row.outputs > 1:
+            request.drafted += row.outputs - 1
+            request.drafted_right += len(right) - 1
+            self.counters.drafted += row.outputs - 1
+            self.counters.drafted_right += len(right) - 1
         for index, token in enumerate(right):
             self._advance(request, row.position + len(row.tokens) - row.outputs + index + 1, items)
             if request.digest is not None:

@@ -121,6 +121,8 @@ def _ended(request: Request, req_id: int, arrived: float, reason: str, now: floa
         "mean_rows": round(request.step_rows / request.steps, 3) if request.steps else None,
         "seed": request.seed,
     }
+    if request.drafted:
+        body |= {"drafted": request.drafted, "drafted_right": request.drafted_right}
     if request.digest is not None:
         body["logits_sha256"] = request.digest.hexdigest()
     return body

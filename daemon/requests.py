@@ -16,6 +16,7 @@ from ..protocol import Options, Sampling, Start
 from .constraints import Ahead, Constraint
 from .guesses import Guesser
 from .limits import pages_for
+from .lookup import SHORTEST
 from .plan import Row
 from .prefixes import Node
 from .snapshots import Origin
@@ -54,6 +55,7 @@ class Request:
     arrived: float
     priority: int = 0
     snap: tuple[int, str] | None = None  # a snapshot is taken when the prefill reaches this position
+    predicted: tuple[int, ...] = ()  # what its output may be like
     origin: Origin | None = None  # what it starts from, if that was asked for
 
     state: State = State.QUEUED
@@ -83,6 +85,8 @@ class Request:
     started: float | None = None  # when its first step was planned
     first_token: float | None = None
     last_token: float | None = None
+    drafted: int = 0  # tokens that were tried ahead of their turn
+    drafted_right: int = 0
     steps: int = 0
     step_rows: int = 0  # rows of all those steps together
 
@@ -110,6 +114,11 @@ class Request:
     def stretch(self) -> int:
         """Tokens of the prompt that its next chunk may hold."""
         return self.chunk_end - self.position
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """Where guesses look besides its text: what is predicted, behind what the output stands behind."""
+        return (*self.prompt[-SHORTEST:], *self.predicted) if self.predicted else ()
 
     def ids(self, position: int) -> tuple[int, ...]:
         """The first `position` ids of its text."""
@@ -164,6 +173,7 @@ def new_request(
         arrived=now,
         priority=options.priority,
         snap=options.snap,
+        predicted=options.predict,
         origin=origin,
     )
 

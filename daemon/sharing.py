@@ -79,4 +79,4 @@ def _key(start: Start) -> Key | None:
     if isinstance(start.prompt, PromptFile):
         return None
     quantum = min(start.quantum or start.total, start.total)
-    return start.prompt.tokens, start.total, quantum, replace(options, priority=0)
+    return start.prompt.tokens, start.total, quantum, replace(options, priority=0, predict=())

@@ -21,10 +21,16 @@ def check_start(start: Start, info: EngineInfo, limits: Limits) -> tuple[int, ..
         index = next(index for index, token in enumerate(prompt) if not 0 <= token < info.vocab)
         raise Refusal("prompt_bad_token", f"prompt token {index} is {prompt[index]}: expected 0 to {info.vocab - 1}")
     options = start.options
-    for name, tokens in (("stop", options.stop), ("logit_bias", [token for token, _ in options.sampling.logit_bias])):
+    biased = [token for token, _ in options.sampling.logit_bias]
+    for name, tokens in (("stop", options.stop), ("predict", options.predict), ("logit_bias", biased)):
         for token in tokens:
             if token >= info.vocab:
                 raise Refusal("bad_argument", f"{name}={token}: expected 0 to {info.vocab - 1}")
+    if len(options.predict) > limits.context:
+        raise Refusal(
+            "bad_argument",
+            f"predict: has {len(options.predict)} tokens, expected at most the context, {limits.context}",
+        )
     if options.sampling.logprobs > MOST_LOGPROBS:
         raise Refusal("bad_argument", f"logprobs={options.sampling.logprobs}: expected 0 to {MOST_LOGPROBS}")
     names = [*beyond_greedy(options.sampling), *(["grammar"] if options.grammar else [])]

@@ -38,6 +38,7 @@ class Options:
     priority: int = 0
     snap: tuple[int, str] | None = None
     grammar: Grammar | None = None
+    predict: tuple[int, ...] = ()
 
 
 class Option(NamedTuple):
@@ -83,8 +84,12 @@ def _read_samp(label: str, word: str) -> dict[str, Any]:
     return {key: OPTIONS[key].read(f"{label}: {key}", part) for key, part in zip(_SAMP, parts, strict=False)}
 
 
-def _read_stop(label: str, word: str) -> tuple[int, ...]:
+def _read_tokens(label: str, word: str) -> tuple[int, ...]:
     return tuple(integer(f"{label}: token", part, 0) for part in word.split(","))
+
+
+def _write_tokens(tokens: tuple[int, ...]) -> str:
+    return ",".join(map(str, tokens))
 
 
 def _read_bias(label: str, word: str) -> tuple[tuple[int, float], ...]:
@@ -117,7 +122,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "pres_penalty": Option("pres_penalty=<x>", "over output, once; 0 is off", real),
     "seed": Option("seed=<n>", "fixes the tokens; drawn without it", lambda k, w: integer(k, w, 0, LARGEST_LONG)),
     "samp": Option("samp=<temp,top_p,top_k,rep_pen,seed[,freq,pres]>", "the same in one word", _read_samp),
-    "stop": Option("stop=<id,…>", "tokens that end the request", _read_stop, lambda v: ",".join(map(str, v))),
+    "stop": Option("stop=<id,…>", "tokens that end the request", _read_tokens, _write_tokens),
     "ignore_eos": Option("ignore_eos=<0|1>", "go on past the end of sequence", switch, lambda v: str(int(v))),
     "hash": Option("hash=<0|1>", "SHA-256 over all output logits, in end", switch, lambda v: str(int(v))),
     "logit_bias": Option(
@@ -132,6 +137,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "grammar": Option(
         'grammar={"json":<schema>}', "what the output must match; or regex, lark", read_grammar, write_grammar
     ),
+    "predict": Option("predict=<id,…>", "what the output may be like: tried ahead", _read_tokens, _write_tokens),
 }
 
 _SAMP: Final = ("temp", "top_p", "top_k", "rep_penalty", "seed", "freq_penalty", "pres_penalty")

@@ -9,12 +9,14 @@ from .speech.cutter import Delta
 @dataclass(frozen=True, slots=True)
 class Counts:
     """In tokens; `cached` are those of the prompt that were not computed again, `thought` those of the answer that are
-    reasoning."""
+    reasoning, `tried` those that steps tried ahead, and `right` how many of these the answer has."""
 
     prompt: int = 0
     answer: int = 0
     cached: int = 0
     thought: int = 0
+    tried: int = 0
+    right: int = 0
 
 
 class Ended(NamedTuple):

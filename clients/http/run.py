@@ -48,6 +48,7 @@ class Run:
         self._tokens = 0
         self._thought = 0
         self._cached = 0
+        self._tried = self._right = 0
         self._unsent: list[News] = []
         self._taken = 0  # how often all of them were taken
         self._wake = asyncio.Event()
@@ -79,7 +80,7 @@ class Run:
     @property
     def counts(self) -> Counts:
         """A prompt that is answered several times counts once; how much of it was cached is known at the end."""
-        return Counts(self._prompt_tokens, self._tokens, self._cached, self._thought)
+        return Counts(self._prompt_tokens, self._tokens, self._cached, self._thought, self._tried, self._right)
 
     async def news(self) -> AsyncGenerator[list[News], None]:
         """Yields all that there is, at least one at a time, until every answer has ended; raises HttpRefused."""
@@ -154,6 +155,8 @@ class Run:
             reason = "calls"
         if index % self._n == 0:
             self._cached += end.get("cached_tokens") or 0
+        self._tried += end.get("drafted", 0)
+        self._right += end.get("drafted_right", 0)
         self._unsent.append(News(index, Ended(reason, voice.stopped)))
 
     async def _check_reader(self) -> None:

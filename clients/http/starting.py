@@ -40,6 +40,7 @@ async def begin(
     texts = engine.texts
     texts.checked([token for token, _ in asked.options.get("logit_bias", ())], "logit_bias")
     prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
+    predicted = await asyncio.to_thread(texts.predicted, asked.prediction) if asked.prediction else []
     answers = [given for given in prompts for _ in range(asked.n)] if asked.most != 0 else []
     _check_prompts(prompts, engine.info["most_positions"])
     too_many = _too_many(engine, asked, [len(given.ids) for given in answers], queue_tokens)
@@ -48,7 +49,7 @@ async def begin(
     try:
         async with asyncio.timeout_at(until):  # the daemon may be busy with a step, or stuck
             echoes = await echo_all(engine, asked, [given.ids for given in prompts])
-            streams = await _start_held(engine, asked, answers, default_tokens)
+            streams = await _start_held(engine, asked, answers, predicted, default_tokens)
     except TimeoutError:
         raise too_long(seconds) from None
     except (Refused, RequestFailed, DaemonGone) as problem:
@@ -86,7 +87,7 @@ def _too_many(engine: Engine, asked: Asked, answers: Sequence[int], queue_tokens
 
 
 async def _start_held(
-    engine: Engine, asked: Asked, answers: Sequence[Given], default_tokens: int | None
+    engine: Engine, asked: Asked, answers: Sequence[Given], predicted: Sequence[int], default_tokens: int | None
 ) -> list[AsyncStream]:
     """Held to the grammars that are theirs; to looser ones if these are refused and may be loosened."""
 
@@ -96,11 +97,11 @@ async def _start_held(
 
     held = grammars()
     try:
-        return await _start(engine, asked, answers, held, default_tokens)
+        return await _start(engine, asked, answers, held, predicted, default_tokens)
     except Refused as problem:
         if not problem.error.startswith(GRAMMAR) or (looser := grammars(loose=True)) == held:
             raise
-    return await _start(engine, asked, answers, looser, default_tokens)
+    return await _start(engine, asked, answers, looser, predicted, default_tokens)
 
 
 async def _start(
@@ -108,6 +109,7 @@ async def _start(
     asked: Asked,
     answers: Sequence[Given],
     grammars: Sequence[Grammar | None],
+    predicted: Sequence[int],
     default_tokens: int | None,
 ) -> list[AsyncStream]:
     """All of them or none; a start that is cancelled takes its request back by itself."""
@@ -116,6 +118,7 @@ async def _start(
     for number, (given, grammar) in enumerate(zip(answers, grammars, strict=True)):
         total = asked.most or min(default_tokens or room, room - len(given.ids))
         options = asked.start_options(number) | ({"grammar": grammar} if grammar else {})
+        options |= {"predict": tuple(predicted)} if predicted else {}
         starts.append(asyncio.create_task(engine.client.start(given.ids, total, **options)))
     try:
         await asyncio.gather(*starts, return_exceptions=True)

@@ -125,6 +125,13 @@ class Texts:
         """Raises HttpRefused."""
         return self._tokens.encode(_checked(text, field), special)
 
+    def predicted(self, text: str) -> list[int]:
+        """What an answer may be like. Raises HttpRefused."""
+        ids = self._prompt(text, "prediction", lambda whole: self._tokens.encode(whole, False))
+        if len(ids) > self._context:
+            raise wrong("prediction", f"has {len(ids)} tokens, expected at most the context, {self._context}")
+        return ids
+
     def _no_chat(self) -> HttpRefused:
         """A retry would not help, so it is 400 in both cases."""
         if self.broken is None:

@@ -287,3 +287,34 @@ def test_a_row_may_come_back_without_all_of_its_draft() -> None:
     single.end()
     assert tokens_of(driver.items, 1) == tokens_of(single.items, 1) and len(driver.plans) == 1 + 10
     assert events_of(driver.items, "end")[0]["logits_sha256"] == events_of(single.items, "end")[0]["logits_sha256"]
+
+
+def test_what_is_predicted_is_drafted_from_its_first_token_on() -> None:
+    """By the guesser that the daemon has: the null engine's tokens are in no prompt."""
+    tokens = alone(f"REQ 1 {START}")
+    predicted = [*tokens[:9], 7, 7, *tokens[9:]]
+    driver = drafting(Guesser, cost=0.0)
+    driver.send(f"REQ 1 {START} predict={','.join(map(str, predicted))}")
+    driver.end()
+    assert tokens_of(driver.items, 1) == tokens
+    assert [len(plan.batches[0][0].tokens) for plan in driver.plans][:2] == [3, 9], "the pending one, and eight"
+    assert len(driver.plans) < 8
+    (end,) = events_of(driver.items, "end")
+    stats = driver.reply("STATS")
+    assert (end["drafted"], end["drafted_right"]) == (stats["drafted"], stats["drafted_right"])
+    assert end["drafted_right"] == 20 - len(driver.plans)
+
+
+def test_a_prediction_makes_no_other_request_of_it() -> None:
+    driver = drafting(auto=True, coalesce=True)
+    driver.send(f"REQ 1 {START} predict=5")
+    assert driver.reply(f"REQ 2 {START}")["with"] == 1
+    driver.end()
+    assert "drafted" in events_of(driver.items, "end")[1]
+
+
+def test_an_end_without_drafts_tells_of_none() -> None:
+    driver = Driver()
+    driver.send(f"REQ 1 {START}")
+    driver.end()
+    assert "drafted" not in events_of(driver.items, "end")[0]

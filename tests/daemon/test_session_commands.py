@@ -71,6 +71,8 @@ def test_a_quantum_above_total_is_clamped() -> None:
         ("REQ 1 START ids:1 5", "duplicate_request", "request 1 is live"),
         ("REQ 2 START ids:1,32000 5", "prompt_bad_token", "prompt token 1 is 32000: expected 0 to 31999"),
         ("REQ 2 START ids:1 5 stop=1,32000", "bad_argument", "stop=32000"),
+        ("REQ 2 START ids:1 5 predict=1,32000", "bad_argument", "predict=32000"),
+        (f"REQ 2 START ids:1 5 predict={'1,' * 256}1", "bad_argument", "predict: has 257 tokens, expected at most the"),
         (
             "REQ 2 START ids:1 256",
             "context_overflow",

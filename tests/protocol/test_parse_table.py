@@ -73,6 +73,7 @@ CANONICAL: list[tuple[str, Command]] = [
             req_id=4,
         ),
     ),
+    ("REQ 4 START ids:0 6 predict=5,0,5", Start(Ids((0,)), 6, None, Options(predict=(5, 0, 5)), req_id=4)),
     (
         r'REQ 4 START ids:0 6 grammar={"json":{"title":"a\u0020b\u00e9","maximum":1.5,"enum":[null,true]}}',
         Start(

@@ -127,6 +127,7 @@ REFUSED: list[tuple[str, str, int, list[str]]] = [
     ("REQ 4 START ids:1 5 top_k=1.5", "bad_argument", 4, ["top_k '1.5'"]),
     ("REQ 4 START ids:1 5 seed=9223372036854775808", "bad_argument", 4, ["seed '9223372036854775808'"]),
     ("REQ 4 START ids:1 5 stop=", "bad_argument", 4, ["stop: token ''"]),
+    ("REQ 4 START ids:1 5 predict=1,-2", "bad_argument", 4, ["predict: token '-2'"]),
     ("REQ 4 START ids:1 5 ignore_eos=yes", "bad_argument", 4, ["ignore_eos 'yes' is neither 0 nor 1"]),
     ("REQ 4 START ids:1 5 logit_bias=5", "bad_argument", 4, ["logit_bias: bias ''"]),
     ("REQ 4 START ids:1 5 logit_bias=5:1,5:2", "bad_argument", 4, ["token 5 is given twice"]),

@@ -167,11 +167,16 @@ class Envelope:
         return head | {"choices": choices} | more
 
 
-def usage(counts: Counts) -> Body:
+def usage(counts: Counts, predicted: bool = False) -> Body:
+    """`predicted`: with what OpenAI tells of a prediction."""
+    tried = {
+        "accepted_prediction_tokens": counts.right,
+        "rejected_prediction_tokens": counts.tried - counts.right,
+    }
     return {
         "prompt_tokens": counts.prompt,
         "completion_tokens": counts.answer,
         "total_tokens": counts.prompt + counts.answer,
         "prompt_tokens_details": {"cached_tokens": counts.cached},
-        "completion_tokens_details": {"reasoning_tokens": counts.thought},
+        "completion_tokens_details": {"reasoning_tokens": counts.thought} | (tried if predicted else {}),
     }

@@ -57,14 +57,17 @@ class OpenAIWriter:
     def finish(self, counts: Counts) -> bytes:
         if not self._asked.usage:
             return DONE
-        return event(self._envelope.around(self._shape.chunk, [], usage=usage(counts))) + DONE
+        return (
+            event(self._envelope.around(self._shape.chunk, [], usage=usage(counts, bool(self._asked.prediction))))
+            + DONE
+        )
 
     def failed(self, refused: HttpRefused) -> bytes:
         return event(openai_error(refused))
 
     def whole(self, answers: Sequence[Answer], counts: Counts) -> dict[str, Any]:
         choices = [self._shape.whole(index, answer) for index, answer in enumerate(answers)]
-        return self._envelope.around(self._shape.name, choices, usage=usage(counts))
+        return self._envelope.around(self._shape.name, choices, usage=usage(counts, bool(self._asked.prediction)))
 
     def _chunk(self, choice: dict[str, Any]) -> bytes:
         return f"data: {self._before}{dumped(choice)}{self._after}\n\n".encode()

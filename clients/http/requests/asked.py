@@ -46,7 +46,7 @@ class Asked:
     """Each prompt is answered `n` times. `most` is the limit of one answer in tokens, None for the server's default,
     and `limit` the field for it. `options` are those of START. `logprobs` is how many of the likeliest to report with
     each token, None for no log probabilities at all; `usage` is whether a stream ends with the counts. `format` is what
-    the answers must match."""
+    the answers must match, `prediction` what they may be like."""
 
     prompts: tuple[Text | Ids | Chat, ...]
     most: int | None = None
@@ -59,6 +59,7 @@ class Asked:
     echo: bool = False
     limit: str = "max_tokens"
     format: Format | None = None
+    prediction: str = ""
 
     def start_options(self, answer: int) -> dict[str, Any]:
         """For the answer of this number: with a seed, each answer to a prompt gets one of its own."""

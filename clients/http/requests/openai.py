@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from ..refused import wrong
 from .asked import MOST_ANSWERS, MOST_STOPS, Asked, Chat, Ids, Text
-from .fields import WHOLE, Fields, are_ids
+from .fields import WHOLE, Fields, are_ids, shown
 from .formats import chat_format
-from .messages import listed_messages, openai_message
+from .messages import TEXTS, listed_messages, openai_message, text_of
 from .options import sampling_options, template_names
 from .tools import openai_tools
 
@@ -17,7 +17,6 @@ UNSUPPORTED_CHAT: Final[dict[str, tuple[Any, ...]]] = {
     "function_call": ("none", "auto"),
     "modalities": (["text"],),
     "audio": (),
-    "prediction": (),
     "web_search_options": (),
     "verbosity": ("medium",),
 }
@@ -37,7 +36,16 @@ def read_chat(body: object) -> Asked:
         raise wrong("top_logprobs", "goes with logprobs: true")
     newer, older = (fields.integer(name, 1, WHOLE) for name in ("max_completion_tokens", "max_tokens"))
     asked = _asked(fields, (chat,), newer or older, logprobs=(likely or 0) if told else None)
-    return replace(asked, limit="max_completion_tokens") if newer else asked
+    return replace(asked, limit="max_completion_tokens" if newer else asked.limit, prediction=_prediction(fields))
+
+
+def _prediction(fields: Fields) -> str:
+    if fields.value("prediction") is None:
+        return ""
+    prediction = fields.within("prediction")
+    if prediction.needed("type") != "content":
+        raise wrong("prediction.type", f"{shown(prediction.value('type'))} is not content")
+    return text_of(prediction.needed("content"), "prediction.content", TEXTS)
 
 
 def read_completion(body: object) -> Asked:

@@ -45,8 +45,8 @@ def test_openai_refusals(proxy: Served) -> None:
     client = openai.OpenAI(base_url=f"{proxy.url}/v1", api_key="geheim", max_retries=0)
     asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 4}
     with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(**asked, prediction={"type": "content", "content": "x"})
-    assert refused.value.param == "prediction"
+        client.chat.completions.create(**asked, modalities=["audio"])
+    assert refused.value.param == "modalities"
     with pytest.raises(openai.AuthenticationError):
         client.with_options(api_key="wrong").chat.completions.create(**asked)
 

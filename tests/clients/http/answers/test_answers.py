@@ -113,6 +113,10 @@ def test_a_thought_stands_beside_what_is_said() -> None:
     assert (message["content"], message["reasoning_content"]) == ("Hi", "Hm")
     assert "reasoning_content" not in shape.whole(0, answered("Hi"))["message"]
     assert usage(Counts(5, 4, 0, 3))["completion_tokens_details"] == {"reasoning_tokens": 3}
+    tried = {"accepted_prediction_tokens": 2, "rejected_prediction_tokens": 5}
+    assert (
+        usage(Counts(5, 4, 0, 3, 7, 2), predicted=True)["completion_tokens_details"] == {"reasoning_tokens": 3} | tried
+    )
     body = anthropic_answers.message("msg_1", "demo", answered("Hi", thought="Hm"), COUNTS)
     assert body["content"] == [
         {"type": "thinking", "thinking": "Hm", "signature": ""}, {"type": "text", "text": "Hi"},

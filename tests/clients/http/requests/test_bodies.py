@@ -145,6 +145,18 @@ def test_message_options() -> None:
     assert (asked.options, asked.stop, asked.stream) == ({"temp": 0.0, "top_k": 3, "top_p": 0.9}, ("x",), True)
 
 
+@pytest.mark.parametrize(
+    ("prediction", "text"),
+    [
+        (None, ""),
+        ({"type": "content", "content": "a b"}, "a b"),
+        ({"type": "content", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": " b"}]}, "a b"),
+    ],
+)
+def test_predictions(prediction: Any, text: str) -> None:
+    assert read_chat(CHAT | {"prediction": prediction}).prediction == text
+
+
 def test_each_answer_has_a_seed_of_its_own() -> None:
     asked = read_completion({"prompt": ["a", "b"], "n": 2, "seed": 7, "logprobs": 0})
     assert [asked.start_options(answer)["seed"] for answer in range(4)] == [7, 8, 7, 8]
@@ -157,7 +169,7 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
         *((read_chat, CHAT | {name: value}, name) for name, value in [
             ("tool_choice", "required"), ("response_format", 5),
             ("functions", [{}]),
-            ("modalities", ["audio"]), ("audio", {}), ("reasoning_effort", "most"), ("prediction", {}),
+            ("modalities", ["audio"]), ("audio", {}), ("reasoning_effort", "most"), ("prediction", "x"),
             ("temperature", 3), ("temperature", "1"), ("temperature", True), ("temperature", float("nan")),
             ("top_p", 2), ("top_k", 1.5), ("min_p", -1), ("n", 0), ("n", 17), ("n", True), ("seed", "x"),
             ("seed", 1 << 70),
@@ -168,6 +180,10 @@ def test_each_answer_has_a_seed_of_its_own() -> None:
             ("logit_bias", {"x": 1}), ("messages", []), ("messages", "Hi"), ("messages", None), ("model", 5),
             ("ignore_eos", 1),
         ]),
+        (read_chat, CHAT | {"prediction": {"content": "x"}}, "prediction.type"),
+        (read_chat, CHAT | {"prediction": {"type": "text", "content": "x"}}, "prediction.type"),
+        (read_chat, CHAT | {"prediction": {"type": "content"}}, "prediction.content"),
+        (read_chat, CHAT | {"prediction": {"type": "content", "content": [{}]}}, "prediction.content[0].type"),
         (read_chat, CHAT | {"logit_bias": {"5": "x"}}, "logit_bias.5"),
         (read_chat, CHAT | {"stream": True, "stream_options": 5}, "stream_options"),
         (read_chat, CHAT | {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),

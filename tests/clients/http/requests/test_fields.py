@@ -143,6 +143,10 @@ CASES: dict[str, dict[str, Case] | Case] = {
         "messages": Case(({"type": "none"}, {"type": "auto"}), (*NO_OBJECT, {}, {"type": "required"}, {"type": "any"})),
     },
     "parallel_tool_calls": Case((True, False), NO_FLAG),
+    "prediction": Case(
+        ({"type": "content", "content": "x"}, {"type": "content", "content": [{"type": "text", "text": "x"}]}),
+        (*NO_OBJECT, {}, {"type": "content"}, {"type": "content", "content": 5}, {"type": "text", "content": "x"}),
+    ),
     "output_config": Case(
         ({}, {"effort": "max"}, {"format": {"type": "json_schema", "schema": {}}}),
         (*NO_OBJECT, {"effort": "none"}, {"effort": 5}, {"format": {}}, {"format": {"type": "json_schema"}}),
