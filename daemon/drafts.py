@@ -91,8 +91,10 @@ class Drafts:
         guesser = request.guesser
         if guesser is None:
             guesser = request.guesser = self.new_guesser((*request.before, *request.prompt, *request.output))
-        for token in request.output[len(guesser) - len(request.before) - len(request.prompt) :]:
-            guesser.add(token)
+            request.guessed = len(request.output)
+        while request.guessed < len(request.output):
+            guesser.add(request.output[request.guessed])
+            request.guessed += 1
         return guesser
 
     def _share_out(self, offers: list[tuple[float, int, Iterator[float]]], columns: int, rows: int) -> Counter[int]:

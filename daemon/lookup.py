@@ -19,8 +19,8 @@ TRIES = 16
 """Places that a search looks at, the last ones first."""
 
 LEAST_BUCKETS = 256
-_FACTORS = 0x9E3779B1, 0x85EBCA77  # spread pairs over the buckets; bits from _SHIFT on are mixed well
-_SHIFT = 15
+_FIRST, _SECOND = 0x9E3779B1, 0x85EBCA77  # spread pairs over the buckets
+_SHIFT = 15  # bits from here on are mixed well
 
 
 class Lookup:
@@ -39,13 +39,13 @@ class Lookup:
 
     def add(self, token: int) -> bool:
         """The text goes on with this id. Returns whether that was the guess."""
-        right = self._source > 0 and self._ids[self._source] == token
-        self._ids.append(token)
-        self._chain.append(0)
-        if len(self._ids) > len(self._heads):
+        ids = self._ids
+        right = self._source > 0 and ids[self._source] == token
+        ids.append(token)
+        if len(ids) > len(self._heads):
             self._index()
-        elif len(self._ids) > SHORTEST:
-            self._note(len(self._ids) - 1)
+        else:
+            self._note(len(ids) - 1)
         if right:
             self._source += 1
             self.agreement = min(self.agreement + 1, LONGEST)
@@ -66,32 +66,37 @@ class Lookup:
         size = max(LEAST_BUCKETS, 1 << len(self._ids).bit_length() + 1)
         self._mask = size - 1
         self._heads = array("i", [0]) * size
-        self._chain = array("i", [0]) * len(self._ids)
-        for position in range(SHORTEST, len(self._ids)):
+        self._chain = array("i")
+        self._bucket = 0  # of the last two ids before the next position
+        for position in range(len(self._ids)):
             self._note(position)
 
     def _note(self, position: int) -> None:
-        """The pair of ids before `position` can be found from now on."""
-        bucket = self._bucket(position)
-        self._chain[position] = self._heads[bucket]
-        self._heads[bucket] = position
+        """The pair of ids before the one at `position` can be found from now on; then the next pair's bucket."""
+        if position < SHORTEST:
+            self._chain.append(0)
+            if not position:
+                return
+        else:
+            self._chain.append(self._heads[self._bucket])
+            self._heads[self._bucket] = position
+        ids = self._ids
+        self._bucket = (ids[position - 1] * _FIRST + ids[position] * _SECOND) >> _SHIFT & self._mask
 
     def _search(self) -> None:
-        ids, end = self._ids, len(self._ids)
         self._source = self.agreement = 0
-        if end < SHORTEST:
+        place = self._heads[self._bucket] if len(self._ids) >= SHORTEST else 0
+        if not place:
             return
-        place = self._heads[self._bucket(end)]
+        ids, end, source, longest = self._ids, len(self._ids), 0, SHORTEST - 1
         for _ in range(TRIES):
-            if not place or self.agreement == LONGEST:
-                return
-            length = 0
-            while length < min(place, LONGEST) and ids[place - 1 - length] == ids[end - 1 - length]:
+            length, most = 0, min(place, LONGEST)
+            while length < most and ids[place - 1 - length] == ids[end - 1 - length]:
                 length += 1
-            if length >= SHORTEST and length > self.agreement:
-                self._source, self.agreement = place, length
+            if length > longest:
+                source, longest = place, length
             place = self._chain[place]
-
-    def _bucket(self, position: int) -> int:
-        first, second = _FACTORS
-        return (self._ids[position - 2] * first + self._ids[position - 1] * second) >> _SHIFT & self._mask
+            if not place or longest == LONGEST:
+                break
+        if source:
+            self._source, self.agreement = source, longest

@@ -76,6 +76,7 @@ class Request:
     constraint: Constraint = None
     ahead: Ahead | None = None  # what its next tokens may be, by that
     guesser: Guesser | None = None  # once a step might try drafted tokens
+    guessed: int = 0  # tokens of the output that it knows
     ended: str | None = None  # the reason, once it is no longer live
 
     rank: int = 0  # the scheduler's: place in the line
