@@ -30,7 +30,9 @@ LEAST_CHANCE = 0.05
 """Less likely guesses are not looked at."""
 
 MOST_AHEAD = 8
-"""Tokens of a step that are looked at in grammars, in all: each takes tens of microseconds, whether tried or not."""
+LEAST_AHEAD = 0.2
+"""Guesses of a step that are looked at in grammars, in all, and how likely they are at least: each takes some tens of
+microseconds, whether it is tried or not."""
 
 
 class Drafts:
@@ -71,9 +73,9 @@ class Drafts:
         return min(self._most, MOST_AHEAD // rows)
 
     def guess(self, request: Request) -> list[int]:
-        """How it may go on, as far as that is not too unlikely."""
+        """How it may go on, as far as it is worth looking that up in its grammar."""
         guesser = self._guesser(request)
-        likely = takewhile(lambda chance: chance > LEAST_CHANCE, islice(guesser.chances(), self._most))
+        likely = takewhile(lambda chance: chance > LEAST_AHEAD, islice(guesser.chances(), self._most))
         return guesser.guess(sum(1 for _ in likely))
 
     def _chances(self, request: Request) -> Iterator[float]:
