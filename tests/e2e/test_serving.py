@@ -38,8 +38,8 @@ def is_token(item: object, req_id: int) -> bool:
 
 
 def newcomer(model: str, engine: str) -> Process:
-    """15 that decode, then one with a long prompt; what was read when all have ended."""
-    flags = ["--slots=16", f"--step-tokens={STEP_TOKENS}", "--max-ctx=2048", "--auto", "--fault=slow:4"]
+    """15 that decode, a token in each step, then one with a long prompt; what was read when all have ended."""
+    flags = ["--slots=16", "--draft=0", f"--step-tokens={STEP_TOKENS}", "--max-ctx=2048", "--auto", "--fault=slow:4"]
     with Process(*flags, *([model] if model else []), engine=engine) as daemon:
         prompts = [[5 + n, 6 + n] for n in range(CROWD)]
         daemon.send(*(f"REQ {n} START {ids(prompt)} 400 ignore_eos=1" for n, prompt in enumerate(prompts, 1)))

@@ -136,7 +136,7 @@ def test_a_bad_launch_fails_the_step_and_no_more(cupy: FakeCupy, path: Path) -> 
 def test_no_room_for_a_step_fails_it_and_no_more(cupy: FakeCupy, path: Path) -> None:
     core = opened(path, step_tokens=1, slots=1, gpu_memory=0.5)
     engine = NativeEngine(core, path)
-    (result,) = execute(engine, plan(plan_row(0, (3,) * 600, 0, 600)), lambda: 0.0)
+    (result,) = execute(engine, plan(plan_row(0, (3,) * 600, 0, 1)), lambda: 0.0)
     assert isinstance(result.rows[0], RowFailure)
     assert "MemoryError" in result.rows[0].error
     (result,) = execute(engine, plan_of(0, (0,)), lambda: 0.0)

@@ -10,6 +10,7 @@ from paceline.clients.harmony import MARKS, harmony_marks
 from paceline.clients.http.grammars.answers import Held
 from paceline.clients.http.speech.call_marks import CallMarks
 from paceline.clients.thoughts import Marks
+from paceline.daemon.constraints import Given, Stuck
 from paceline.daemon.grammars import TextGrammars
 from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.plan import Pieces
@@ -58,7 +59,8 @@ def fits(grammar: Grammar | None, answer: str, ids: Sequence[int] = ()) -> bool:
         if not found[token // 8] >> token % 8 & 1:
             return False
         if token != EOS:
-            (found,) = GRAMMARS.follow([(output, token)])
+            (ahead,) = GRAMMARS.follow([Given(output, [token])])
+            found = ahead if isinstance(ahead, Stuck) else ahead.allowed[0]
     return True
 
 
