@@ -27,9 +27,6 @@ class Guesser:
         self._right = [chance * TRIALS for chance in CHANCES]
         self._tried = [TRIALS] * len(CHANCES)
 
-    def __len__(self) -> int:
-        return len(self._lookup)
-
     def add(self, token: int) -> None:
         agreement = self._lookup.agreement
         right = self._lookup.add(token)

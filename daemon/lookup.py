@@ -34,9 +34,6 @@ class Lookup:
         """How many of the last ids agree with those before the guess, up to LONGEST; 0: there is no guess."""
         self._search()
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
     def add(self, token: int) -> bool:
         """The text goes on with this id. Returns whether that was the guess."""
         ids = self._ids

@@ -11,13 +11,10 @@ from paceline.daemon.null_engine import VOCABULARY, mix, mix_all
 
 class Prophet(Guesser):
     def __init__(self, ids: Sequence[int], modulus: int = VOCABULARY) -> None:
-        self._count, self._state, self._modulus = len(ids), mix_all(ids), modulus
-
-    def __len__(self) -> int:
-        return self._count
+        self._state, self._modulus = mix_all(ids), modulus
 
     def add(self, token: int) -> None:
-        self._count, self._state = self._count + 1, mix(self._state, token)
+        self._state = mix(self._state, token)
 
     def guess(self, count: int) -> list[int]:
         state, found = self._state, []
@@ -40,9 +37,6 @@ class Told(Guesser):
         self._count, self._vocab = len(ids), vocab
         self._text = next((text for text in texts if [*text[: len(ids)]] == [*ids]), [*ids])
         self._state = mix_all(ids)
-
-    def __len__(self) -> int:
-        return self._count
 
     def add(self, token: int) -> None:
         self._count, self._state = self._count + 1, mix(self._state, token)
