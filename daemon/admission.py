@@ -45,7 +45,7 @@ class Admission:
             self._check_snap(*start.options.snap, origin)
         request = new_request(start, prompt, self._info.eos, now, origin)
         if start.options.grammar is not None:
-            self._check_place(start.slot, len(prompt))  # before what may take seconds
+            self._check_place(start.slot, request.waiting_tokens)  # before what may take seconds
             self._held.begin(request, start.options.grammar)
         slot = self._choose_slot(request, start.slot)
         draw_seed(request, self._draw_seed)
@@ -117,7 +117,7 @@ class Admission:
             self.waiting.pass_over(request)
             return slot
         self.waiting.remove(request)
-        self._check_queue(len(request.prompt))
+        self._check_queue(request.waiting_tokens)
         return None
 
     def _check_wanted(self, request: Request, slot: int) -> None:

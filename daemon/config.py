@@ -54,6 +54,6 @@ class Config:
         return self.step_tokens or max(LEAST_STEP_TOKENS, 2 * self.most_rows)
 
     @property
-    def most_drafted(self) -> int:
-        """Tokens of decoding rows in a step, drafted ones included; 0 without drafts."""
-        return self.most_step_tokens if self.draft else 0
+    def most_outputs(self) -> int:
+        """Predictions of a step: one of each row, and one of each drafted token; those go beside the prompts."""
+        return max(self.most_rows, min(self.most_step_tokens, self.most_rows * (1 + self.draft)))

@@ -15,11 +15,12 @@ from .session import Session
 
 KEPT = 64
 _IDS = re.compile(r"ids:[0-9,]*", re.IGNORECASE)
+_PREDICTED = re.compile(r"(?<=predict=)[0-9,]*", re.IGNORECASE)
 _GRAMMAR = re.compile(r"(?<=grammar=)\S+", re.IGNORECASE)
 
 
 class CommandLog:
-    """The last commands, without their prompts and grammars."""
+    """The last commands, without their prompts, predictions and grammars."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=KEPT)
@@ -29,7 +30,7 @@ class CommandLog:
             self._lines.append(f"{line.number}: ({line.code})")
             return
         try:
-            text = _GRAMMAR.sub(_measure, _IDS.sub(_count, line.text))
+            text = _GRAMMAR.sub(_measure, _PREDICTED.sub(_measure, _IDS.sub(_count, line.text)))
         except MemoryError:
             text = f"({len(line.text)} characters)"
         if len(text) > SHOWN:

@@ -29,6 +29,9 @@ Share = tuple[Request, int]
 LEAST_CHANCE = 0.05
 """Less likely guesses are not looked at."""
 
+NEARLY_SURE = 0.9
+"""A step with so many rows that only guesses more likely than this would pay has none."""
+
 MOST_AHEAD = 8
 LEAST_AHEAD = 0.2
 """Guesses of a step that are looked at in grammars, in all, and how likely they are at least: each takes some tens of
@@ -53,11 +56,12 @@ class Drafts:
         return tuple([request.row(count, draft=drafts.get(request, ())) for request, count in shares])
 
     def _choose(self, shares: Sequence[Share]) -> dict[Request, Sequence[int]]:
-        columns, decoders = 0, []
-        for request, count in shares:
-            columns += count
-            if request.state is State.DECODE:
-                decoders.append(request)
+        """Prefills beside them are not counted: what they take does not depend on drafts, and their first tokens should
+        not come later because drafts seem cheap."""
+        decoders = [request for request, _ in shares if request.state is State.DECODE]
+        rows = len(decoders)
+        if rows * self._column_cost > NEARLY_SURE * self._cost(rows):
+            return {}
         offers = []
         for order, request in enumerate(decoders):
             chances = self._chances(request)
@@ -65,18 +69,18 @@ class Drafts:
                 offers.append((-first, order, chances))
         if not offers:
             return {}
-        counts = self._share_out(offers, columns, len(decoders))
+        counts = self._share_out(offers, rows)
         return {decoders[order]: _drafted(decoders[order], count) for order, count in counts.items()}
 
-    def most_ahead(self, rows: int) -> int:
-        """Tokens that are worth looking at for each of so many outputs that are held to grammars."""
-        return min(self._most, MOST_AHEAD // rows)
-
-    def guess(self, request: Request) -> list[int]:
-        """How it may go on, as far as it is worth looking that up in its grammar."""
+    def ahead(self, request: Request, outputs: int) -> tuple[Sequence[int], int]:
+        """Of one of so many outputs that are held to grammars: how it may go on, as far as it is worth looking that up
+        in its own, and how many tokens of any kind are."""
+        most = min(self._most, MOST_AHEAD // outputs, request.grant - 1)
+        if most <= 0:
+            return (), 0
         guesser = self._guesser(request)
-        likely = takewhile(lambda chance: chance > LEAST_AHEAD, islice(guesser.chances(), self._most))
-        return guesser.guess(sum(1 for _ in likely))
+        likely = takewhile(lambda chance: chance > LEAST_AHEAD, islice(guesser.chances(), most))
+        return guesser.guess(sum(1 for _ in likely)), most
 
     def _chances(self, request: Request) -> Iterator[float]:
         """Of its guesses, as far as they may become tokens in this step."""
@@ -99,17 +103,17 @@ class Drafts:
             request.guessed += 1
         return guesser
 
-    def _share_out(self, offers: list[tuple[float, int, Iterator[float]]], columns: int, rows: int) -> Counter[int]:
+    def _share_out(self, offers: list[tuple[float, int, Iterator[float]]], rows: int) -> Counter[int]:
         """How many tokens are drafted for whom."""
         taken: list[int] = []
         best, tokens = 0, float(rows)
-        most = tokens / self._cost(columns)
+        most = tokens / self._cost(rows)
         heapify(offers)
         while offers and len(taken) < self._step_tokens - rows:
             unlikely, order, chances = offers[0]
             taken.append(order)
             tokens -= unlikely
-            if (given := tokens / self._cost(columns + len(taken))) > most:
+            if (given := tokens / self._cost(rows + len(taken))) > most:
                 best, most = len(taken), given
             chance = next(chances, 0.0)
             if chance > LEAST_CHANCE:

@@ -144,8 +144,10 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             kind=config.device if config.engine == "cpu" else config.engine,
             quantize=config.quantize,
             gpu_memory=config.gpu_memory,
-            step_tokens=max(config.most_step_tokens + config.most_drafted, config.prefill_tokens, config.slots),
-            step_outputs=max(config.most_drafted, config.slots),  # slots: for target steps
+            step_tokens=max(
+                config.most_step_tokens + config.most_outputs - config.most_rows, config.prefill_tokens, config.slots
+            ),
+            step_outputs=max(config.most_outputs, config.slots),  # slots: for target steps
             progress=True,
         )
     except ModelUnreadable as error:

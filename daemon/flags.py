@@ -117,7 +117,8 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
         "--step-tokens",
         type=at_least(1),
         metavar="N",
-        help="most tokens of a step in which somebody decodes (default 64, or twice as many as requests in a step)",
+        help="most tokens of a step in which somebody decodes, drafted ones aside "
+        "(default 64, or twice as many as requests in a step)",
     )
     turns.add_argument(
         "--prefill-tokens",

@@ -22,6 +22,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ END: Final = b"< >"  # no grammar can name it
 LONGEST_FORCED: Final = 32  # bytes of a token that are looked for
 LONGEST_TEXT: Final = 1024  # bytes of a token, for the library
 STUCK: Final = "no token of the vocabulary continues what the grammar allows"
+LONGEST_LOOK: Final = 0.02  # seconds ahead; usual ones take a hundredth of that
 TOO_LARGE: Final = "it takes more than the library can do"
 QUOTED: Final = re.compile(r"^ *\d+ \| ", re.MULTILINE)
 SHOWN: Final = 200
@@ -52,6 +54,7 @@ class Output:
     lark: str
     ends: Collection[int]
     tokens: list[int] = field(default_factory=list)
+    looks_ahead: bool = True
 
 
 class Library:
@@ -111,9 +114,11 @@ class Library:
         ]
 
     def _ahead(self, output: Output, bits: bytes, guess: Sequence[int], most: int) -> Found:
-        """How the output may go on: as `guess` says while that is allowed, then as it has to."""
+        """How the output may go on: as `guess` says while that is allowed, then as it has to. A grammar that cannot be
+        taken back, or where that takes long, is looked at no more."""
         sets, draft, guessed, consumed = [bits], list[int](), 0, 0
-        while len(draft) < most:
+        begun = perf_counter()
+        while len(draft) < most and output.looks_ahead:
             token = guess[guessed] if guessed == len(draft) < len(guess) else None
             guesses = token is not None and _has(sets[-1], token) and token not in output.ends
             if not guesses:
@@ -128,7 +133,9 @@ class Library:
             draft.append(token)
             sets.append(behind)
             guessed += guesses
+            output.looks_ahead = perf_counter() - begun < LONGEST_LOOK
         if consumed and (not output.matcher.rollback(consumed) or output.matcher.is_error()):
+            output.looks_ahead = False
             self._read_anew(output)
         return tuple(sets), tuple(draft), guessed
 

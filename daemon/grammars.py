@@ -47,6 +47,7 @@ class Output:
     lark: str
     ends: tuple[int, ...]
     tokens: list[int] = field(default_factory=list)
+    looks_ahead: bool = True  # until a worker was lost over it, or over one beside it
     worker: Worker | None = None
 
 
@@ -141,9 +142,14 @@ class TextGrammars:
         worker = self._worker
         if worker is not None and all(one.constraint.worker is worker for one in given):
             with suppress(WorkerLost):
-                found = worker.ask((FOLLOW, [(output.key, *rest) for output, *rest in given]))
+                asked = [
+                    (one.constraint.key, one.tokens, one.guess, one.most * one.constraint.looks_ahead) for one in given
+                ]
+                found = worker.ask((FOLLOW, asked))
                 return [Stuck(one) if isinstance(one, str) else Ahead(*one) for one in found]
             self._worker = None
+            for one in given:
+                one.constraint.looks_ahead = False
         return [self._alone(one.constraint) for one in given]
 
     def close(self) -> None:

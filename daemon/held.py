@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from ..protocol import Grammar, Refusal
 from .constraints import Ahead, Given, Grammars, Stuck
+from .drafts import Drafts
 from .requests import Request
 
 
@@ -31,20 +30,18 @@ class Held:
             request.guesser.note_forced(draft[place] == token)
         tokens.append(token)
 
-    def look_ahead(self, guess: Callable[[Request], Sequence[int]], most: int) -> list[tuple[Request, str]]:
-        """Those that nothing can be given any more, and why. `most` further tokens of each are looked at."""
-        given, self._given = self._given, {}
-        going = {request: tokens for request, tokens in given.items() if request.ended is None}
+    def look_ahead(self, drafts: Drafts) -> list[tuple[Request, str]]:
+        """Those that nothing can be given any more, and why."""
+        chosen, self._given = self._given, {}
+        going = [(request, tokens) for request, tokens in chosen.items() if request.ended is None]
         if not going:
             return []
+        given = []
+        for request, tokens in going:
+            guess, most = drafts.ahead(request, len(going))
+            given.append(Given(request.constraint, tokens, guess, most))
         stuck = []
-        found = self._grammars.follow(
-            [
-                Given(request.constraint, tokens, guess(request) if most else (), most)
-                for request, tokens in going.items()
-            ]
-        )
-        for request, ahead in zip(going, found, strict=True):
+        for (request, _), ahead in zip(going, self._grammars.follow(given), strict=True):
             if isinstance(ahead, Stuck):
                 stuck.append((request, ahead.error))
             else:

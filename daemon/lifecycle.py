@@ -134,9 +134,9 @@ class Lifecycle:
             if request.ended is not None:
                 return
 
-    def look_ahead(self, rows: int, now: float, items: list[Item]) -> None:
-        """Once all rows of a step are received, of which there were so many."""
-        for request, error in self.held.look_ahead(self.drafts.guess, self.drafts.most_ahead(rows)):
+    def look_ahead(self, now: float, items: list[Item]) -> None:
+        """Once all rows of a step are received."""
+        for request, error in self.held.look_ahead(self.drafts):
             items += self.endings.end(request, "failed", now, code="grammar_failed", error=error)
 
     def _advance(self, request: Request, position: int, items: list[Item]) -> None:

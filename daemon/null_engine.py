@@ -42,12 +42,14 @@ def _halves(token: int, count: int) -> Logprobs:
     return likely[0][1], tuple(likely)
 
 
-def _allowed(row: Row, output: int) -> list[int] | None:
+def _allowed(row: Row, output: int, vocab: int) -> list[int] | None:
     if row.allowed is None:
         return None
-    size = len(row.allowed) // row.outputs
+    size = (vocab + 31) // 32 * 4
+    if len(row.allowed) != size * row.outputs:
+        raise ValueError(f"request {row.req_id}: {len(row.allowed)} bytes say what {row.outputs} tokens may be")
     number = int.from_bytes(row.allowed[output * size : (output + 1) * size], "little")
-    return [token for token in range(VOCABULARY) if number >> token & 1]
+    return [token for token in range(vocab) if number >> token & 1]
 
 
 @dataclass(slots=True)
@@ -150,7 +152,7 @@ class NullEngine:
         outputs = range(len(scratch) - row.outputs, len(scratch))
         seed = row.sampling.seed if row.sampling is not None and row.sampling.temp > 0 else None
         tokens = tuple(
-            self._choose(scratch[index], position + index, seed, _allowed(row, output))
+            self._choose(scratch[index], position + index, seed, _allowed(row, output, self.info.vocab))
             for output, index in enumerate(outputs)
         )
         logits = b"".join(scratch[index].to_bytes(8, "little") for index in outputs) if row.logits else None

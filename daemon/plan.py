@@ -62,7 +62,8 @@ class Row(NamedTuple):
 
     def without_draft(self) -> Row:
         """It up to its first prediction."""
-        return self._replace(tokens=self.tokens[: len(self.tokens) - self.outputs + 1], outputs=1)
+        first = None if self.allowed is None else self.allowed[: len(self.allowed) // self.outputs]
+        return self._replace(tokens=self.tokens[: len(self.tokens) - self.outputs + 1], outputs=1, allowed=first)
 
 
 class CopyPage(NamedTuple):

@@ -117,6 +117,11 @@ class Request:
         return self.chunk_end - self.position
 
     @property
+    def waiting_tokens(self) -> int:
+        """Ids that it keeps in memory while it waits."""
+        return len(self.prompt) + len(self.predicted)
+
+    @property
     def before(self) -> tuple[int, ...]:
         """Where guesses look besides its text: what is predicted, behind what the output stands behind."""
         return (*self.prompt[-SHORTEST:], *self.predicted) if self.predicted else ()

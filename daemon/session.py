@@ -236,7 +236,7 @@ class Session:
                 self.counters.stale_results += 1
                 continue
             lifecycle.receive(request, row, outcome, len(rows), now, items)
-        lifecycle.look_ahead(len(rows), now, items)
+        lifecycle.look_ahead(now, items)
 
     def _give_up(self, items: list[Item]) -> list[Item]:
         """Nothing is live any more: answers every held line and every drain."""

@@ -30,11 +30,11 @@ class Waiting:
 
     def add(self, request: Request) -> None:
         self._requests.append(request)
-        self.prompt_tokens += len(request.prompt)
+        self.prompt_tokens += request.waiting_tokens
 
     def remove(self, request: Request) -> None:
         self._requests.remove(request)
-        self.prompt_tokens -= len(request.prompt)
+        self.prompt_tokens -= request.waiting_tokens
 
     def first(self, will_fit: Callable[[Request], bool]) -> Request | None:
         """Who must be next, whether it fits now or not: it was passed often enough, and will fit when the running

@@ -132,6 +132,8 @@ _COUNTERS: Final = {
     "weight_bytes": ("weight_bytes", "weights read"),
     "computed_prompt_tokens": ("tokens_in", "tokens of prompts that were computed"),
     "emitted_tokens": ("tokens_out", "tokens of answers, of live ones too"),
+    "drafted_tokens": ("drafted", "tokens that were tried ahead of their turn"),
+    "drafted_right_tokens": ("drafted_right", "those that were right"),
     "accepted_requests": ("accepted", "requests that were taken"),
     "coalesced_requests": ("coalesced", "those that followed an equal one"),
     "prefix_hits": ("prefix_hits", "requests that found a known beginning"),

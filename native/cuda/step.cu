@@ -55,12 +55,13 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const Shape& s = shape();
   Sizes room = {std::max(work.room.columns, sizes.columns), std::max({work.room.outputs, sizes.outputs, 1}), std::max(work.room.splits, sizes.splits), 0,
                 std::max(work.room.sampled, sizes.sampled)};
-  // Reserved from the start: room for the page tables of all slots, for the ids that each may choose from, and for changes of logits, of which there may be
-  // as many as a history has tokens. Later the pages of the cache take all the rest of the memory.
+  // Reserved from the start: room for the page tables of all slots, for the ids that each output may be, and for changes of logits, of which each output may
+  // have as many as its history has tokens. Later the pages of the cache take all the rest of the memory.
   if (input_.size() > input_room_ || input_room_ == 0) {
     const size_t pages = static_cast<size_t>(options_.slots) * ((s.context + kPage - 1) / kPage) * sizeof(int);
-    const size_t changes = std::min<size_t>(static_cast<size_t>(options_.slots) * s.context * sizeof(Change), kChangesFromTheStart);
-    const size_t allowed = options_.slots * words_of(s.vocab) * sizeof(uint32_t);
+    const size_t outputs = std::max(options_.slots, room.outputs);
+    const size_t changes = std::min<size_t>(outputs * s.context * sizeof(Change), kChangesFromTheStart);
+    const size_t allowed = outputs * words_of(s.vocab) * sizeof(uint32_t);
     const size_t input_room = std::max(2 * input_.size(), InputLayout{room.columns, true}.page_begin() + pages + changes + allowed);
     uint8_t* const input = memory_.allocate(input_room);
     if (input_place_) memory_.release(input_place_);

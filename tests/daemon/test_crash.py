@@ -234,7 +234,8 @@ def test_the_report_shows_what_can_be_shown() -> None:
     assert "slot=1 cannot be shown: KeyError: 99" in text
 
 
-def test_commands_are_kept_without_their_prompts_and_grammars() -> None:
+def test_commands_are_kept_without_their_prompts_predictions_and_grammars() -> None:
     commands = CommandLog()
-    commands.note(Line(3, 'REQ 1 START ids:1,2,3 9 grammar={"regex":"secret"} seed=1'))
-    assert list(commands) == ["3: REQ 1 START ids:<3 tokens> 9 grammar=<18 characters> seed=1"]
+    commands.note(Line(3, 'REQ 1 START ids:1,2,3 9 grammar={"regex":"secret"} predict=5,6 seed=1'))
+    expected = "3: REQ 1 START ids:<3 tokens> 9 grammar=<18 characters> predict=<3 characters> seed=1"
+    assert list(commands) == [expected]

@@ -247,7 +247,17 @@ def test_drafts_go_beside_a_prefill() -> None:
     driver.step()
     driver.send(f"REQ 2 START ids:{','.join(map(str, range(100)))} 2")
     driver.step()
-    assert lengths(driver) == [9, 63]
+    assert lengths(driver) == [8, 63], "as many as without it"
+
+
+def test_where_only_certain_guesses_would_pay_there_are_none() -> None:
+    for rows, drafted in ((2, 6), (64, 0)):
+        driver = drafting(slots=rows, step_tokens=200, draft=3)
+        for req_id in range(1, rows + 1):
+            driver.send(f"REQ {req_id} {START}")
+        driver.step()
+        driver.step()
+        assert sum(lengths(driver)) - rows == drafted
 
 
 def test_a_text_that_goes_round_is_drafted_from_itself() -> None:

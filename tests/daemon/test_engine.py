@@ -10,12 +10,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from constrained import bits
 from paceline.daemon.config import Config
 from paceline.daemon.engine import CannotOpen, DeviceLost, NativeEngine, open_engine
 from paceline.daemon.execution import execute
 from paceline.daemon.faults import Faults, read_faults
 from paceline.daemon.faulty import Faulty, InjectedFault
-from paceline.daemon.null_engine import NullEngine
+from paceline.daemon.null_engine import VOCABULARY, NullEngine
 from paceline.daemon.plan import Plan, PlanKind, Row, RowFailure, RowResult
 
 
@@ -97,11 +98,14 @@ def test_a_drafted_row_that_throws_is_tried_without_its_draft() -> None:
                 raise RuntimeError("too long")
             return super().step(rows)
 
-    drafted = ROWS[1]._replace(tokens=(5, 6, 7, 8), outputs=3)
+    sets = [bits([number], VOCABULARY) for number in (9, 10, 11)]
+    drafted = ROWS[1]._replace(tokens=(5, 6, 7, 8), outputs=3, allowed=b"".join(sets))
     engine = Short()
     (result,) = execute(engine, Plan(PlanKind.STEP, (), ((ROWS[0], drafted),)), ticking)
     assert engine.calls == [[(5, 6), (5, 6, 7, 8)], [0], [(5, 6, 7, 8)], [1]]
-    assert (result.rows, result.weight_bytes) == (EXPECTED[:2], 20)
+    assert (result.rows, result.weight_bytes) == ([EXPECTED[0], RowResult((9,), None)], 20)
+    with pytest.raises(ValueError, match="say what 3 tokens may be"):
+        NullEngine().step((drafted._replace(allowed=sets[0]),))
 
 
 def test_a_lost_device_is_not_tried_again() -> None:
@@ -228,7 +232,7 @@ def test_a_model_opens_with_what_the_flags_say(monkeypatch: pytest.MonkeyPatch) 
         "replay": 9,
         "gpu_memory": None,
         "step_tokens": 512,
-        "step_outputs": 64,
+        "step_outputs": 18,
     }
     assert isinstance(engine, NativeEngine)
     assert (engine.info.eos, engine.info.page_bytes) == ((2,), 640)
@@ -243,7 +247,7 @@ def test_a_device_is_the_cpu_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     open_engine(Config(slots=1024, max_batch=8, step_tokens=64))
     assert (native.asked["step_tokens"], native.asked["step_outputs"]) == (1024, 1024)  # target steps: rows for all
     open_engine(Config(slots=8, step_tokens=64, prefill_tokens=1))
-    assert (native.asked["step_tokens"], native.asked["step_outputs"]) == (128, 64)
+    assert (native.asked["step_tokens"], native.asked["step_outputs"]) == (120, 64)
     open_engine(Config(slots=8, step_tokens=64, prefill_tokens=1, draft=0))
     assert (native.asked["step_tokens"], native.asked["step_outputs"], native.asked["replay"]) == (64, 8, 0)
     for engine in ("reference", "null"):

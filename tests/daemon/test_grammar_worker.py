@@ -251,3 +251,32 @@ def test_an_output_that_cannot_be_taken_back_is_read_anew(monkeypatch: pytest.Mo
     assert not isinstance(library._outputs[1].matcher, Stubborn)
     ((again, _, _),) = library.answer(("follow", [(1, b"c", b"", 0)]))
     assert again == (sets[1],)
+
+
+def test_a_grammar_that_cannot_be_taken_back_is_not_looked_ahead_in_again() -> None:
+    library = Library(TEXTS, {EOS}, 1)
+    assert isinstance(library.answer(("begin", 1, 'start: a\na[stop="END"]: /[a-zA-Z]*/', (EOS,))), bytes)
+    ((_, draft, _),) = library.answer(("follow", [(1, b"ab", b"cd", 2)]))
+    matcher = library._outputs[1].matcher
+    ((_, again, _),) = library.answer(("follow", [(1, b"c", b"de", 2)]))
+    assert draft == tuple(b"cd") and again == () and library._outputs[1].matcher is matcher
+
+
+def test_nor_one_in_which_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library(TEXTS, {EOS}, 1)
+    library.answer(("begin", 1, "start: /[a-z]{9}/", (EOS,)))
+    monkeypatch.setattr("paceline.daemon.grammar_worker.LONGEST_LOOK", 0.0)
+    ((_, draft, _),) = library.answer(("follow", [(1, b"ab", b"cd", 2)]))
+    ((_, again, _),) = library.answer(("follow", [(1, b"c", b"de", 2)]))
+    assert (draft, again) == ((ord("c"),), ())
+
+
+def test_where_a_worker_was_lost_nothing_ahead_is_looked_at_again() -> None:
+    own = TextGrammars(Texts(), seconds=0.5)
+    output = Writing(own, Grammar("regex", "[a-z]{20}"))
+    assert output.ahead(b"ab", b"cd", 2).draft == tuple(b"cd")
+    assert own._worker is not None
+    own._worker._process.send_signal(signal.SIGSTOP)
+    assert output.ahead(b"c", b"de", 2) == Ahead((output.found,))
+    assert output.ahead(b"d", b"ef", 2).draft == ()
+    assert Writing(own, Grammar("regex", "[a-z]{20}")).ahead(b"ab", b"cd", 2).draft == tuple(b"cd")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
-from paceline.daemon.lookup import LONGEST, SHORTEST, Lookup
+from paceline.daemon.lookup import LONGEST, PIECE, SHORTEST, Lookup
 
 TEXTS = st.lists(st.integers(0, 3), max_size=14)  # every pair occurs less often than a search looks
 
@@ -80,9 +80,22 @@ def test_a_search_ends_after_so_many_places() -> None:
 
 def test_large_ids_and_a_text_that_outgrows_its_buckets() -> None:
     lookup = Lookup([2**31 - 1, 0])
-    text = [n * 104729 % 2**31 for n in range(3000)]
+    text = [n * 104729 % 2**31 for n in range(4 * PIECE)]
     for token in text:
         lookup.add(token)
-    for token in text[:3]:
+    for token in text[:5]:
         lookup.add(token)
-    assert lookup.guess(2) == text[3:5]
+    assert lookup.guess(2) == text[5:7]
+
+
+def test_a_long_text_is_entered_in_pieces() -> None:
+    """Until it is in, nothing is found; then all of it, and what has come meanwhile."""
+    text = list(range(3 * PIECE))
+    lookup = Lookup([*text, 0, 1])
+    found = []
+    for token in (2, 3, 4, 5):
+        found.append(lookup.guess(1))
+        lookup.add(token)
+    assert found == [[], [], [], [5]] and lookup.agreement == 6
+    assert not lookup.add(0) and not lookup.add(0)
+    assert lookup.guess(1) == [] and not lookup.add(1) and lookup.guess(2) == [2, 3]
