@@ -190,3 +190,13 @@ def test_what_concerns_nobody_who_waits_asks_nobody_again(monkeypatch: pytest.Mo
     one.run()
     assert len(asked) == 1
     assert len(tokens_of(one.items, 2)) == 300
+
+
+def test_predictions_of_those_who_wait_count_with_their_prompts() -> None:
+    driver = Driver(slots=1, queue_tokens=6)
+    driver.send("REQ 1 START ids:1 9")
+    assert driver.reply("REQ 2 START ids:1,2 3 predict=1,2,3,4,5")["code"] == "queue_full"
+    assert driver.reply("REQ 2 START ids:1,2 3 predict=1,2,3,4")["ok"]
+    assert driver.reply("REQ 3 START ids:1 3")["code"] == "queue_full"
+    driver.run()
+    assert driver.reply("REQ 3 START ids:1 3")["ok"]

@@ -20,11 +20,12 @@ from paceline.native.core import open_core
 from paceline.native.cupy_memory import CupyMemory
 from paceline.native.device_memory import EmulatedMemory
 from paceline.native.lost import DeviceLost
+from paceline.protocol import Sampling
 
 from .core_models import MODELS, ids_of
 from .emulated import same_bits
 from .fake_cupy import CONTEXT, CUDARuntimeError, FakeCupy, opened
-from .rows import all_logits, table
+from .rows import Row, all_logits, table
 
 LOST = CUDARuntimeError(700)
 
@@ -141,6 +142,31 @@ def test_no_room_for_a_step_fails_it_and_no_more(cupy: FakeCupy, path: Path) -> 
     assert "MemoryError" in result.rows[0].error
     (result,) = execute(engine, plan_of(0, (0,)), lambda: 0.0)
     assert not isinstance(result.rows[0], RowFailure)
+
+
+def test_drafts_of_all_slots_fit_where_the_pages_have_the_rest(cupy: FakeCupy, tiny_model: Any) -> None:
+    """With penalties over a long history and a set for each output: all that a step's input can hold."""
+    most, slots = 8, 2
+    path = tiny_model(**MODELS["Q8_0"] | {"vocab": 4096})
+    room: dict[str, Any] = {"step_tokens": 64, "step_outputs": slots * (most + 1), "slots": slots}
+    core = opened(path, gpu_memory=0.5, replay=most + 1, **room)
+    chance = np.random.default_rng(1)
+    everything = bytes([255]) * (4096 // 8) * (most + 1)
+    rows = []
+    for slot in range(slots):
+        ids = chance.permutation(4096)[: CONTEXT - most - 1].tolist()
+        begun = 0
+        while begun < len(ids):
+            fed = ids[begun : begun + 64]
+            core.step([Row(slot, fed, begun, 0, table(slot, CONTEXT), len(ids))])
+            begun += len(fed)
+            core.commit(slot, begun)
+        sampling = Sampling(temp=0.9, rep_penalty=1.1, seed=1)
+        fed = ids[: most + 1]
+        rows.append(Row(slot, fed, begun, most + 1, table(slot, CONTEXT), len(ids), sampling, False, everything))
+    before = cupy.calls["malloc"]
+    results, _ = core.step(rows)
+    assert [len(tokens) for tokens, _, _ in results] == [most + 1] * slots and cupy.calls["malloc"] == before
 
 
 @pytest.mark.parametrize("call", ["upload", "synchronize", "launch"])

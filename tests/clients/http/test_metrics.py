@@ -100,7 +100,9 @@ def test_rows_of_a_step_are_counted_exactly() -> None:
         "tokens_out",
         "accepted",
     )
-    stats: dict[str, Any] = dict.fromkeys((*numbers, "coalesced", "prefix_hits", "prefix_tokens", "drafted", "drafted_right"), 0)
+    stats: dict[str, Any] = dict.fromkeys(
+        (*numbers, "coalesced", "prefix_hits", "prefix_tokens", "drafted", "drafted_right"), 0
+    )
     stats |= {name: {} for name in ("requests", "refusals", "slots", "pages")}
     told = samples(exposition(Observed(), stats | {"rows_per_step": {"1": 5, "2": 3, "3": 1, "200": 1}}).decode())
     name = "paceline_rows_per_step"
