@@ -43,7 +43,7 @@ async def begin(
     predicted = await asyncio.to_thread(texts.predicted, asked.prediction) if asked.prediction else []
     answers = [given for given in prompts for _ in range(asked.n)] if asked.most != 0 else []
     _check_prompts(prompts, engine.info["most_positions"])
-    too_many = _too_many(engine, asked, [len(given.ids) for given in answers], queue_tokens)
+    too_many = _too_many(engine, asked, [len(given.ids) + len(predicted) for given in answers], queue_tokens)
     if too_many and not engine.coalesces:
         raise too_many
     try:
@@ -73,7 +73,7 @@ def _check_prompts(prompts: Sequence[Given], room: int) -> None:
 
 def _too_many(engine: Engine, asked: Asked, answers: Sequence[int], queue_tokens: int) -> HttpRefused | None:
     """For what even an idle daemon has no room, and what must not be retried then; equal ones may share a row where it
-    coalesces. `answers` are the sizes of their prompts, in tokens."""
+    coalesces. `answers` are the sizes of their prompts and predictions, in tokens."""
     field, slots = "n" if asked.n > 1 else "prompt", engine.info["slots"]
     if len(answers) > (most := slots + engine.queue):
         return wrong(field, f"{len(answers)} answers, expected at most {most}, the slots and the queue")
