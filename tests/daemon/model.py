@@ -31,6 +31,7 @@ class Model:
         self.quitting = False
         self.by_hand: list[Row] = []  # rows of a step that was asked for: they need no grant
         self.moved: list[Row] = []  # rows that came a token further, or to their end, once for each
+        self.right = 0  # tokens that were drafted and right
         self.most: dict[Row, int] = {}  # how many tokens a row may come further in this step, if more than one
 
     @property
@@ -135,6 +136,7 @@ class Model:
         """A row in a step. One that was asked for by hand needs no grant, but uses one if there is."""
         assert row.slot is not None and self.moved.count(row) < self.most.get(row, 1), row
         assert row.grant or row in self.by_hand, row
+        self.right += row in self.moved
         self.unpark(row)
         row.grant = max(0, row.grant - 1)
         self.moved.append(row)
@@ -148,6 +150,8 @@ class Model:
             assert row.complete and body["reason"] in row.course.reasons and not self.cancelling, (body, row)
             if body["reason"] != "length" and row not in self.moved:
                 self._move(row)
+            elif body["reason"] != "length":
+                self.right += 1  # the token before this end was drafted, and right
             assert row in self.moved
             assert body["reason"] == "length" or body["stop_token"] == row.course.last
         else:

@@ -30,7 +30,7 @@ class Modelled:
         self.model = Model(bounds.slots, bounds.auto, bounds.reuse, ample, bounds.pages)
         self.line = 0
         self.counts: Counter[str] = Counter()
-        self.drafted = self.right = 0
+        self.drafted = 0
         self._folder = tempfile.TemporaryDirectory()
         self.folder = Path(self._folder.name)
         self.files: dict[str, tuple[int, tuple[int, ...]]] = {}
@@ -80,7 +80,6 @@ class Modelled:
             items, moving = self.step()
             self.model.observe(items)
             assert set(self.model.moved) == set(moving), "at least a token for each row in the step"
-            self.right += len(self.model.moved) - len(moving)
         assert most < 100_000, "it never ends"
 
     def step(self) -> tuple[list[Item], list[Row]]:

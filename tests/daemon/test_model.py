@@ -93,7 +93,7 @@ class Machine(RequestRules, TurnRules, SnapshotRules):
         refusals = {code: count for code, count in counts.items() if code not in ("accepted", "coalesced")}
         assert body["refusals"] == refusals and body["lines"] == self.one.line - 1
         assert (body["accepted"], body["coalesced"]) == (counts["accepted"], counts["coalesced"])
-        assert (body["drafted"], body["drafted_right"]) == (self.one.drafted, self.one.right)
+        assert (body["drafted"], body["drafted_right"]) == (self.one.drafted, model.right)
         assert (body["cancels"], body["failures"], body["stale_results"]) == (model.ends["cancelled"], 0, 0)
         assert body["ended"] == model.ends.total() - model.ends["cancelled"]
 
