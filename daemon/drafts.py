@@ -56,8 +56,8 @@ class Drafts:
         return tuple([request.row(count, draft=drafts.get(request, ())) for request, count in shares])
 
     def _choose(self, shares: Sequence[Share]) -> dict[Request, Sequence[int]]:
-        """Prefills beside them are not counted: what they take does not depend on drafts, and their first tokens should
-        not come later because drafts seem cheap."""
+        """What is drafted for whom. Prefills beside them are not counted as a cost: in a long step drafts would seem
+        cheap, and first tokens would come later for them."""
         decoders = [request for request, _ in shares if request.state is State.DECODE]
         rows = len(decoders)
         if rows * self._column_cost > NEARLY_SURE * self._cost(rows):

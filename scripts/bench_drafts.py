@@ -21,6 +21,7 @@ import statistics
 import sys
 import time
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,13 @@ def wait(server: Server, count: int) -> None:
             raise ended
 
 
-def answers(server: Server, prompts: list[list[int]], together: int, first_id: int, options: dict[str, Any]) -> Any:
+def answers(server: Server, prompts: list[list[int]], together: int, first_id: int) -> Any:
     """Of each question alone its Answer; of `together` at a time all tokens and the whole time."""
     found, tokens, begun = [], 0, time.perf_counter()
     for begin in range(0, len(prompts), together):
         part = prompts[begin : begin + together]
         requests = [Request(first_id + begin + n, prompt, TOTAL) for n, prompt in enumerate(part)]
-        server.start(requests, **options)
+        server.start(requests, ignore_eos=False)
         wait(server, len(requests))
         for one in requests:
             times = server.times[one.req_id]
@@ -85,13 +86,12 @@ def bench(model: Path, threads: int, rounds: int, binary: Path | None) -> dict[s
     at_once: dict[str, list[Answer]] = {}
     seen: dict[str, Any] = {}
     for turn in range(rounds):
-        for name, opened, options in servers(model, threads, binary):
+        for name, opened in servers(model, threads, binary):
             server = opened()
             try:
-                wait_for = {"ignore_eos": 0} if isinstance(server, Daemon) else {"ignore_eos": False}
-                answers(server, prompts[:1], 1, 1, wait_for | options)  # pages are touched, kernels warm
-                alone.setdefault(name, []).append(answers(server, prompts, 1, 100, wait_for | options))
-                at_once.setdefault(name, []).append(answers(server, prompts, TOGETHER, 200, wait_for | options))
+                answers(server, prompts[:1], 1, 1)  # pages are touched, kernels warm
+                alone.setdefault(name, []).append(answers(server, prompts, 1, 100))
+                at_once.setdefault(name, []).append(answers(server, prompts, TOGETHER, 200))
                 if isinstance(server, Daemon):
                     seen[name] = [tokens for tokens, _ in alone[name][-1]]
             finally:
@@ -126,15 +126,15 @@ def rate(answer: Answer) -> float:
     return (tokens - 1) / seconds if seconds else 0.0
 
 
-def servers(model: Path, threads: int, binary: Path | None) -> list[tuple[str, Any, dict[str, Any]]]:
-    found: list[tuple[str, Any, dict[str, Any]]] = [
-        ("paceline --draft 0", lambda: Daemon(model, threads, "--no-reuse", "--draft=0"), {}),
-        ("paceline", lambda: Daemon(model, threads, "--no-reuse"), {}),
+def servers(model: Path, threads: int, binary: Path | None) -> list[tuple[str, Callable[[], Server]]]:
+    found: list[tuple[str, Callable[[], Server]]] = [
+        ("paceline --draft 0", lambda: Daemon(model, threads, "--no-reuse", "--draft=0")),
+        ("paceline", lambda: Daemon(model, threads, "--no-reuse")),
     ]
     if binary:
-        found.append(("llama.cpp", lambda: LlamaServer(binary, model, threads), {}))
+        found.append(("llama.cpp", lambda: LlamaServer(binary, model, threads)))
         looks_up = ("--spec-type", "ngram-simple")
-        found.append(("llama.cpp ngram-simple", lambda: LlamaServer(binary, model, threads, *looks_up), {}))
+        found.append(("llama.cpp ngram-simple", lambda: LlamaServer(binary, model, threads, *looks_up)))
     return found
 
 
@@ -171,8 +171,8 @@ def costs(model: Path, isa: str) -> dict[str, Any]:
     for _ in range(15):
         for size in SIZES:
             times[size].append(step(size))
-    least = {size: statistics.median(taken) for size, taken in times.items()}
-    relative = {str(size): round(taken / least[1], 2) for size, taken in least.items()}
+    usual = {size: statistics.median(taken) for size, taken in times.items()}
+    relative = {str(size): round(taken / usual[1], 2) for size, taken in usual.items()}
     print(core.device, relative, f"formula: a column {core.column_cost}")
     return {"device": core.device, "column_cost": core.column_cost, "steps_of_one": relative}
 
