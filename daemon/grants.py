@@ -21,6 +21,7 @@ class Grants:
         self._live = live
         self._scheduler = scheduler
         self.auto = limits.auto
+        self.input_ended = False  # nobody will grant by hand any more
         self.drains: list[tuple[int, int | None]] = []  # (REQ tag, most seats) of each drain that goes on
 
     @property

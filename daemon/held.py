@@ -9,8 +9,9 @@ from .requests import Request
 
 
 class Held:
-    def __init__(self, grammars: Grammars) -> None:
+    def __init__(self, grammars: Grammars, drafts: Drafts) -> None:
         self._grammars = grammars
+        self._drafts = drafts
         self._given: dict[Request, list[int]] = {}  # tokens that their grammars have not read yet
 
     def begin(self, request: Request, grammar: Grammar) -> None:
@@ -30,7 +31,7 @@ class Held:
             request.guesser.note_forced(draft[place] == token)
         tokens.append(token)
 
-    def look_ahead(self, drafts: Drafts) -> list[tuple[Request, str]]:
+    def look_ahead(self) -> list[tuple[Request, str]]:
         """Those that nothing can be given any more, and why."""
         chosen, self._given = self._given, {}
         going = [(request, tokens) for request, tokens in chosen.items() if request.ended is None]
@@ -38,7 +39,7 @@ class Held:
             return []
         given = []
         for request, tokens in going:
-            guess, most = drafts.ahead(request, len(going))
+            guess, most = self._drafts.ahead(request, len(going))
             given.append(Given(request.constraint, tokens, guess, most))
         stuck = []
         for (request, _), ahead in zip(going, self._grammars.follow(given), strict=True):

@@ -52,7 +52,7 @@ from . import replies, snapshot_commands
 from .constraints import Grammars, NoGrammars
 from .lifecycle import Lifecycle
 from .limits import Limits
-from .plan import EngineInfo, Plan, PlanKind, Row, StepResult
+from .plan import EngineInfo, Plan, PlanKind, StepResult
 from .replies import Body
 from .saved import Loaded
 from .targets import Target, choose, peek
@@ -87,7 +87,7 @@ class Session:
 
     @property
     def input_ended(self) -> bool:
-        return self.lifecycle.input_ended
+        return self.lifecycle.grants.input_ended
 
     @property
     def done(self) -> bool:
@@ -137,7 +137,7 @@ class Session:
         if plan.kind is PlanKind.MOVES:
             return items
         if plan.kind is not PlanKind.PROBE:
-            self._finish_step(plan.batches[0], results[0], now, items)
+            self.lifecycle.progress.finish(plan.batches[0], results[0], now, items)
         if plan.kind is not PlanKind.STEP and self._target is not None:
             items.append(replies.accepted(self._target.req_id, self._target.line, self._target.body(results)))
             self._target = None
@@ -227,20 +227,9 @@ class Session:
         self._target = target
         return None
 
-    def _finish_step(self, rows: tuple[Row, ...], result: StepResult, now: float, items: list[Item]) -> None:
-        lifecycle, live = self.lifecycle, self.live
-        self.counters.count_step(rows, result)
-        for row, outcome in zip(rows, result.rows, strict=True):
-            request = live.get(row.req_id)
-            if request is None or request.slot != row.slot or request.epoch != row.epoch:
-                self.counters.stale_results += 1
-                continue
-            lifecycle.receive(request, row, outcome, len(rows), now, items)
-        lifecycle.look_ahead(now, items)
-
     def _give_up(self, items: list[Item]) -> list[Item]:
         """Nothing is live any more: answers every held line and every drain."""
-        self.lifecycle.input_ended = True
+        self.lifecycle.grants.input_ended = True
         if self._target is not None:
             items.append(replies.accepted(self._target.req_id, self._target.line, self._target.nothing()))
             self._target = None

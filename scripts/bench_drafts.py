@@ -22,6 +22,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def bench(model: Path, threads: int, rounds: int, binary: Path | None) -> dict[s
     record = {
         "benchmark": "drafts",
         "date": time.strftime("%Y-%m-%d"),
-        "machine": describe_machine(),
+        "machine": describe_machine() | ({"llama-cpp-python": version("llama-cpp-python")} if binary else {}),
         "model": model.name,
         "threads": threads,
         "rounds": rounds,

@@ -172,6 +172,6 @@ def test_a_target_step_at_the_end_of_input() -> None:
     driver.send("REQ 1 START ids:1 9 2")
     driver.run()
     driver.send("SCHED_BATCH_TARGET_STEP")
-    driver.session.lifecycle.input_ended = True
+    driver.session.lifecycle.grants.input_ended = True
     driver.step()
     assert terminal_of(driver.items, 1) == CANCELLED
