@@ -52,6 +52,16 @@ class Shape:
     key_size: int
     value_size: int
     grouped_heads: bool
+    local_kv_heads: int
+    local_head_size: int
+    local_rope_size: int
+    value_norm: bool
+    keys_as_values: bool
+    borrowing_layers: int
+    borrowing_ffn: int
+    layer_scale: bool
+    token_inputs: int
+    expert_norms: bool
 
     def __init__(self) -> None: ...
     def page_bytes(self, cache_type_k: str, cache_type_v: str) -> int:

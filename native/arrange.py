@@ -6,23 +6,37 @@ on, memory-mapped; so nothing changes when it is arranged twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from .files.rearrange import as_float32, renamed, take_rows
+from .files.rearrange import as_float32, floats, renamed, take_rows
 from .shape import ModelShape
+from .tensors import is_vector
 from .weights import Tensor
 
 Indexes = npt.NDArray[np.int64]
 ROUTED = ".ffn_down_exps.weight"
+EXPERT_SCALES = "_exps.scale"
+# What is scaled by the sizes: a router's inputs; the product of the embedding, before its norm; and the inputs that
+# layers take of a token, (normed product + table row times the root of token_inputs) over the root of 2.
+ROUTER_NORM = ".ffn_gate_inp_norm.weight"
+TOKEN_TABLE, TOKEN_PRODUCT, TOKEN_NORM = (
+    "per_layer_token_embd.weight",
+    "per_layer_model_proj.weight",
+    "per_layer_proj_norm.weight",
+)
 BRANCHES = (".attn_output.weight", ".ffn_down.weight", ".ffn_down_shexp.weight", ROUTED)  # added to the residual stream
 
 
 def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors, with those that files fuse split into their parts."""
-    return [part for tensor in tensors for part in _parts(shape, tensor)]
+    """The tensors, with those that files fuse split into their parts, and with weights of one for norms without any."""
+    tensors = merged_scales(tensors) if shape.expert_norms else tensors
+    unused = _unused(shape)
+    found = [part for tensor in tensors for part in _parts(shape, tensor) if part.name not in unused]
+    return [*found, *_value_norms(shape, {tensor.name for tensor in found})]
 
 
 def computed_with(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -36,31 +50,82 @@ def embedding_scale(shape: ModelShape) -> float:
 
 
 def _scaled(shape: ModelShape, tensor: Tensor) -> Tensor:
-    factor = 1.0
-    if tensor.name == ("token_embd.weight" if shape.tied else "output.weight"):
-        factor = shape.logit_scale
-    elif tensor.name.endswith(BRANCHES):
-        factor = shape.residual_scale * (shape.expert_scale if tensor.name.endswith(ROUTED) else 1.0)
+    factor = _factor(shape, tensor.name)
     if factor == 1:
         return tensor
+    if is_vector(tensor.name):
+        return as_float32(tensor, lambda values: values * np.float32(factor))
     scales = tuple(scale * factor for scale in tensor.scales or (1.0,))
     return Tensor(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.source, scales)
+
+
+def _factor(shape: ModelShape, name: str) -> float:
+    if name == ("token_embd.weight" if shape.tied else "output.weight"):
+        return shape.logit_scale
+    if name == TOKEN_TABLE:
+        return sqrt(shape.token_inputs / 2)
+    if name == TOKEN_NORM:
+        return sqrt(1 / 2)
+    if name == TOKEN_PRODUCT or name.endswith(ROUTER_NORM):
+        return 1 / sqrt(shape.width)
+    if name.endswith(BRANCHES):
+        return shape.residual_scale * (shape.expert_scale if name.endswith(ROUTED) else 1.0)
+    return 1.0
+
+
+def merged_scales(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The factors of experts [1, experts] with the matrices that they are of."""
+    factors = {tensor.name: tensor for tensor in tensors if tensor.name.endswith(EXPERT_SCALES)}
+    return [_with_factors(tensor, factors) for tensor in tensors if tensor.name not in factors]
+
+
+def _with_factors(tensor: Tensor, factors: Mapping[str, Tensor]) -> Tensor:
+    own = factors.get(tensor.name.removesuffix("weight") + "scale")
+    if own is None:
+        return tensor
+    if own.type != "F32" or own.rows != 1 or tensor.rows % own.columns or len(tensor.scales) > 1:
+        raise ValueError(
+            f"the tensor {own.name!r} is {own.type} [{own.rows}, {own.columns}], expected F32 factors of "
+            f"{tensor.rows} rows"
+        )
+    scales = (floats(own)[0] * np.float32(tensor.scales[0] if tensor.scales else 1)).tolist()
+    return Tensor(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.source, tuple(scales))
+
+
+def _unused(shape: ModelShape) -> set[str]:
+    """Keys and values of layers that borrow others': files may have them."""
+    borrowing = range(max(0, len(shape.kinds) - shape.borrowing_layers), len(shape.kinds))
+    parts = ("attn_k.weight", "attn_v.weight", "attn_k_norm.weight")
+    return {f"blk.{layer}.{part}" for layer in borrowing for part in parts}
+
+
+def _value_norms(shape: ModelShape, found: Collection[str]) -> Iterator[Tensor]:
+    """Norms of values have no weights: they are all one."""
+    for layer, kind in enumerate(shape.kinds if shape.value_norm else ()):
+        name, size = f"blk.{layer}.attn_v_norm.weight", shape.heads_of(kind).head_size
+        if name not in found and shape.keeper_of(layer) == layer:
+            yield Tensor(name, "F32", 1, size, np.ones((1, size), np.float32).view(np.uint8))
 
 
 def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
     *before, name = tensor.name.split(".", 2)
     block = ".".join(before)
     ratio = shape.value_heads // shape.key_heads if shape.key_heads else 0
-    queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    layer = int(before[1]) if len(before) == 2 and before[1] in map(str, range(len(shape.kinds))) else 0
     match name:
+        case "ffn_gate_inp.scale":
+            yield renamed(tensor, f"{block}{ROUTER_NORM}")
+        case "ffn_gate.weight" | "ffn_up.weight" | "ffn_down.weight" if shape.expert_norms:
+            yield renamed(tensor, f"{block}.{name.removesuffix('.weight')}_shexp.weight")
         case "ffn_gate_inp.weight" if tensor.type in ("F16", "BF16"):
             yield as_float32(tensor)
         case "attn_qkv.weight" if not ratio:
-            sizes = [queries, keys, keys]
+            kv_heads, head_size, _ = shape.heads_of(shape.kinds[layer])
+            sizes = [shape.heads * head_size, kv_heads * head_size, kv_heads * head_size]
             for part, rows in zip("qkv", _taken_apart(tensor, 1, sizes), strict=True):
                 yield _joined(tensor, f"{block}.attn_{part}.weight", [rows])
-        case "ffn_up.weight" if tensor.rows == 2 * shape.ffn:
-            for part, rows in zip(("gate", "up"), _taken_apart(tensor, 1, [shape.ffn] * 2), strict=True):
+        case "ffn_up.weight" if tensor.rows == 2 * (ffn := shape.ffn_of(layer)):
+            for part, rows in zip(("gate", "up"), _taken_apart(tensor, 1, [ffn] * 2), strict=True):
                 yield _joined(tensor, f"{block}.ffn_{part}.weight", [rows])
         case "ssm_a.weight":
             yield renamed(tensor, f"{block}.ssm_a")

@@ -48,6 +48,9 @@ class Family:
     attention_softcap: float = 0.0  # where the file has none
     final_softcap: float = 0.0
     scaled_by_width: int = 0  # with so many layers, queries are scaled by the width of a head's share, not its size
+    scaled_queries: bool = True
+    varied: bool = False  # layers differ in more than their windows (model_layers.py), and values are normed
+    rope_factors: bool = False  # the file must have a divisor for each frequency of full attention
     experts: bool = False
     may_route: bool = False  # if the file has experts, they are used, as wide as a feed-forward part
     normalize_experts: bool = True  # where the file does not say
@@ -55,6 +58,7 @@ class Family:
     may_bias_choice: bool = False  # if the file has a bias for the choice of experts
     shared_expert: bool = False
     shared_gated: bool = False
+    dense_beside: bool = False  # beside the experts is a feed-forward part, each with norms of its own
     grouped_heads: bool = False  # the value heads of one key head lie side by side
     yarn_rounded: bool = True  # where the file does not say
     own_keys: tuple[str, ...] = ()
@@ -91,6 +95,8 @@ class Family:
 
     def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
         """The factor of queries where the file gives none; the largest Gemmas derive it from their width."""
+        if not self.scaled_queries:
+            return 1.0
         return 1 / sqrt(width / heads if layers == self.scaled_by_width else head_size)
 
 
@@ -191,6 +197,26 @@ FAMILIES: Mapping[str, Family] = {
         local_rope_base=10000.0,
         scaled_by_width=62,
         own_keys=(*GEMMA_KEYS, "rope.freq_base_swa"),
+    ),
+    "gemma4": replace(
+        SLIDING_GEMMA,
+        qk_norm=True,
+        interval=6,
+        rope_base=None,
+        local_rope_base=10000.0,
+        scaled_queries=False,
+        varied=True,
+        rope_factors=True,
+        must_slide=True,
+        may_route=True,
+        dense_beside=True,
+        own_keys=(
+            *GEMMA_KEYS,
+            *EXPERT_KEYS,
+            "attention.shared_kv_layers",
+            "embedding_length_per_layer_input",
+            "rope.freq_base_swa",
+        ),
     ),
     "gpt-oss": Family(
         "halves",

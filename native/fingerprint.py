@@ -2,6 +2,7 @@
 
 import hashlib
 import mmap
+from dataclasses import fields
 from typing import Any
 from zlib import crc32
 
@@ -23,7 +24,8 @@ class Fingerprint:
 
     def __init__(self, shape: ModelShape, cache_type_k: str, cache_type_v: str) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
-        self._add(repr((LAYOUT, shape, cache_type_k, cache_type_v)).encode())
+        said = [(field.name, value) for field in fields(shape) if (value := getattr(shape, field.name)) != field.default]
+        self._add(repr((LAYOUT, said, cache_type_k, cache_type_v)).encode())  # so that it outlives new fields
 
     def add(self, tensor: Tensor, data: Bytes) -> None:
         """data: the tensor's, [rows, bytes of one row]. Of a mapped file no more than a block stays in memory."""

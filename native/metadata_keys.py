@@ -17,6 +17,17 @@ class Keys:
             raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected a whole number above 0")
         return value
 
+    def sizes(self, name: str, count: int, default: int | None = None) -> list[int]:
+        """Of `count` layers: a list, or one number for all."""
+        if not self.is_list(name):
+            return [self.size(name, default)] * count
+        value = self._value(name)
+        if len(value) != count or not all(type(one) is int and one > 0 for one in value):
+            raise ValueError(
+                f"the key '{self.architecture}.{name}' is no list of whole numbers above 0 for {count} layers"
+            )
+        return list(value)
+
     def positive(self, name: str, default: float | None = None) -> float:
         value = self._value(name, default)
         if type(value) not in (int, float) or not isfinite(value) or value <= 0:

@@ -18,7 +18,8 @@ from .families import FAMILIES, Family
 from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
 from .model_experts import CHOICE_BIAS, dense_size, read_experts
-from .rope_scaling import ROPE_TENSORS, read_scaling
+from .model_layers import dense_widths, kv_heads, read_layers
+from .rope_scaling import ROPE_FREQUENCIES, ROPE_TENSORS, read_scaling
 from .shape import ModelShape
 from .sizes import check_sizes
 from .tensors import expected_tensors, is_vector
@@ -34,6 +35,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "attention.clamp_kqv": 0.0,
     "attention.max_alibi_bias": 0.0,
     "attention.scale": 0.0,
+    "attention.shared_kv_layers": 0,
     "attention.sliding_window": 0,
     "attention.temperature_length": 0,
     "attn_logit_softcapping": 0.0,
@@ -46,6 +48,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "final_logit_softcapping": 0.0,
     "interleave_moe_layer_step": 1,
     "logit_scale": 1.0,
+    "embedding_length_per_layer_input": 0,
     DRAFTING: 0,
     "residual_scale": 1.0,
     "rope.freq_base_swa": 0.0,
@@ -95,14 +98,17 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
             f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
         )
     layers = _read_layers(keys)
+    kinds = family.kinds(keys, min(layers, len(tensors)))  # each layer has tensors: a damaged count may be huge
+    if family.rope_factors and all(tensor.name != ROPE_FREQUENCIES for tensor in tensors):
+        raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} is missing, expected one divisor for each frequency")
     return ModelShape(
         architecture=architecture,
         layers=layers,
         width=width,
         heads=heads,
-        kv_heads=keys.size("attention.head_count_kv", heads),
+        kv_heads=kv_heads(keys, kinds, heads)[0] if family.varied else keys.size("attention.head_count_kv", heads),
         head_size=head_size,
-        ffn=dense_size(keys, family),
+        ffn=dense_widths(keys, len(kinds))[0] if family.varied and not family.experts else dense_size(keys, family),
         vocab=metadata.vocab,
         context=keys.size("context_length"),
         rope_base=keys.positive("rope.freq_base", family.rope_base),
@@ -115,7 +121,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         expert_bias=family.expert_bias,
         sinks=family.sinks,
         qk_norm=family.qk_norm or (family.may_qk_norm and any(tensor.name == FIRST_NORM for tensor in tensors)),
-        kinds=family.kinds(keys, min(layers, len(tensors))),  # each layer has tensors: a damaged count may be huge
+        kinds=kinds,
         gated_attention=family.gated_attention,
         post_norms=family.post_norms,
         ffn_norm=family.ffn_norm,
@@ -128,7 +134,8 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
         grouped_heads=family.grouped_heads,
         **_read_sliding(keys, family),
-        **read_experts(keys, family, tensors),
+        **read_layers(keys, family, kinds, tensors),
+        **read_experts(keys, family, tensors, len(kinds)),
         **_read_recurrent(keys, family),
     )
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from .families import Family
 from .metadata_keys import Keys
+from .model_layers import dense_widths
 from .weights import Tensor
 
 DENSE = "leading_dense_block_count"
@@ -12,16 +13,17 @@ CHOICE_BIAS = ".exp_probs_b.bias"
 ROUTINGS = {1: False, 2: True}  # expert_gating_func, by whether it is a sigmoid
 
 
-def read_experts(keys: Keys, family: Family, tensors: Sequence[Tensor]) -> dict[str, Any]:
+def read_experts(keys: Keys, family: Family, tensors: Sequence[Tensor], layers: int) -> dict[str, Any]:
     if not family.experts:
         return {}
-    shared = _shared_size(keys, family)
+    shared = dense_widths(keys, layers)[0] if family.dense_beside else _shared_size(keys, family)
     return {
         "experts": keys.size("expert_count"),
         "experts_used": keys.size("expert_used_count"),
         "expert_ffn": _expert_size(keys, family),
         "shared_ffn": shared,
         "shared_gated": bool(shared) and family.shared_gated,
+        "expert_norms": family.dense_beside,
         "dense_layers": _dense_layers(keys, family),
         "sigmoid_routing": _routing(keys, family),
         "choice_bias": family.may_bias_choice and any(tensor.name.endswith(CHOICE_BIAS) for tensor in tensors),
@@ -65,4 +67,5 @@ def _routing(keys: Keys, family: Family) -> bool:
 
 
 def _expert_size(keys: Keys, family: Family) -> int:
-    return keys.size("expert_feed_forward_length", keys.size("feed_forward_length") if family.may_route else None)
+    as_wide = family.may_route and not family.dense_beside
+    return keys.size("expert_feed_forward_length", keys.size("feed_forward_length") if as_wide else None)

@@ -11,7 +11,6 @@ It is the measure for numerical closeness, not for equal bits: BLAS may sum in a
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -21,9 +20,11 @@ from gguf.quants import dequantize
 
 from .arrange import computed_with, embedding_scale
 from .model import read_shape
+from .reference_cache import SlotCache, empty_cache
 from .reference_experts import feed_forward
 from .reference_math import Floats, Integers, attend, likeliest, root_mean_square_norm, rotate, sigmoid, silu, softcap
-from .reference_recurrent import Inputs, LayerState, advance, empty_state, gated, read_inputs
+from .reference_recurrent import advance, empty_state, gated, read_inputs
+from .reference_tokens import taken_in, token_inputs
 from .rope import local_rope_table, rope_table, unrotated_table
 from .shape import ModelShape
 from .weights import Tensor, open_model
@@ -49,28 +50,6 @@ class Row(Protocol):
 class RowLogits(NamedTuple):
     tokens: tuple[int, ...]  # the greedy choice of each output
     logits: Floats  # [outputs, vocab]
-
-
-@dataclass(slots=True)
-class SlotCache:
-    """Keys and values of one slot; what lies at and beyond `committed` is scratch.
-
-    Recurrent layers: their state where the last step `began`, and what that step fed them.
-    """
-
-    keys: Floats  # [layers, kv_heads, capacity, head_size]
-    values: Floats  # [layers, kv_heads, capacity, head_size]
-    committed: int = 0
-    written: int = 0
-    began: int = 0
-    states: dict[int, LayerState] = field(default_factory=dict)  # by layer
-    inputs: dict[int, Inputs] = field(default_factory=dict)  # by layer
-
-    def reserve(self, length: int) -> None:
-        capacity = self.keys.shape[2]
-        if length > capacity:
-            room = ((0, 0), (0, 0), (0, max(length, 2 * capacity) - capacity), (0, 0))
-            self.keys, self.values = np.pad(self.keys, room), np.pad(self.values, room)
 
 
 class Reference:
@@ -105,9 +84,14 @@ class Reference:
         ids = np.concatenate([np.asarray(row.tokens, np.int64) for row in rows])  # [n], all rows concatenated
         positions = np.concatenate([row.position + np.arange(len(row.tokens)) for row in rows])  # [n]
         hidden = self.weights["token_embd.weight"][ids] * np.float32(embedding_scale(self.shape))  # [n, width]
+        inputs = token_inputs(self.shape, self.weights, ids, hidden)  # [n, layers, token_inputs]
         for layer in range(self.shape.layers):
             hidden = hidden + self._mix(layer, hidden, positions, rows)
             hidden = hidden + self._feed_forward(layer, hidden)
+            if self.shape.token_inputs:
+                hidden = hidden + taken_in(self.shape, self.weights, layer, hidden, inputs[:, layer])
+            if self.shape.layer_scale:
+                hidden = hidden * self.weights[f"blk.{layer}.layer_output_scale.weight"]
         for row in rows:
             self._cache(row.slot).written = row.position + len(row.tokens)
         return [self._predict(hidden[span][len(row.tokens) - row.outputs :]) for row, span in spans(rows)]
@@ -141,32 +125,36 @@ class Reference:
         return gated(shape, self.weights, f"blk.{layer}", normed, outputs)
 
     def _attention(self, layer: int, normed: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
-        shape, sliding = self.shape, self.shape.kinds[layer] == "sliding"
-        queries, keys, values = (self._heads(normed, f"blk.{layer}.attn_{part}") for part in "qkv")  # [n, …, head_size]
+        shape, kind, keeper = self.shape, self.shape.kinds[layer], self.shape.keeper_of(layer)
+        head_size = shape.heads_of(kind).head_size
+        queries = self._heads(normed, layer, "q")  # [n, heads, head_size]
         if shape.gated_attention:
-            both = queries.reshape(len(normed), shape.heads, 2, shape.head_size)
+            both = queries.reshape(len(normed), shape.heads, 2, head_size)
             queries, gates = both[:, :, 0], both[:, :, 1].reshape(len(normed), -1)
-        if shape.qk_norm:
-            queries = self._norm(queries, f"blk.{layer}.attn_q_norm.weight")
-            keys = self._norm(keys, f"blk.{layer}.attn_k_norm.weight")
-        cosines, sines = (table[positions, None] for table in self.tables[shape.kinds[layer]])  # [n, 1, rope_size / 2]
-        queries = rotate(queries, cosines, sines, shape.rope_layout)  # [n, heads, head_size]
-        keys = rotate(keys, cosines, sines, shape.rope_layout)  # [n, kv_heads, head_size]
-        mixed = np.empty((len(normed), shape.heads * shape.head_size), np.float32)
+        cosines, sines = (table[positions, None] for table in self.tables[kind])  # [n, 1, rope_size / 2]
+        queries = rotate(self._head_norm(queries, layer, "q"), cosines, sines, shape.rope_layout)
+        if keeper == layer:
+            keys = self._heads(normed, layer, "k")  # [n, kv_heads, head_size]
+            values = self._heads(normed, layer, "v") if shape.has_values(layer) else keys
+            keys = rotate(self._head_norm(keys, layer, "k"), cosines, sines, shape.rope_layout)
+            values = self._head_norm(values, layer, "v")
+            for row, span in spans(rows):
+                cache, end = self._cache(row.slot), row.position + len(row.tokens)
+                cache.keys[layer][:, row.position : end] = keys[span].transpose(1, 0, 2)
+                cache.values[layer][:, row.position : end] = values[span].transpose(1, 0, 2)
+        mixed = np.empty((len(normed), shape.heads * head_size), np.float32)
         for row, span in spans(rows):
-            cache, end = self._cache(row.slot), row.position + len(row.tokens)
-            cache.keys[layer, :, row.position : end] = keys[span].transpose(1, 0, 2)
-            cache.values[layer, :, row.position : end] = values[span].transpose(1, 0, 2)
+            cache = self._cache(row.slot)
             for begin in range(0, len(row.tokens), QUERY_BLOCK):
                 block = queries[span][begin : begin + QUERY_BLOCK]  # [block, heads, head_size]
                 first, last = row.position + begin, row.position + begin + len(block)
                 mixed[span][begin : begin + QUERY_BLOCK] = attend(
                     block,
-                    cache.keys[layer, :, :last],
-                    cache.values[layer, :, :last],
+                    cache.keys[keeper][:, :last],
+                    cache.values[keeper][:, :last],
                     first,
                     shape.query_scale,
-                    shape.window if sliding else 0,
+                    shape.window if kind == "sliding" else 0,
                     shape.attention_softcap,
                     self.weights.get(f"blk.{layer}.attn_sinks.weight"),
                 )
@@ -174,14 +162,17 @@ class Reference:
             mixed *= sigmoid(gates)
         return self._product(mixed, f"blk.{layer}.attn_output")  # [n, width]
 
-    def _heads(self, normed: Floats, name: str) -> Floats:
+    def _heads(self, normed: Floats, layer: int, part: str) -> Floats:
         """Queries, keys or values of normed [n, width], by head: [n, heads, head_size]."""
-        vectors = self._product(normed, name)  # [n, heads * head_size]
-        return vectors.reshape(len(vectors), -1, self.shape.head_size)
+        vectors = self._product(normed, f"blk.{layer}.attn_{part}")  # [n, heads * head_size]
+        return vectors.reshape(len(vectors), -1, self.shape.heads_of(self.shape.kinds[layer]).head_size)
+
+    def _head_norm(self, vectors: Floats, layer: int, part: str) -> Floats:
+        name = f"blk.{layer}.attn_{part}_norm.weight"
+        return self._norm(vectors, name) if name in self.weights else vectors
 
     def _feed_forward(self, layer: int, hidden: Floats) -> Floats:
-        normed = self._norm(hidden, f"blk.{layer}.{self.shape.ffn_norm}.weight")  # [n, width]
-        output = feed_forward(self.shape, self.weights, layer, normed)  # [n, width]
+        output = feed_forward(self.shape, self.weights, layer, hidden)  # [n, width]
         return self._norm(output, f"blk.{layer}.post_ffw_norm.weight") if self.shape.post_norms else output
 
     def _taps(self, layer: int) -> Floats:
@@ -221,8 +212,7 @@ class Reference:
 
     def _cache(self, slot: int) -> SlotCache:
         if slot not in self.slots:
-            empty = np.zeros((self.shape.layers, self.shape.kv_heads, 0, self.shape.head_size), np.float32)
-            self.slots[slot] = SlotCache(empty, empty)
+            self.slots[slot] = empty_cache(self.shape)
         return self.slots[slot]
 
 

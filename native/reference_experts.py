@@ -5,25 +5,34 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from .reference_math import Floats, clamped, gelu, sigmoid, silu
+from .reference_math import Floats, clamped, gelu, root_mean_square_norm, sigmoid, silu
 from .shape import ModelShape
 
 Weights = Mapping[str, Floats]
 
 
-def feed_forward(shape: ModelShape, weights: Weights, layer: int, normed: Floats) -> Floats:
-    """The feed-forward output of normed [n, width]: [n, width]."""
+def feed_forward(shape: ModelShape, weights: Weights, layer: int, hidden: Floats) -> Floats:
+    """The feed-forward output of hidden [n, width], which it norms first: [n, width]."""
     block = f"blk.{layer}"
+
+    def norm(vectors: Floats, name: str) -> Floats:
+        return root_mean_square_norm(vectors, weights[f"{block}.{name}.weight"], shape.norm_epsilon)
+
+    normed = norm(hidden, shape.ffn_norm)
     if not shape.experts or layer < shape.dense_layers:
         gate, up, down = (weights[f"{block}.ffn_{part}.weight"] for part in ("gate", "up", "down"))
         return activated(shape, normed @ gate.T, normed @ up.T) @ down.T
-    mixed = routed(shape, weights, block, normed)
+    if shape.expert_norms:
+        mixed = routed(shape, weights, block, norm(hidden, "pre_ffw_norm_2"), norm(hidden, "ffn_gate_inp_norm"))
+        mixed = norm(mixed, "post_ffw_norm_2")
+    else:
+        mixed = routed(shape, weights, block, normed, normed)
     if shape.shared_ffn:
         gate, up, down = (weights[f"{block}.ffn_{part}_shexp.weight"] for part in ("gate", "up", "down"))
         shared = activated(shape, normed @ gate.T, normed @ up.T) @ down.T
         if shape.shared_gated:
             shared = sigmoid(normed @ weights[f"{block}.ffn_gate_inp_shexp.weight"].T) * shared
-        mixed = mixed + shared
+        mixed = mixed + (norm(shared, "post_ffw_norm_1") if shape.expert_norms else shared)
     return mixed
 
 
@@ -33,8 +42,9 @@ def activated(shape: ModelShape, gate: Floats, up: Floats) -> Floats:
     return (gelu if shape.activation == "gelu" else silu)(gate) * up
 
 
-def routed(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> Floats:
-    """The chosen experts of each position, weighted, added in the order of their ids: [n, width]."""
+def routed(shape: ModelShape, weights: Weights, block: str, normed: Floats, asked: Floats) -> Floats:
+    """The chosen experts of each position, weighted, added in the order of their ids: [n, width]. `asked` [n, width] is
+    what the router reads, `normed` [n, width] what the experts read."""
     gates, ups, downs = (
         weights[f"{block}.ffn_{part}_exps.weight"].reshape(shape.experts, -1, columns)
         for part, columns in (("gate", shape.width), ("up", shape.width), ("down", shape.expert_ffn))
@@ -44,7 +54,7 @@ def routed(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> F
         for part in ("gate", "up", "down")
     )
     router_bias = weights.get(f"{block}.ffn_gate_inp.bias", np.float32(0))
-    scores = normed @ weights[f"{block}.ffn_gate_inp.weight"].T + router_bias
+    scores = asked @ weights[f"{block}.ffn_gate_inp.weight"].T + router_bias
     chosen, shares = choose(shape, scores, weights.get(f"{block}.exp_probs_b.bias"))  # each [n, experts_used]
     mixed = np.zeros_like(normed)
     for expert in range(shape.experts):

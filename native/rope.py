@@ -27,6 +27,8 @@ class Rotation(Protocol):
 class LocalRotation(Rotation, Protocol):
     @property
     def local_rope_base(self) -> float: ...
+    @property
+    def local_rope_size(self) -> int: ...
 
 
 def rope_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Table]:
@@ -35,7 +37,7 @@ def rope_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Ta
     Row p, column i is for the angle p * rope_base ** (-2 i / rope_size) / rope_divisors[i], without the divisor where
     there are none, and both are multiplied by rope_amplitude. Without `positions`: the model's context.
     """
-    return _table(shape.context if positions is None else positions, shape.rope_base, shape)
+    return _table(shape.context if positions is None else positions, shape.rope_base, shape.rope_size, shape)
 
 
 def local_rope_table(shape: LocalRotation, positions: int | None = None) -> tuple[Table, Table]:
@@ -43,7 +45,7 @@ def local_rope_table(shape: LocalRotation, positions: int | None = None) -> tupl
     if not shape.local_rope_base:
         return rope_table(shape, positions)
     count = shape.context if positions is None else positions
-    return _table(count, shape.local_rope_base, shape, scaled=False)
+    return _table(count, shape.local_rope_base, shape.local_rope_size or shape.rope_size, shape, scaled=False)
 
 
 def unrotated_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Table]:
@@ -52,8 +54,8 @@ def unrotated_table(shape: Rotation, positions: int | None = None) -> tuple[Tabl
     return np.ones(size, np.float32), np.zeros(size, np.float32)
 
 
-def _table(positions: int, base: float, shape: Rotation, scaled: bool = True) -> tuple[Table, Table]:
-    frequencies = base ** (-np.arange(0, shape.rope_size, 2, dtype=np.float64) / shape.rope_size)
+def _table(positions: int, base: float, size: int, shape: Rotation, scaled: bool = True) -> tuple[Table, Table]:
+    frequencies = base ** (-np.arange(0, size, 2, dtype=np.float64) / size)
     if scaled and shape.rope_divisors:
         frequencies = frequencies / np.array(shape.rope_divisors)
     amplitude = shape.rope_amplitude if scaled else 1.0

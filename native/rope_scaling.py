@@ -17,6 +17,7 @@ KINDS = ("none", "linear", "yarn", "longrope")
 # The keys that are read, and those that add nothing to them.
 ROPE_KEYS = (
     "dimension_count",
+    "dimension_count_swa",
     "dimension_sections",  # for positions in images; in a text all axes have the same
     "freq_base",
     "freq_base_swa",

@@ -1,9 +1,17 @@
 """The sizes and constants of one model, as its cores and the reference read them."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 from .families import Activation, LayerKind, RopeLayout
+
+
+class Heads(NamedTuple):
+    """The sizes of a layer's attention."""
+
+    kv_heads: int
+    head_size: int
+    rope_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,15 @@ class ModelShape:
     short_context: int = 0
     window: int = 0
     local_rope_base: float = 0.0  # 0: sliding layers rotate as all others do
+    local_kv_heads: int = 0  # of sliding layers; 0: as elsewhere
+    local_head_size: int = 0
+    local_rope_size: int = 0
+    value_norm: bool = False  # each head of values is normed, without weights
+    keys_as_values: bool = False  # with full attention: values are the keys before norm and rotation
+    borrowing_layers: int = 0  # the last so many read the keys and values of the last layer of their kind before them
+    borrowing_ffn: int = 0  # the width of their feed-forward part; 0: as elsewhere
+    layer_scale: bool = False  # what leaves a layer is multiplied by a number of its own
+    token_inputs: int = 0  # values that each layer takes of a token itself (Gemma's "per-layer embeddings")
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
     post_norms: bool = False  # post_attention_norm and post_ffw_norm of a branch's output, before it is added
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
@@ -63,12 +80,41 @@ class ModelShape:
     normalize_experts: bool = False  # the weights of the chosen experts are divided by their sum
     expert_scale: float = 1.0  # of what the routed experts add
     shared_gated: bool = False  # the shared expert's output is multiplied by the sigmoid of a score
+    expert_norms: bool = False  # the router, the experts and the shared expert each have norms of their own
     conv_kernel: int = 0
     key_heads: int = 0
     value_heads: int = 0
     key_size: int = 0
     value_size: int = 0
     grouped_heads: bool = False
+
+    def heads_of(self, kind: LayerKind) -> Heads:
+        if kind != "sliding":
+            return Heads(self.kv_heads, self.head_size, self.rope_size)
+        return Heads(
+            self.local_kv_heads or self.kv_heads,
+            self.local_head_size or self.head_size,
+            self.local_rope_size or self.rope_size,
+        )
+
+    def keeper_of(self, layer: int) -> int:
+        """The layer whose keys and values it reads: itself, or the last of its kind that keeps any. Raises ValueError
+        where there is none."""
+        first = self.layers - self.borrowing_layers
+        if layer < first:
+            return layer
+        for earlier in reversed(range(min(first, len(self.kinds)))):
+            if self.kinds[earlier] == self.kinds[layer]:
+                return earlier
+        raise ValueError(f"its layer {layer} borrows keys and values, and no {self.kinds[layer]} layer keeps any")
+
+    def has_values(self, layer: int) -> bool:
+        """Whether it has a matrix of values."""
+        return not (self.keys_as_values and self.kinds[layer] == "attention")
+
+    def ffn_of(self, layer: int) -> int:
+        borrows = self.borrowing_ffn and layer >= self.layers - self.borrowing_layers
+        return self.borrowing_ffn if borrows else self.ffn
 
     def within(self, context: int) -> Self:
         """The shape for slots of so many positions. A frequency's divisor must be the same for all positions that see

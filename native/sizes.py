@@ -14,15 +14,17 @@ MOST = 2**31 - 1  # sizes and their products are 32 bits wide in the C++ core
 MOST_WINDOW = MOST - 64  # a page beyond it is counted too
 MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h
 MOST_TAPS = 16
+BLOCK = 32  # inputs of a product to a scale
 ID_BYTES = FLOAT_BYTES = 4
 
 
 def held_bytes(shape: Shape, slots: int, states: int, replay: int) -> int:
     """What a core holds beside weights and pages: the tables of rotation; for each slot its ids, two recurrent states
     and the updates of `replay` tokens; the kept states."""
-    tables = (
-        (1 + (not {"sliding", "unrotated"}.isdisjoint(shape.kinds))) * shape.context * shape.rope_size * FLOAT_BYTES
-    )
+    turning = shape.rope_size
+    if not {"sliding", "unrotated"}.isdisjoint(shape.kinds):
+        turning += shape.local_rope_size or shape.rope_size
+    tables = shape.context * turning * FLOAT_BYTES
     recurrent = (2 * slots + states) * shape.state_bytes + slots * replay * shape.update_bytes
     return tables + slots * shape.context * ID_BYTES + recurrent
 
@@ -37,10 +39,17 @@ def check_sizes(shape: ModelShape) -> None:
             raise ValueError(f"its {field.name.replace('_', ' ')} is {size}, expected at most {MOST}")
     if shape.window > MOST_WINDOW:
         raise ValueError(f"its window is {shape.window}, expected at most {MOST_WINDOW}")
-    if shape.heads % shape.kv_heads:
-        raise ValueError(f"its {shape.heads} heads are no multiple of its {shape.kv_heads} key/value heads")
-    if shape.rope_size % 2 or shape.rope_size > shape.head_size:
-        raise ValueError(f"its rope size {shape.rope_size} is odd or above its head size {shape.head_size}")
+    for kv_heads, head_size, rope_size in (shape.heads_of("attention"), shape.heads_of("sliding")):
+        if shape.heads % kv_heads:
+            raise ValueError(f"its {shape.heads} heads are no multiple of its {kv_heads} key/value heads")
+        if rope_size % 2 or rope_size > head_size:
+            raise ValueError(f"its rope size {rope_size} is odd or above its head size {head_size}")
+    if shape.borrowing_layers >= shape.layers:
+        raise ValueError(
+            f"{shape.borrowing_layers} of its layers borrow keys and values, expected less than its {shape.layers}"
+        )
+    if shape.token_inputs % BLOCK:
+        raise ValueError(f"its layers take {shape.token_inputs} values of a token, expected a multiple of {BLOCK}")
     if shape.experts_used > shape.experts:
         raise ValueError(f"it uses {shape.experts_used} of its {shape.experts} experts")
     if shape.dense_layers and shape.dense_layers >= shape.layers:
@@ -52,7 +61,8 @@ def check_sizes(shape: ModelShape) -> None:
     if shape.conv_kernel > MOST_TAPS:
         raise ValueError(f"its convolution has {shape.conv_kernel} taps, expected at most {MOST_TAPS}")
     rows = {
-        "heads": 2 * shape.heads * shape.head_size,
+        "heads": 2 * shape.heads * max(shape.head_size, shape.local_head_size),
+        "token inputs": shape.layers * shape.token_inputs,
         "experts": shape.experts * max(shape.expert_ffn, shape.width),
         "recurrent heads": 2 * shape.key_heads * shape.key_size + shape.value_heads * shape.value_size,
     }

@@ -13,11 +13,16 @@ Expected = tuple[str, int, int]  # name, rows, columns
 def expected_tensors(shape: ModelShape) -> Iterator[Expected]:
     """Every tensor, lazily: the layer count of a damaged file may be huge."""
     yield "token_embd.weight", shape.vocab, shape.width
+    if shape.token_inputs:
+        yield "per_layer_token_embd.weight", shape.vocab, shape.layers * shape.token_inputs
+        yield "per_layer_model_proj.weight", shape.layers * shape.token_inputs, shape.width
+        yield "per_layer_proj_norm.weight", 1, shape.token_inputs
     for layer in range(shape.layers):
         recurrent = shape.kinds[layer] == "recurrent"
         parts = chain(
-            recurrent_layer(shape) if recurrent else attention(shape),
-            experts(shape) if shape.experts and layer >= shape.dense_layers else feed_forward(shape),
+            recurrent_layer(shape) if recurrent else attention(shape, layer),
+            experts(shape) if shape.experts and layer >= shape.dense_layers else feed_forward(shape, layer),
+            layer_end(shape),
         )
         for name, rows, columns in parts:
             yield f"blk.{layer}.{name}", rows, columns
@@ -26,13 +31,17 @@ def expected_tensors(shape: ModelShape) -> Iterator[Expected]:
         yield "output.weight", shape.vocab, shape.width
 
 
-def attention(shape: ModelShape) -> Iterator[Expected]:
-    mixed, cache = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+def attention(shape: ModelShape, layer: int) -> Iterator[Expected]:
+    heads = shape.heads_of(shape.kinds[layer])
+    mixed, cache = shape.heads * heads.head_size, heads.kv_heads * heads.head_size
+    keeps = shape.keeper_of(layer) == layer
     yield "attn_norm.weight", 1, shape.width
     yield "attn_q.weight", mixed * (2 if shape.gated_attention else 1), shape.width
-    yield "attn_k.weight", cache, shape.width
-    yield "attn_v.weight", cache, shape.width
     yield "attn_output.weight", shape.width, mixed
+    if keeps:
+        yield "attn_k.weight", cache, shape.width
+    if keeps and shape.has_values(layer):
+        yield "attn_v.weight", cache, shape.width
     if shape.qkv_bias:
         yield "attn_q.bias", 1, mixed
         yield "attn_k.bias", 1, cache
@@ -42,8 +51,11 @@ def attention(shape: ModelShape) -> Iterator[Expected]:
     if shape.sinks:
         yield "attn_sinks.weight", 1, shape.heads
     if shape.qk_norm:
-        yield "attn_q_norm.weight", 1, shape.head_size
-        yield "attn_k_norm.weight", 1, shape.head_size
+        yield "attn_q_norm.weight", 1, heads.head_size
+    if shape.qk_norm and keeps:
+        yield "attn_k_norm.weight", 1, heads.head_size
+    if shape.value_norm and keeps:
+        yield "attn_v_norm.weight", 1, heads.head_size
 
 
 def recurrent_layer(shape: ModelShape) -> Iterator[Expected]:
@@ -61,11 +73,12 @@ def recurrent_layer(shape: ModelShape) -> Iterator[Expected]:
     yield "ssm_out.weight", shape.width, values
 
 
-def feed_forward(shape: ModelShape) -> Iterator[Expected]:
+def feed_forward(shape: ModelShape, layer: int) -> Iterator[Expected]:
+    ffn = shape.ffn_of(layer)
     yield from feed_forward_norms(shape)
-    yield "ffn_gate.weight", shape.ffn, shape.width
-    yield "ffn_up.weight", shape.ffn, shape.width
-    yield "ffn_down.weight", shape.width, shape.ffn
+    yield "ffn_gate.weight", ffn, shape.width
+    yield "ffn_up.weight", ffn, shape.width
+    yield "ffn_down.weight", shape.width, ffn
 
 
 def experts(shape: ModelShape) -> Iterator[Expected]:
@@ -84,6 +97,9 @@ def experts(shape: ModelShape) -> Iterator[Expected]:
         yield "exp_probs_b.bias", 1, shape.experts
     if shape.shared_gated:
         yield "ffn_gate_inp_shexp.weight", 1, shape.width
+    if shape.expert_norms:
+        for name in ("ffn_gate_inp_norm", "pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"):
+            yield f"{name}.weight", 1, shape.width
     if shape.shared_ffn:
         yield "ffn_gate_shexp.weight", shape.shared_ffn, shape.width
         yield "ffn_up_shexp.weight", shape.shared_ffn, shape.width
@@ -97,8 +113,17 @@ def feed_forward_norms(shape: ModelShape) -> Iterator[Expected]:
         yield "post_ffw_norm.weight", 1, shape.width
 
 
+def layer_end(shape: ModelShape) -> Iterator[Expected]:
+    if shape.token_inputs:
+        yield "inp_gate.weight", shape.token_inputs, shape.width
+        yield "proj.weight", shape.width, shape.token_inputs
+        yield "post_norm.weight", 1, shape.width
+    if shape.layer_scale:
+        yield "layer_output_scale.weight", 1, 1
+
+
 def is_vector(name: str) -> bool:
     """Norms, biases and the small tensors that are no product's weights, or (routers) too sensitive to be rounded."""
     part = name.rsplit(".", 2)[-2] if name.endswith(".weight") else name.rsplit(".", 1)[-1]
-    small = ("ssm_a", "ssm_conv1d", "ffn_gate_inp", "ffn_gate_inp_shexp", "attn_sinks", "bias")
-    return part in small or part.startswith("rope_") or part.endswith("_norm")
+    small = ("ssm_a", "ssm_conv1d", "ffn_gate_inp", "ffn_gate_inp_shexp", "attn_sinks", "layer_output_scale", "bias")
+    return part in small or part.startswith("rope_") or part.removesuffix("_1").removesuffix("_2").endswith("_norm")

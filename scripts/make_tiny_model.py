@@ -7,8 +7,9 @@ attention looks at more than the last token. The tokenizer is byte-level BPE: th
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
 Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss" and the hybrids every --interval-th is full
-attention, the others slide or are recurrent. "mixtral" is llama with experts; the first layer of "glm4moe" and
-"ernie4_5-moe" has none. Options that an architecture has no use for are ignored.
+attention, the others slide or are recurrent. "mixtral" is llama with experts, and "gemma4-moe" gemma4 with experts and
+without matrices of values where attention is full; the first layer of "glm4moe" and "ernie4_5-moe" has none. Options
+that an architecture has no use for are ignored.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import gguf
+import tiny_gemma4
+from tiny_gemma4 import GEMMA_4
 from tiny_weights import DENSE_FIRST, EXPERTS, HYBRIDS, PLAIN_SHARED_EXPERT, SHARED_EXPERT, SLIDING_GEMMAS, add_weights
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -39,10 +42,12 @@ ARCHITECTURES = (
     "qwen3moe",
     "gemma",
     *SLIDING_GEMMAS,
+    *GEMMA_4,
     "gpt-oss",
     *PLAIN_SHARED_EXPERT,
     *HYBRIDS,
 )
+FAMILIES = {"mixtral": "llama", "gemma4-moe": "gemma4"}
 TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q4_K")
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -75,11 +80,15 @@ def options() -> argparse.Namespace:
     parser.add_argument("--untied", action="store_false", dest="tied", help="a separate head (the default)")
     parser.add_argument("--rope-layout", choices=["pairs", "halves"], help="default: the architecture's")
     parser.add_argument("--rope-size", type=int, help="default: --head-size, of hybrids half of it")
-    parser.add_argument("--rope-base", type=float, help="default: 10000, of gemma3 a million")
+    parser.add_argument("--rope-base", type=float, help="default: 10000, of gemma3 and 4 a million")
     parser.add_argument("--norm-epsilon", type=float, default=1e-5)
     parser.add_argument("--interval", type=int, default=2, help="of layers with full attention")
     parser.add_argument("--window", type=int, default=24, help="positions a sliding layer sees")
     parser.add_argument("--final-softcap", type=float, help="of a sliding Gemma's logits, default: the family's")
+    parser.add_argument("--local-kv-heads", type=int, help="of gemma4's sliding layers, default: --kv-heads")
+    parser.add_argument("--local-head-size", type=int, help="of gemma4's sliding layers, default: --head-size")
+    parser.add_argument("--borrowing", type=int, default=0, help="gemma4's last layers that keep no keys and values")
+    parser.add_argument("--token-inputs", type=int, default=0, help="what gemma4's layers take of a token itself")
     parser.add_argument("--experts", type=int, default=8)
     parser.add_argument("--experts-used", type=int, default=3)
     parser.add_argument("--expert-ffn", type=int, default=32)
@@ -91,7 +100,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--value-size", type=int, default=16)
     chosen = parser.parse_args()
     if chosen.rope_base is None:
-        chosen.rope_base = 1e6 if chosen.architecture == "gemma3" else 10000.0
+        chosen.rope_base = 1e6 if chosen.architecture in ("gemma3", *GEMMA_4) else 10000.0
     if chosen.rope_size is None:
         chosen.rope_size = chosen.head_size // 2 if chosen.architecture in HYBRIDS else chosen.head_size
     if chosen.value_heads % chosen.key_heads:
@@ -160,12 +169,15 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     writer.add_context_length(chosen.context)
     writer.add_embedding_length(chosen.width)
     writer.add_block_count(chosen.layers)
-    writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
     writer.add_head_count(chosen.heads)
-    writer.add_head_count_kv(chosen.kv_heads)
-    if chosen.heads * chosen.head_size != chosen.width:
-        writer.add_key_length(chosen.head_size)
-        writer.add_value_length(chosen.head_size)
+    if chosen.architecture in GEMMA_4:
+        tiny_gemma4.add_metadata(writer, chosen)
+    else:
+        writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
+        writer.add_head_count_kv(chosen.kv_heads)
+        if chosen.heads * chosen.head_size != chosen.width:
+            writer.add_key_length(chosen.head_size)
+            writer.add_value_length(chosen.head_size)
     writer.add_rope_dimension_count(chosen.rope_size)
     writer.add_rope_freq_base(chosen.rope_base)
     writer.add_layer_norm_rms_eps(chosen.norm_epsilon)
@@ -206,7 +218,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
 def main() -> None:
     chosen = options()
     fresh = chosen.out.with_name(f"{chosen.out.name}.{os.getpid()}")
-    writer = gguf.GGUFWriter(fresh, "llama" if chosen.architecture == "mixtral" else chosen.architecture)
+    writer = gguf.GGUFWriter(fresh, FAMILIES.get(chosen.architecture, chosen.architecture))
     add_metadata(writer, chosen)
     add_tokenizer(writer, chosen.vocab, chosen.chat == "thinking")
     add_weights(writer, chosen)

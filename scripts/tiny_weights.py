@@ -5,12 +5,14 @@ import zlib
 
 import gguf
 import numpy as np
+import tiny_gemma4
+from tiny_gemma4 import GEMMA_4
 
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
 PLAIN_SHARED_EXPERT = ("glm4moe", "ernie4_5-moe", "granitemoe")  # without a gate
 BIASED_CHOICE = DENSE_FIRST = ("glm4moe", "ernie4_5-moe")  # their first layer has no experts
-EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", *SHARED_EXPERT, *PLAIN_SHARED_EXPERT)
+EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", "gemma4-moe", *SHARED_EXPERT, *PLAIN_SHARED_EXPERT)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
@@ -134,11 +136,11 @@ class Weights:
         self.norm(f"{block}.ssm_norm.weight", chosen.value_size)
         self.matrix(f"{block}.ssm_out.weight", chosen.width, values, 1.5 * self.outgoing)
 
-    def feed_forward(self, block: str) -> None:
-        chosen = self.chosen
-        self.matrix(f"{block}.ffn_gate.weight", chosen.ffn, chosen.width, 1.0)
-        self.matrix(f"{block}.ffn_up.weight", chosen.ffn, chosen.width, 1.0)
-        self.matrix(f"{block}.ffn_down.weight", chosen.width, chosen.ffn, self.outgoing)
+    def feed_forward(self, block: str, size: int) -> None:
+        width = self.chosen.width
+        self.matrix(f"{block}.ffn_gate.weight", size, width, 1.0)
+        self.matrix(f"{block}.ffn_up.weight", size, width, 1.0)
+        self.matrix(f"{block}.ffn_down.weight", width, size, self.outgoing)
 
     def experts(self, block: str) -> None:
         chosen = self.chosen
@@ -167,22 +169,28 @@ class Weights:
 def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     weights = Weights(writer, chosen)
     weights.matrix("token_embd.weight", chosen.vocab, chosen.width, 3.0, chosen.embedding_type)
+    if chosen.architecture in GEMMA_4:
+        tiny_gemma4.add_outer(weights)
     for layer in range(chosen.layers):
         block = f"blk.{layer}"
         weights.norm(f"{block}.attn_norm.weight", chosen.width)
         if chosen.architecture in HYBRIDS and (layer + 1) % chosen.interval:
             weights.recurrent(block)
+        elif chosen.architecture in GEMMA_4:
+            tiny_gemma4.add_attention(weights, layer)
         else:
             weights.attention(block)
-        if chosen.architecture in SLIDING_GEMMAS:  # louder than its scaled embedding
+        if chosen.architecture in (*SLIDING_GEMMAS, *GEMMA_4):  # louder than its scaled embedding
             weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
             weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
         after = "post_attention" if chosen.architecture in ("gpt-oss", "glm4moe", *HYBRIDS) else "ffn"
         weights.norm(f"{block}.{after}_norm.weight", chosen.width)
-        if chosen.architecture in EXPERTS and (layer or chosen.architecture not in DENSE_FIRST):
+        if chosen.architecture in GEMMA_4:
+            tiny_gemma4.add_rest(weights, layer)
+        elif chosen.architecture in EXPERTS and (layer or chosen.architecture not in DENSE_FIRST):
             weights.experts(block)
         else:
-            weights.feed_forward(block)
+            weights.feed_forward(block, chosen.ffn)
     weights.norm("output_norm.weight", chosen.width)
     if not chosen.tied:
         weights.matrix("output.weight", chosen.vocab, chosen.width, 3.0)

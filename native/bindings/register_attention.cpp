@@ -20,9 +20,9 @@ using Ints = py::array_t<int32_t, py::array::c_style | py::array::forcecast>;
 class AttentionProbe {
  public:
   AttentionProbe(int head_size, int pages, const std::string& key_type, const std::string& value_type, int window, float softcap)
-      : layout_{1, 1, head_size, paceline::cache_type_named(key_type), paceline::cache_type_named(value_type)}, pool_(pages * layout_.page_bytes(), 0xff), table_(pages) {
+      : head_size_(head_size), layout_({{1, head_size}}, paceline::cache_type_named(key_type), paceline::cache_type_named(value_type)),
+        pool_(pages * layout_.page_bytes(), 0xff), table_(pages) {
     for (int i = 0; i < pages; ++i) table_[i] = pages - 1 - i;
-    layout_.check();
     view_ = layout_.view(pool_.data(), 0, 0);
     view_.window = window;
     view_.softcap = softcap;
@@ -30,7 +30,7 @@ class AttentionProbe {
 
   void write(const Floats& keys, const Floats& values, int position, const std::string& isa) {
     const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
-    const int count = static_cast<int>(keys.shape(0)), size = layout_.head_size;
+    const int count = static_cast<int>(keys.shape(0)), size = head_size_;
     if (keys.ndim() != 2 || values.ndim() != 2 || values.shape(0) != count || keys.shape(1) != size || values.shape(1) != size || position < 0 ||
         position + count > room())
       throw std::invalid_argument("keys and values must be [n, head_size] and fit the pages");
@@ -45,7 +45,7 @@ class AttentionProbe {
   // split_by_split: each split by itself, the last one first, merged at the end
   Floats attend(const Floats& queries, const Ints& positions, const std::string& isa, bool split_by_split, const std::vector<float>& given_sinks) const {
     const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
-    const int count = static_cast<int>(queries.shape(0)), size = layout_.head_size;
+    const int count = static_cast<int>(queries.shape(0)), size = head_size_;
     if (queries.ndim() != 2 || queries.shape(1) != size || positions.size() != count || count > paceline::kQueryTile)
       throw std::invalid_argument("queries must be [n, head_size] and positions [n], n at most 16");
     std::vector<float> sinks = given_sinks;
@@ -83,6 +83,7 @@ class AttentionProbe {
  private:
   int room() const { return static_cast<int>(table_.size()) * paceline::kPage; }
 
+  int head_size_;
   paceline::CacheLayout layout_;
   std::vector<uint8_t> pool_;
   std::vector<int32_t> table_;

@@ -76,6 +76,8 @@ void register_core(py::module_& m) {
 #define FIELD(name) .def_readwrite(#name, &Shape::name)
       FIELD(layers) FIELD(width) FIELD(heads) FIELD(kv_heads) FIELD(head_size) FIELD(ffn) FIELD(vocab) FIELD(context)
       FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(tied) FIELD(qkv_bias) FIELD(output_bias) FIELD(expert_bias) FIELD(qk_norm)
+      FIELD(value_norm) FIELD(keys_as_values) FIELD(local_kv_heads) FIELD(local_head_size) FIELD(local_rope_size)
+      FIELD(borrowing_layers) FIELD(borrowing_ffn) FIELD(layer_scale) FIELD(token_inputs) FIELD(expert_norms)
       FIELD(sinks) FIELD(gated_attention) FIELD(post_norms)
       FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)
       FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn)
@@ -108,10 +110,8 @@ void register_core(py::module_& m) {
   py::class_<Core>(m, "Core")
       .def(py::init([](const Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, int slots, int pages,
                        int threads, int states, int replay, const std::string& isa, const std::string& cache_type_k, const std::string& cache_type_v) {
-             const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
              const paceline::Options options = {slots, pages, threads, states, replay, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)};
-             return std::make_unique<Core>(shape, options, rotation(cosine, sine, size),
-                                           local_cosine.size() ? rotation(local_cosine, local_sine, size) : paceline::Rotation{});
+             return std::make_unique<Core>(shape, options, rotation(cosine, sine), rotation(local_cosine, local_sine));
            }),
            py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::kw_only(), py::arg("slots"), py::arg("pages"),
            py::arg("threads"), py::arg("states") = 0, py::arg("replay") = 0, py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")

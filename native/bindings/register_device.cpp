@@ -59,10 +59,8 @@ class DeviceCore {
   DeviceCore(const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, py::object memory,
              int slots, int pages, int states, int replay, const std::string& cache_type_k, const std::string& cache_type_v)
       : memory_(std::move(memory)) {
-    const py::ssize_t size = static_cast<py::ssize_t>(shape.context) * (shape.rope_size / 2);
     core_ = std::make_unique<cuda::DeviceCore>(shape, cuda::DeviceOptions{slots, pages, states, replay, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
-                                               paceline_bindings::rotation(cosine, sine, size),
-                                               local_cosine.size() ? paceline_bindings::rotation(local_cosine, local_sine, size) : paceline::Rotation{}, memory_);
+                                               paceline_bindings::rotation(cosine, sine), paceline_bindings::rotation(local_cosine, local_sine), memory_);
   }
 
   std::unique_ptr<Prepared> prepare(const py::sequence& sources) {

@@ -15,9 +15,8 @@ namespace py = pybind11;
 
 using FloatTable = py::array_t<float, py::array::c_style | py::array::forcecast>;
 
-inline paceline::Rotation rotation(const FloatTable& cosine, const FloatTable& sine, py::ssize_t size) {
-  if (cosine.size() != size || sine.size() != size) throw std::invalid_argument("cosine and sine must be [context, rope_size / 2]");
-  return {{cosine.data(), cosine.data() + size}, {sine.data(), sine.data() + size}};
+inline paceline::Rotation rotation(const FloatTable& cosine, const FloatTable& sine) {
+  return {{cosine.data(), cosine.data() + cosine.size()}, {sine.data(), sine.data() + sine.size()}};
 }
 
 inline paceline::Sampling sampling_of(const py::object& source) {

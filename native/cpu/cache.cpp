@@ -1,6 +1,7 @@
 // The names of the cache types, and which head sizes they take.
 #include "cache.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -18,11 +19,17 @@ CacheType cache_type_named(const std::string& name) {
   throw std::invalid_argument("cache type '" + name + "': expected f32, f16, bf16, q8_0 or q4_0");
 }
 
-void CacheLayout::check() const {
-  for (const auto& [word, type] : kTypes)
-    if (is_quantized(type) && (type == key_type || type == value_type) && head_size % kCacheBlock)
-      throw std::invalid_argument(std::string("a cache of type ") + word + " needs a head size that is a multiple of " + std::to_string(kCacheBlock) +
-                                  ", and this model's is " + std::to_string(head_size));
+CacheLayout::CacheLayout(std::vector<CachedHeads> layers, CacheType key_type, CacheType value_type)
+    : layers_(std::move(layers)), key_type_(key_type), value_type_(value_type) {
+  for (const auto& [kv_heads, head_size] : layers_) {
+    for (const auto& [word, type] : kTypes)
+      if (is_quantized(type) && (type == key_type || type == value_type) && head_size % kCacheBlock)
+        throw std::invalid_argument(std::string("a cache of type ") + word + " needs a head size that is a multiple of " + std::to_string(kCacheBlock) +
+                                    ", and this model's is " + std::to_string(head_size));
+    begins_.push_back(page_bytes_);
+    page_bytes_ += head_bytes(head_size) * kv_heads;
+    most_values_ = std::max(most_values_, value_stride(head_size));
+  }
 }
 
 }  // namespace paceline

@@ -1,4 +1,4 @@
-// The cache of keys and values: a pool of pages of 64 positions. A page holds, for every attention layer and kv head,
+// The cache of keys and values: a pool of pages of 64 positions. A page holds, for every layer that keeps any and every kv head,
 // K [head_size][64 keys] and V [64 keys][value_stride], so that neither product of attention needs a horizontal sum.
 //
 // Quantized types have blocks of 32 dimensions of one token and head, codes first, then a half for each block:
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace paceline {
 
@@ -55,24 +56,36 @@ struct CacheView {
   float softcap = 0.0f;     // scores become softcap * tanh(score / softcap); 0: as they are
 };
 
-// What lies where in a page.
-struct CacheLayout {
-  int layers, kv_heads, head_size;  // layers: those that have attention
-  CacheType key_type = CacheType::F16, value_type = CacheType::F16;
+struct CachedHeads {
+  int kv_heads, head_size;
+};
 
+// What lies where in a page, of which `layers` are the layers that keep keys and values.
+class CacheLayout {
+ public:
   // Throws std::invalid_argument for a head size that has no blocks of 32 where a type needs them.
-  void check() const;
+  CacheLayout(std::vector<CachedHeads> layers, CacheType key_type, CacheType value_type);
 
-  int value_stride() const { return (head_size + 15) / 16 * 16; }
-  size_t key_bytes() const { return cache_bytes(key_type, static_cast<size_t>(kPage) * head_size); }  // of one layer and head
-  size_t value_bytes() const { return cache_bytes(value_type, static_cast<size_t>(kPage) * value_stride()); }
-  size_t page_bytes() const { return (key_bytes() + value_bytes()) * layers * kv_heads; }
+  size_t page_bytes() const { return page_bytes_; }
+  size_t head_bytes(int head_size) const { return key_bytes(head_size) + value_bytes(head_size); }  // of one layer and head
+  int most_values() const { return most_values_; }  // to a key
 
-  // layer: counted among those that have attention
   CacheView view(uint8_t* pool, int layer, int kv_head) const {
-    const size_t begin = (static_cast<size_t>(layer) * kv_heads + kv_head) * (key_bytes() + value_bytes());
-    return {pool, page_bytes(), begin, begin + key_bytes(), key_type, value_type, head_size, value_stride()};
+    const int head_size = layers_[layer].head_size;
+    const size_t begin = begins_[layer] + kv_head * head_bytes(head_size);
+    return {pool, page_bytes_, begin, begin + key_bytes(head_size), key_type_, value_type_, head_size, value_stride(head_size)};
   }
+
+ private:
+  static int value_stride(int head_size) { return (head_size + 15) / 16 * 16; }
+  size_t key_bytes(int head_size) const { return cache_bytes(key_type_, static_cast<size_t>(kPage) * head_size); }
+  size_t value_bytes(int head_size) const { return cache_bytes(value_type_, static_cast<size_t>(kPage) * value_stride(head_size)); }
+
+  std::vector<CachedHeads> layers_;
+  CacheType key_type_, value_type_;
+  std::vector<size_t> begins_;  // [layers], of each in a page
+  size_t page_bytes_ = 0;
+  int most_values_ = 0;
 };
 
 }  // namespace paceline

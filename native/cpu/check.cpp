@@ -25,12 +25,23 @@ void Shape::check() const {
   if (kinds.size() != static_cast<size_t>(layers)) refuse(std::to_string(kinds.size()) + " kinds of " + std::to_string(layers) + " layers");
   const std::pair<const char*, int> positive[] = {{"width", width}, {"heads", heads}, {"kv_heads", kv_heads}, {"head_size", head_size}, {"vocab", vocab}, {"context", context}};
   for (const auto& [name, size] : positive) within(name, size, 1);
-  const std::pair<const char*, int> optional[] = {{"ffn", ffn}, {"window", window}, {"experts", experts}, {"expert_ffn", expert_ffn}, {"shared_ffn", shared_ffn}, {"dense_layers", dense_layers}, {"key_heads", key_heads}, {"value_heads", value_heads}, {"value_size", value_size}};
+  const std::pair<const char*, int> optional[] = {{"ffn", ffn}, {"window", window}, {"experts", experts}, {"expert_ffn", expert_ffn}, {"shared_ffn", shared_ffn}, {"dense_layers", dense_layers}, {"key_heads", key_heads}, {"value_heads", value_heads}, {"value_size", value_size},
+      {"local_kv_heads", local_kv_heads}, {"local_head_size", local_head_size}, {"local_rope_size", local_rope_size}, {"borrowing_ffn", borrowing_ffn}, {"token_inputs", token_inputs}};
   for (const auto& [name, size] : optional) within(name, size, 0);
-  within("heads * head_size", int64_t{2} * heads * head_size, 1);
-  multiple("heads", heads, "kv_heads", kv_heads);
-  within("rope_size", rope_size, 0, head_size);
-  multiple("rope_size", rope_size, "two", 2);
+  for (const LayerKind kind : {LayerKind::Attention, LayerKind::Sliding}) {
+    const Heads own = heads_of(kind);
+    within("heads * head_size", int64_t{2} * heads * own.head_size, 1);
+    multiple("heads", heads, "kv_heads", own.kv_heads);
+    within("rope_size", own.rope_size, 0, own.head_size);
+    multiple("rope_size", own.rope_size, "two", 2);
+  }
+  within("borrowing_layers", borrowing_layers, 0, layers - 1);
+  for (int l = 0; l < layers; ++l)
+    if (keeper_of(l) < 0) refuse("no keys and values for layer " + std::to_string(l) + " to borrow");
+  within("layers * token_inputs", int64_t{layers} * token_inputs, 0);
+  multiple("token_inputs", token_inputs, "a block of", kBlock);
+  if (expert_norms && !post_norms) refuse("norms of the experts, expected norms after each branch too");
+  if (expert_norms) within("shared_ffn", shared_ffn, 1);
   within("experts_used", experts_used, experts ? 1 : 0, experts);
   within("experts * expert_ffn", int64_t{experts} * expert_ffn, experts ? 1 : 0);
   within("experts * width", int64_t{experts} * width, 0);
@@ -53,6 +64,7 @@ void Weights::check_loaded() {
   need(embedding.data, "embedding", -1);
   need(head().data, "head", -1);
   need(final_norm, "final norm", -1);
+  if (shape.token_inputs) need(token_table.data, "table of token inputs", -1), need(token_product.data, "matrix of token inputs", -1), need(token_norm, "norm of token inputs", -1);
   for (int l = 0; l < shape.layers; ++l) {
     const Layer& layer = layers[l];
     need(layer.attention_norm, "attention norm", l);
@@ -63,11 +75,15 @@ void Weights::check_loaded() {
       for (const Matrix* matrix : {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta}) need(matrix->data, "recurrent input", l);
       for (const float* vector : {layer.convolution, layer.decay, layer.time_bias, layer.recurrent_norm}) need(vector, "recurrent vector", l);
     } else {
-      for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v}) need(matrix->data, "query, key or value matrix", l);
+      need(layer.q.data, "query matrix", l);
+      if (layer.keeps) need(layer.k.data, "key matrix", l);
+      if (layer.keeps && shape.has_values(layer.kind)) need(layer.v.data, "value matrix", l);
       if (shape.qkv_bias) for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v}) need(matrix->bias, "query, key or value bias", l);
       if (shape.output_bias) need(layer.output.bias, "bias of attention's output", l);
       if (shape.sinks) need(layer.sinks, "sinks", l);
-      if (shape.qk_norm) for (const float* norm : {layer.q_norm, layer.k_norm}) need(norm, "query or key norm", l);
+      if (shape.qk_norm) need(layer.q_norm, "query norm", l);
+      if (shape.qk_norm && layer.keeps) need(layer.k_norm, "key norm", l);
+      if (shape.value_norm && layer.keeps) need(layer.v_norm, "value norm", l);
     }
     const auto need_parts = [&](const FeedForward& part) { for (const Matrix* matrix : {&part.gate, &part.up, &part.down}) need(matrix->data, "feed-forward", l); };
     const bool routes = !layer.experts.empty();
@@ -80,6 +96,10 @@ void Weights::check_loaded() {
       if (shape.expert_bias) for (const Matrix* matrix : {&expert.gate, &expert.up, &expert.down}) need(matrix->bias, "bias of an expert", l);
     }
     if (routes && shape.expert_bias) need(layer.router.bias, "router's bias", l);
+    if (routes && shape.expert_norms)
+      for (const float* norm : {layer.router_norm, layer.expert_norm, layer.expert_post_norm, layer.shared_post_norm}) need(norm, "norm of the experts", l);
+    if (shape.layer_scale) need(layer.scale, "scale", l);
+    if (shape.token_inputs) need(layer.token_gate.data, "gate of token inputs", l), need(layer.token_output.data, "output of token inputs", l), need(layer.token_norm, "norm after token inputs", l);
   }
   loaded_ = true;
 }

@@ -13,15 +13,28 @@ int Shape::layers_of(bool recurrent) const {
   return static_cast<int>(std::count_if(kinds.begin(), kinds.end(), [&](LayerKind kind) { return (kind == LayerKind::Recurrent) == recurrent; }));
 }
 
+int Shape::keeper_of(int layer) const {
+  if (layer < layers - borrowing_layers) return layer;
+  for (int earlier = layers - borrowing_layers - 1; earlier >= 0; --earlier)
+    if (kinds[earlier] == kinds[layer]) return earlier;
+  return -1;
+}
+
+void check_rotations(const Shape& shape, const Rotation& rotation, const Rotation& local) {
+  const auto check = [&](const Rotation& table, const Heads& heads) {
+    const size_t size = static_cast<size_t>(shape.context) * (heads.rope_size / 2);
+    if (table.cosine.size() != size || table.sine.size() != size) throw std::invalid_argument("tables of rotation that are not [context, rope_size / 2]");
+  };
+  check(rotation, shape.heads_of(LayerKind::Attention));
+  if (!local.cosine.empty() || !local.sine.empty() || shape.local_rope_size) check(local, shape.local_heads());
+}
+
 Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotation local)
     : shape_((shape.check(), shape)), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape, options.key_type, options.value_type)), weights_(shape),
       rotation_(std::move(rotation)), local_(std::move(local)) {
   if (options.slots < 1 || options.pages < 1 || options.threads < 1) throw std::invalid_argument("slots, pages and threads must be at least 1");
   if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
-  const size_t angles = static_cast<size_t>(shape.context) * (shape.rope_size / 2);
-  for (const Rotation* table : {&rotation_, &local_})
-    if (table->cosine.size() != table->sine.size() || (table->cosine.size() != angles && (table == &rotation_ || !table->cosine.empty())))
-      throw std::invalid_argument("tables of rotation that are not [context, rope_size / 2]");
+  check_rotations(shape, rotation_, local_);
   pool_ = Mapping(cache_.page_bytes() * options.pages);
   if (shape.layers_of(true)) {
     RecurrentLayout layout = recurrent_layout(shape);
@@ -37,9 +50,12 @@ Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotati
 Core::~Core() = default;
 
 CacheLayout Core::cache_layout(const Shape& shape, CacheType key_type, CacheType value_type) {
-  const CacheLayout layout = {shape.layers_of(false), shape.kv_heads, shape.head_size, key_type, value_type};
-  layout.check();
-  return layout;
+  std::vector<CachedHeads> layers;
+  for (int l = 0; l < shape.layers; ++l) {
+    const Heads heads = shape.heads_of(shape.kinds[l]);
+    if (shape.kinds[l] != LayerKind::Recurrent && shape.keeper_of(l) == l) layers.push_back({heads.kv_heads, heads.head_size});
+  }
+  return {std::move(layers), key_type, value_type};
 }
 
 RecurrentLayout Core::recurrent_layout(const Shape& shape) {
@@ -57,7 +73,7 @@ void Core::load(const Source& source) {
 }
 
 uint64_t Core::weight_bytes() const {
-  uint64_t sum = weights_.head().bytes();
+  uint64_t sum = weights_.head().bytes() + weights_.token_product.bytes();
   for (const Layer& layer : weights_.layers) layer.each_matrix([&](const Matrix& m) { sum += m.bytes(); });
   return sum;
 }

@@ -24,6 +24,8 @@ namespace paceline {
 struct Rotation {
   std::vector<float> cosine, sine;
 };
+// Throws std::invalid_argument for tables of other sizes.
+void check_rotations(const Shape& shape, const Rotation& rotation, const Rotation& local);
 
 struct Options {
   int slots = 1;
@@ -34,6 +36,8 @@ struct Options {
   std::string isa = "auto";
   CacheType key_type = CacheType::F16, value_type = CacheType::F16;
 };
+
+struct AttentionList;
 
 struct StepResult {
   std::vector<int32_t> tokens;    // [sum of outputs], row after row
@@ -87,7 +91,7 @@ class Core {
   uint8_t* page(int index) const;
   void replay(int slot, int count);
   void list_columns(const std::vector<Row>& rows, Work& work);
-  void list_items(const std::vector<Row>& rows, Work& work);
+  void list_items(const std::vector<Row>& rows, int kv_heads, const Work& work, AttentionList& list) const;
   void reserve(const std::vector<Row>& rows, Work& work);
 
   const Shape shape_;

@@ -1,4 +1,5 @@
 // Operations on one element at a time: gates, soft-caps, weighted sums. Sizes are rounded up to whole lanes.
+#include "activated.h"
 #include "operations.h"
 #include "simd.h"
 
@@ -19,6 +20,10 @@ void multiply_gate(const float* gate, bool silu, int size, float* x) {
     const Lanes gated = load(x + i) * (silu ? g * open : open);
     store(x + i, keep(gated, size - i, load(x + i)));
   }
+}
+
+void activate(const float* gate, const float* up, Activation activation, int size, float* out) {
+  for (int i = 0; i < size; i += kLanes) store(out + i, activated(activation, load(gate + i), load(up + i)));
 }
 
 void soft_cap(float cap, int size, float* x) {

@@ -97,6 +97,9 @@ struct Kernels {
   // x [size] times sigmoid(gate), or silu(gate)
   void (*multiply_gate)(const float* gate, bool silu, int size, float* x);
 
+  // The activation of gate and up -> out [size rounded up to 16]; out may be gate.
+  void (*activate)(const float* gate, const float* up, Activation activation, int size, float* out);
+
   // x = cap * tanh(x / cap) for size rounded up to 16
   void (*soft_cap)(float cap, int size, float* x);
 

@@ -23,9 +23,14 @@ void expect(const Source& source, int rows, int columns) {
 Weights::Weights(const Shape& of) : shape(of), layers(of.layers) {
   int ordinal[2] = {};
   for (int l = 0; l < shape.layers; ++l) {
-    layers[l].kind = shape.kinds[l];
-    layers[l].ordinal = ordinal[shape.kinds[l] == LayerKind::Recurrent]++;
-    layers[l].experts.resize(l < shape.dense_layers ? 0 : shape.experts);
+    Layer& layer = layers[l];
+    const int keeper = shape.keeper_of(l);
+    layer.kind = shape.kinds[l];
+    layer.number = l;
+    layer.keeps = keeper == l;
+    layer.heads = shape.heads_of(layer.kind);
+    layer.ordinal = layer.keeps ? ordinal[layer.kind == LayerKind::Recurrent]++ : layers[keeper].ordinal;
+    layer.experts.resize(l < shape.dense_layers ? 0 : shape.experts);
   }
 }
 
@@ -125,6 +130,11 @@ void Weights::load(const Source& source, Store& store) {
   if (name == "token_embd.weight") return load_matrix(embedding, source, store, shape.vocab, shape.width);
   if (name == "output.weight") return load_matrix(own_head, source, store, shape.vocab, shape.width);
   if (name == "output_norm.weight") return load_vector(final_norm, source, store, shape.width);
+  if (const int inputs = shape.layers * shape.token_inputs) {
+    if (name == "per_layer_token_embd.weight") return load_matrix(token_table, source, store, shape.vocab, inputs);
+    if (name == "per_layer_model_proj.weight") return load_matrix(token_product, source, store, inputs, shape.width);
+    if (name == "per_layer_proj_norm.weight") return load_vector(token_norm, source, store, shape.token_inputs);
+  }
   int number = -1, end = 0;
   if (std::sscanf(name.c_str(), "blk.%d.%n", &number, &end) != 1 || end == 0 || number < 0 || number >= shape.layers)
     throw std::invalid_argument("tensor '" + name + "' belongs to no layer of this model (" + std::to_string(shape.layers) + " layers)");
@@ -134,11 +144,17 @@ void Weights::load(const Source& source, Store& store) {
 void Weights::load_layer(Layer& layer, const std::string& part, const Source& source, Store& store) {
   const Shape& s = shape;
   const bool routes = !layer.experts.empty();
-  const int width = s.width, ffn = routes ? s.shared_ffn : s.ffn;
+  const int width = s.width, ffn = routes ? s.shared_ffn : s.ffn_of(layer.number), queries = s.heads * layer.heads.head_size, keys = layer.heads.kv_heads * layer.heads.head_size;
   if (part == "attn_norm.weight") return load_vector(layer.attention_norm, source, store, width);
   if (part == "ffn_norm.weight") return load_vector(layer.ffn_norm, source, store, width);
   if (part == "post_attention_norm.weight") return load_vector(s.post_norms ? layer.attention_post_norm : layer.ffn_norm, source, store, width);
   if (part == "post_ffw_norm.weight" && s.post_norms) return load_vector(layer.ffn_post_norm, source, store, width);
+  if (part == "layer_output_scale.weight" && s.layer_scale) return load_vector(layer.scale, source, store, 1);
+  if (s.token_inputs) {
+    if (part == "inp_gate.weight") return load_matrix(layer.token_gate, source, store, s.token_inputs, width);
+    if (part == "proj.weight") return load_matrix(layer.token_output, source, store, width, s.token_inputs);
+    if (part == "post_norm.weight") return load_vector(layer.token_norm, source, store, width);
+  }
   if (layer.kind == LayerKind::Recurrent) {
     if (part == "attn_qkv.weight") return load_matrix(layer.mixed, source, store, s.channels(), width);
     if (part == "attn_gate.weight") return load_matrix(layer.gate, source, store, s.inner(), width);
@@ -150,17 +166,20 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "ssm_dt.bias") return load_vector(layer.time_bias, source, store, s.value_heads);
     if (part == "ssm_norm.weight") return load_vector(layer.recurrent_norm, source, store, s.value_size);
   } else {
-    if (part == "attn_q.bias" && s.qkv_bias) return load_vector(layer.q.bias, source, store, s.queries());
-    if (part == "attn_k.bias" && s.qkv_bias) return load_vector(layer.k.bias, source, store, s.keys());
-    if (part == "attn_v.bias" && s.qkv_bias) return load_vector(layer.v.bias, source, store, s.keys());
+    if (part == "attn_q.bias" && s.qkv_bias) return load_vector(layer.q.bias, source, store, queries);
+    if (part == "attn_k.bias" && s.qkv_bias) return load_vector(layer.k.bias, source, store, keys);
+    if (part == "attn_v.bias" && s.qkv_bias) return load_vector(layer.v.bias, source, store, keys);
     if (part == "attn_output.bias" && s.output_bias) return load_vector(layer.output.bias, source, store, width);
     if (part == "attn_sinks.weight" && s.sinks) return load_vector(layer.sinks, source, store, s.heads);
-    if (part == "attn_q_norm.weight" && s.qk_norm) return load_vector(layer.q_norm, source, store, s.head_size);
-    if (part == "attn_k_norm.weight" && s.qk_norm) return load_vector(layer.k_norm, source, store, s.head_size);
-    if (part == "attn_q.weight") return load_matrix(layer.q, source, store, (s.gated_attention ? 2 : 1) * s.queries(), width);
-    if (part == "attn_k.weight") return load_matrix(layer.k, source, store, s.keys(), width);
-    if (part == "attn_v.weight") return load_matrix(layer.v, source, store, s.keys(), width);
-    if (part == "attn_output.weight") return load_matrix(layer.output, source, store, width, s.queries());
+    if (part == "attn_q_norm.weight" && s.qk_norm) return load_vector(layer.q_norm, source, store, layer.heads.head_size);
+    if (part == "attn_q.weight") return load_matrix(layer.q, source, store, (s.gated_attention ? 2 : 1) * queries, width);
+    if (part == "attn_output.weight") return load_matrix(layer.output, source, store, width, queries);
+    if (layer.keeps) {
+      if (part == "attn_k_norm.weight" && s.qk_norm) return load_vector(layer.k_norm, source, store, layer.heads.head_size);
+      if (part == "attn_v_norm.weight" && s.value_norm) return load_vector(layer.v_norm, source, store, layer.heads.head_size);
+      if (part == "attn_k.weight") return load_matrix(layer.k, source, store, keys, width);
+      if (part == "attn_v.weight" && s.has_values(layer.kind)) return load_matrix(layer.v, source, store, keys, width);
+    }
   }
   if (routes) {
     if (part == "ffn_gate_inp.weight") return load_matrix(layer.router, source, store, s.experts, width);
@@ -173,6 +192,12 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "ffn_down_exps.bias" && s.expert_bias) return load_expert_biases(layer, &FeedForward::down, source, store, width);
     if (part == "exp_probs_b.bias" && s.choice_bias) return load_choice_bias(layer, source, store);
     if (part == "ffn_gate_inp_shexp.weight" && s.shared_gated) return load_matrix(layer.shared_gate, source, store, 1, width);
+    if (s.expert_norms) {
+      if (part == "ffn_gate_inp_norm.weight") return load_vector(layer.router_norm, source, store, width);
+      if (part == "pre_ffw_norm_2.weight") return load_vector(layer.expert_norm, source, store, width);
+      if (part == "post_ffw_norm_1.weight") return load_vector(layer.shared_post_norm, source, store, width);
+      if (part == "post_ffw_norm_2.weight") return load_vector(layer.expert_post_norm, source, store, width);
+    }
   }
   const std::string ending = routes ? "_shexp.weight" : ".weight";
   if (ffn && part == "ffn_gate" + ending) return load_matrix(layer.ffn.gate, source, store, ffn, width, true);

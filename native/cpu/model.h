@@ -12,6 +12,11 @@ namespace paceline {
 
 enum class LayerKind { Attention, Sliding, Recurrent };
 
+// The sizes of a layer's attention.
+struct Heads {
+  int kv_heads, head_size, rope_size;
+};
+
 // Zero means that a model has no such thing.
 struct Shape {
   int layers = 0, width = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0, vocab = 0, context = 0;
@@ -23,10 +28,17 @@ struct Shape {
   bool qkv_bias = false, output_bias = false, expert_bias = false;  // of queries, keys and values; of attention's output; of router and experts
   bool sinks = false;               // each head has a score without a key: it takes a share of the attention
   bool qk_norm = false;             // each head of queries and keys is normed before it turns
+  bool value_norm = false;          // each head of values is normed
+  bool keys_as_values = false;      // layers with full attention have no value matrix: values are the keys before norm and rotation
   bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)
   bool post_norms = false;          // a branch is normed again before it joins the residual stream
   Activation activation = Activation::Silu;
   int window = 0;                   // of sliding layers
+  int local_kv_heads = 0, local_head_size = 0, local_rope_size = 0;  // of sliding layers; 0: as elsewhere
+  int borrowing_layers = 0;         // the last ones, which read the keys and values of the last layer of their kind before them
+  int borrowing_ffn = 0;            // the width of their feed-forward; 0: as elsewhere
+  bool layer_scale = false;         // what leaves a layer is multiplied by a number of its own
+  int token_inputs = 0;             // values that each layer takes of a token itself, by a table and by a product of its embedding
   float embedding_scale = 1.0f, query_scale = 1.0f;
   float attention_softcap = 0.0f, final_softcap = 0.0f;
   int experts = 0, experts_used = 0, expert_ffn = 0, shared_ffn = 0;
@@ -35,15 +47,25 @@ struct Shape {
   bool choice_bias = false;         // added to the weights where experts are chosen, not where they count
   bool normalize_experts = false;   // the chosen experts' weights are divided by their sum
   bool shared_gated = false;        // the shared expert's output is multiplied by the sigmoid of a logit
+  bool expert_norms = false;        // router, experts and shared expert each have norms of their own
   int conv_kernel = 0, key_heads = 0, value_heads = 0, key_size = 0, value_size = 0;  // of recurrent layers
   bool grouped_heads = false;       // value head h reads key head h / (value_heads / key_heads); otherwise h mod key_heads
 
-  int queries() const { return heads * head_size; }
-  int keys() const { return kv_heads * head_size; }
+  Heads heads_of(LayerKind kind) const {
+    const Heads all = {kv_heads, head_size, rope_size};
+    if (kind != LayerKind::Sliding) return all;
+    return {local_kv_heads ? local_kv_heads : kv_heads, local_head_size ? local_head_size : head_size, local_rope_size ? local_rope_size : rope_size};
+  }
+  Heads local_heads() const { return heads_of(LayerKind::Sliding); }
+  int queries() const { return heads * std::max(head_size, local_head_size); }  // at most
+  int ffn_of(int layer) const { return borrowing_ffn && layer >= layers - borrowing_layers ? borrowing_ffn : ffn; }
+  // The layer whose keys and values it reads: itself, or the last of its kind that keeps any; -1 where there is none.
+  int keeper_of(int layer) const;
   int inner() const { return value_heads * value_size; }
-  int dense_ffn() const { return std::max(experts && !dense_layers ? 0 : ffn, shared_ffn); }  // the most outputs of a gate that is no expert's
+  int dense_ffn() const { return std::max({experts && !dense_layers ? 0 : ffn, borrowing_ffn, shared_ffn}); }  // the most outputs of a gate that is no expert's
   int channels() const { return 2 * key_heads * key_size + inner(); }  // of the convolution: queries, keys, values
   int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
+  bool has_values(LayerKind kind) const { return !keys_as_values || kind != LayerKind::Attention; }  // a matrix of them
   int layers_of(bool recurrent) const;
   // Throws std::invalid_argument naming a size that no model has: what is computed from them indexes memory.
   void check() const;
@@ -65,12 +87,16 @@ struct FeedForward {
 
 struct Layer {
   LayerKind kind = LayerKind::Attention;
-  int ordinal = 0;         // among the layers that have a cache, or among the recurrent ones
+  int number = 0;
+  int ordinal = 0;         // among the layers that keep keys and values, or among the recurrent ones; that of the keeper where they are another's
+  bool keeps = true;       // keys and values of its own
+  Heads heads{};
   const float *attention_norm = nullptr, *ffn_norm = nullptr;                       // [width]
   const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;             // [width]
+  const float* scale = nullptr;                                                     // [1], of what leaves the layer
 
   Matrix q, k, v, output;  // output: of recurrent layers too
-  const float *q_norm = nullptr, *k_norm = nullptr;                                 // [head_size]
+  const float *q_norm = nullptr, *k_norm = nullptr, *v_norm = nullptr;              // [head_size]
   const float* sinks = nullptr;                                                     // [heads]
 
   Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice
@@ -82,10 +108,14 @@ struct Layer {
   Matrix router, shared_gate;                       // [experts], [1]
   const float* choice_bias = nullptr;               // [experts]
   std::vector<FeedForward> experts;                 // none where the feed-forward part is dense
+  const float *router_norm = nullptr, *expert_norm = nullptr, *expert_post_norm = nullptr, *shared_post_norm = nullptr;  // [width]
+
+  Matrix token_gate, token_output;                  // [token_inputs], [width]
+  const float* token_norm = nullptr;                // [width]
 
   template <class Function>
   void each_dense_matrix(Function f) const {
-    for (const Matrix* m : {&q, &k, &v, &output, &mixed, &gate, &alpha, &beta, &ffn.gate, &ffn.up, &ffn.down, &router, &shared_gate})
+    for (const Matrix* m : {&q, &k, &v, &output, &mixed, &gate, &alpha, &beta, &ffn.gate, &ffn.up, &ffn.down, &router, &shared_gate, &token_gate, &token_output})
       if (m->data) f(*m);
   }
   template <class Function>
@@ -124,6 +154,8 @@ class Weights {
 
   const Shape shape;
   Matrix embedding, own_head;
+  Matrix token_table, token_product;      // [vocab, layers * token_inputs], and the product of a token's embedding with as many rows
+  const float* token_norm = nullptr;      // [token_inputs]
   const float* final_norm = nullptr;
   std::vector<Layer> layers;
 

@@ -19,6 +19,7 @@ void weigh(const float*, float, float, int, float*);
 uint64_t add_weights(const float*, float, int);
 void add_scaled(const float*, float, int, float*);
 void multiply_gate(const float*, bool, int, float*);
+void activate(const float*, const float*, Activation, int, float*);
 void soft_cap(float, int, float*);
 void convolve(const float* const*, const float*, int, size_t, int, float*);
 void divide_by_length(float, float, int, float*);

@@ -1,5 +1,6 @@
 // The products: what becomes of a row tile's sums, and the sums of float weights, acc = fma(w, a, acc) input by input in
 // segments. Those of integer weights, and the order of theirs, are in integer_product.h.
+#include "activated.h"
 #include "integer_product.h"
 #include "kernels.h"
 
@@ -84,23 +85,10 @@ void tile_sums(const Matrix& weights, int t, const Activations& input, int colum
   integer_tile(weights.format, tiles, weights.blocks, input.quantized, columns, sums, scratch);
 }
 
-// gelu(x) = x * sigmoid(slope), in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
-Lanes gelu_slope(Lanes x) { return x * fma(x * x, broadcast(0.0713548163f), broadcast(1.59576912f)); }
-
 // Outputs of row tile `tile` from its sums
 Lanes outputs_of(const Matrix& weights, int tile, const float* sums) {
   const Lanes outputs = load(sums) * broadcast(weights.scale);
   return weights.bias ? outputs + load(weights.bias + static_cast<size_t>(kTileRows) * tile) : outputs;
-}
-
-Lanes activated(Activation activation, Lanes gate, Lanes up) {
-  if (activation == Activation::Clamped) {  // smaller() and larger() return their second operand where either is NaN
-    const Lanes most = broadcast(kClampedMost);
-    gate = smaller(most, gate);
-    up = larger(broadcast(-kClampedMost), smaller(most, up)) + broadcast(1.0f);
-  }
-  const Lanes slope = activation == Activation::Gelu ? gelu_slope(gate) : activation == Activation::Clamped ? gate * broadcast(kClampedSlope) : gate;
-  return gate / (broadcast(1.0f) + exponential(zero() - slope)) * up;
 }
 
 }  // namespace

@@ -36,16 +36,19 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
     slots_.feed(row);
   }
   work.columns = static_cast<int>(work.row_of.size());
-  list_items(rows, work);
+  list_items(rows, shape_.kv_heads, work, work.attention_list);
+  if (shape_.local_heads().kv_heads != shape_.kv_heads) list_items(rows, shape_.local_heads().kv_heads, work, work.local_list);
+  if (work.next_item.empty()) work.next_item = std::vector<std::atomic<int>>(shape_.layers);
+  for (auto& next : work.next_item) next.store(0, std::memory_order_relaxed);
 }
 
 // A few long histories would keep only a few threads busy, so their splits become items of their own, as long as there is room for the partial results: no
 // item has much more than a third of a thread's share of the keys.
-void Core::list_items(const std::vector<Row>& rows, Work& work) {
+void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& work, AttentionList& list) const {
   constexpr int kPieces = 3;
   constexpr size_t kMostStates = 16 << 20;  // floats
-  const int group = std::max(1, shape_.heads / std::max(1, shape_.kv_heads)), tile = std::max(1, kQueryTile / group);
-  const size_t state = split_state(cache_.value_stride());
+  const int tile = std::max(1, kQueryTile / (shape_.heads / kv_heads));
+  const size_t state = split_state(cache_.most_values());
   std::vector<AttentionItem> tiles;  // of one kv head, whole
   const auto history = [&](const AttentionItem& item) { return rows[item.row].position + item.first + item.count; };
   int64_t keys = 0;
@@ -54,36 +57,34 @@ void Core::list_items(const std::vector<Row>& rows, Work& work) {
     for (int i = 0; i < count; i += tile) {
       AttentionItem item{r, i, std::min(tile, count - i), 0, 0, 0};
       item.end_split = (history(item) + kSplit - 1) / kSplit;
-      keys += static_cast<int64_t>(history(item)) * shape_.kv_heads;
+      keys += static_cast<int64_t>(history(item)) * kv_heads;
       tiles.push_back(item);
     }
   }
   const int64_t most = std::max<int64_t>(kSplit, options_.threads == 1 ? keys : keys / (kPieces * options_.threads));
-  work.items.clear();
-  work.kept.assign(work.columns, {});
-  work.state_floats = 0;
+  list.items.clear();
+  list.kept.assign(work.columns, {});
+  list.state_floats = 0;
   for (const AttentionItem& whole : tiles) {
     const int splits = whole.end_split;
     const size_t floats = static_cast<size_t>(shape_.heads) * splits * state;
     int pieces = static_cast<int>(std::min<int64_t>(splits, (history(whole) + most - 1) / most));
-    if (work.state_floats + whole.count * floats > kMostStates) pieces = 1;
+    if (list.state_floats + whole.count * floats > kMostStates) pieces = 1;
     for (int token = 0; pieces > 1 && token < whole.count; ++token) {
-      work.kept[work.first_column[whole.row] + whole.first + token] = {work.state_floats, splits};
-      work.state_floats += floats;
+      list.kept[work.first_column[whole.row] + whole.first + token] = {list.state_floats, splits};
+      list.state_floats += floats;
     }
-    for (int h = 0; h < shape_.kv_heads; ++h)
+    for (int h = 0; h < kv_heads; ++h)
       for (int piece = 0; piece < pieces; ++piece) {
         AttentionItem item = whole;
         item.kv_head = h;
         item.begin_split = splits * piece / pieces;
         item.end_split = splits * (piece + 1) / pieces;
-        work.items.push_back(item);
+        list.items.push_back(item);
       }
   }
   // The longest first, so that no thread is left with a long one at the end.
-  std::stable_sort(work.items.begin(), work.items.end(), [&](const AttentionItem& a, const AttentionItem& b) { return a.keys(history(a)) > b.keys(history(b)); });
-  if (work.next_item.empty()) work.next_item = std::vector<std::atomic<int>>(shape_.layers);
-  for (auto& next : work.next_item) next.store(0, std::memory_order_relaxed);
+  std::stable_sort(list.items.begin(), list.items.end(), [&](const AttentionItem& a, const AttentionItem& b) { return a.keys(history(a)) > b.keys(history(b)); });
 }
 
 void Core::reserve(const std::vector<Row>& rows, Work& work) {
@@ -96,9 +97,10 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   note(weights_.head());
   for (const Layer& layer : weights_.layers) {
     layer.each_matrix(note);
-    const int tiles = layer.kind == LayerKind::Recurrent ? layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles : layer.q.tiles + layer.k.tiles + layer.v.tiles;
-    mixed = std::max(mixed, tiles * kTileRows);
+    const int tiles = layer.kind == LayerKind::Recurrent ? layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles : layer.q.tiles + 2 * layer.k.tiles;
+    mixed = std::max({mixed, tiles * kTileRows, layer.token_gate.tiles * kTileRows});
   }
+  if (s.token_inputs) note(weights_.token_product);
   work.stride_x = padded(s.width, kBlock);
   work.stride_mixed = padded(mixed, kBlock) + kTileRows;
   work.stride_attention = padded(attention, kBlock) + kBlock;  // whole lanes are loaded past a head's end and dropped: no other thread may own them
@@ -107,13 +109,15 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   work.normed.reserve(std::max(columns, outputs) * work.stride_normed);
   work.mixed.reserve(columns * work.stride_mixed);
   work.attention.reserve(columns * work.stride_attention + kBlock);
-  work.split_states.reserve(work.state_floats);
+  work.split_states.reserve(std::max(work.attention_list.state_floats, work.local_list.state_floats));
+  work.stride_tokens = static_cast<size_t>(weights_.token_product.tiles) * kTileRows;
+  work.token_inputs.reserve(columns * work.stride_tokens);
   work.logits.reserve(outputs * logits_stride());
   work.changed.reserve(outputs * logits_stride());
   work.tokens.resize(outputs);
   if (static_cast<int>(work.likeliest.size()) < outputs) work.likeliest.resize(outputs);
   for (int o = 0; o < outputs; ++o) work.likeliest[o].top.reserve(std::min(rows[work.output_row[o]].sampling.logprobs, s.vocab));
-  if (s.post_norms || s.shared_ffn) work.branch.reserve(columns * work.stride_x);
+  if (s.post_norms || s.shared_ffn || s.token_inputs) work.branch.reserve(columns * work.stride_x);
   if (s.gated_attention || s.value_heads) work.gates.reserve(static_cast<size_t>(columns) * std::max(padded(s.queries(), kLanesWide), 2 * s.value_heads));
   if (s.value_heads) {
     work.convolved.reserve(static_cast<size_t>(columns) * padded(s.channels(), kLanesWide) + kLanesWide);
@@ -121,7 +125,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   }
   const int together = std::min(columns, kGroup);
   work.width_input.reserve(groups, s.width, integer, floating, together);
-  work.ffn_input.reserve(groups, std::max(1, s.dense_ffn()), integer, floating, together);
+  work.ffn_input.reserve(groups, std::max({1, s.dense_ffn(), s.token_inputs}), integer, floating, together);
   work.head_input.reserve(groups, std::max(attention, s.width), integer, floating, together);
 
   int most_columns = std::max(columns, outputs);
@@ -139,8 +143,8 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   for (int index = 0; index < options_.threads; ++index) {
     Private& own = work.own[index];
     if (index < outputs) own.sampler.reserve(s.vocab);  // megabytes where the vocabulary is large
-    own.norm.reserve(padded(std::max({s.width, s.head_size, s.value_size}), kBlock) + kLanesWide);
-    own.attention.reserve(kQueryTile * attention_scratch(cache_.value_stride()));
+    own.norm.reserve(padded(std::max({s.width, s.head_size, s.local_head_size, s.value_size, s.layers * s.token_inputs}), kBlock) + kLanesWide);
+    own.attention.reserve(kQueryTile * attention_scratch(cache_.most_values()));
     own.scratch = {own.panel.reserve(kPanelBytes), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};
   }
 }
@@ -152,10 +156,12 @@ Core::Step::Step(Core& owner, const std::vector<Row>& step_rows, bool keep)
 void Core::Step::run(Member& me) {
   Private& own = work.own[me.index];
   embed(me);
+  if (s.token_inputs) read_token_inputs(me, own);
   for (const Layer& layer : core.weights_.layers) {
     if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
     else attention(me, own, layer);
     feed_forward(me, own, layer);
+    if (s.token_inputs) add_token_inputs(me, own, layer);
   }
   if (outputs) predict(me, own);
 }
@@ -165,7 +171,7 @@ void Core::Step::embed(Member& me) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     float* column = x + c * work.stride_x;
-    read_row(core.weights_.embedding, rows[work.row_of[c]].tokens[c - work.first_column[work.row_of[c]]], column);
+    read_row(core.weights_.embedding, token_of(c), column);
     if (s.embedding_scale != 1.0f)
       for (int i = 0; i < s.width; ++i) column[i] *= s.embedding_scale;
   }
@@ -214,17 +220,21 @@ void Core::Step::products(Member& me, Private& own, const Matrix* const* matrice
   });
 }
 
-// x += weights * input, or the norm of it
-void Core::Step::add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm) {
+// x += weights * input, or the norm of it; times the layer's scale where that is its last part.
+void Core::Step::add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm, const float* scale) {
   float* const out = post_norm ? work.branch.data() : x;
   me.divide(weights.tiles, [&](int t) { kernels.product(weights, t, input, columns, post_norm ? Epilogue::Store : Epilogue::Add, out, work.stride_x, own.scratch); });
   if (!post_norm) return;
   const auto [first, last] = me.share(columns);
-  for (int c = first; c < last; ++c) {
-    kernels.rms_norm(out + c * work.stride_x, post_norm, s.norm_epsilon, s.width, own.norm.data());
-    kernels.add_scaled(own.norm.data(), 1.0f, s.width, x + c * work.stride_x);
-  }
+  for (int c = first; c < last; ++c) add_normed(own, out + c * work.stride_x, post_norm, scale, c);
   me.barrier.wait();
+}
+
+void Core::Step::add_normed(Private& own, const float* branch, const float* norm, const float* scale, int c) {
+  float* const column = x + c * work.stride_x;
+  kernels.rms_norm(branch, norm, s.norm_epsilon, s.width, own.norm.data());
+  kernels.add_scaled(own.norm.data(), 1.0f, s.width, column);
+  for (int i = 0; scale && i < s.width; ++i) column[i] *= *scale;
 }
 
 void Core::Step::predict(Member& me, Private& own) {

@@ -26,7 +26,8 @@ class Core::Step {
   void quantize_column(const float* inputs, int blocks, int column, int count, Activations output);  // no barrier
   void interleave(Member& me, const float* inputs, size_t stride, int blocks, int count, const Activations& output);
   void products(Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count);  // of width_input, into mixed
-  void add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm);
+  void add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm, const float* scale = nullptr);
+  void add_normed(Private& own, const float* branch, const float* norm, const float* scale, int column);  // to x; no barrier
   void predict(Member& me, Private& own);
 
   // step_attention.cpp
@@ -35,6 +36,7 @@ class Core::Step {
   const uint8_t* first_keys(const Layer& layer, const AttentionItem& item) const;
   void attend(Member& me, Private& own, const Layer& layer);
   void merge_splits(Member& me, Private& own, const Layer& layer);
+  const AttentionList& list_of(const Layer& layer) const { return layer.heads.kv_heads == s.kv_heads ? work.attention_list : work.local_list; }
   void quantize_attention(Member& me, int size, bool gated);
 
   // step_recurrent.cpp
@@ -46,19 +48,26 @@ class Core::Step {
   // step_feed_forward.cpp
   void feed_forward(Member& me, Private& own, const Layer& layer);
   void dense(Member& me, Private& own, const FeedForward& ffn);
+  void shared_expert(Member& me, Private& own, const Layer& layer);
   void choose_experts(Member& me, Private& own, const Layer& layer);
   void weigh_experts(float* weights, float* spare);
   void run_experts(Member& me, Private& own, const Layer& layer);
   void group_choices();
   void gather(Member& me);
-  void combine(Member& me, const Layer& layer);
+  void combine(Member& me, Private& own, const Layer& layer);
+  const float* last_scale(const Layer& layer) const { return s.token_inputs ? nullptr : layer.scale; }  // of the feed-forward part, where it is the last
+
+  // step_tokens.cpp
+  void quantize_stream(Member& me, Private& own);
+  void read_token_inputs(Member& me, Private& own);
+  void add_token_inputs(Member& me, Private& own, const Layer& layer);
 
   CacheView cache(const Layer& layer, int kv_head) const;
   float sink(const Layer& layer, int head) const { return layer.sinks ? layer.sinks[head] : kNoSink; }
-  float* split_states(int column, int head) {
-    const KeptSplits& kept = work.kept[column];
-    return work.split_states.data() + kept.begin + static_cast<size_t>(head) * kept.splits * split_state(core.cache_.value_stride());
+  float* split_states(const KeptSplits& kept, int head) {
+    return work.split_states.data() + kept.begin + static_cast<size_t>(head) * kept.splits * split_state(core.cache_.most_values());
   }
+  int token_of(int column) const { return rows[work.row_of[column]].tokens[column - work.first_column[work.row_of[column]]]; }
   float* mixed(int column) { return work.mixed.data() + column * work.stride_mixed; }
 
   Core& core;

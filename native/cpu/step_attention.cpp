@@ -18,47 +18,49 @@ void Core::Step::attention(Member& me, Private& own, const Layer& layer) {
   const Matrix* const matrices[] = {&layer.q, &layer.k, &layer.v};
   const size_t k = static_cast<size_t>(layer.q.tiles) * kTileRows, v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
   const size_t offsets[] = {0, k, v};
-  products(me, own, matrices, offsets, 3);
+  products(me, own, matrices, offsets, layer.v.data ? 3 : layer.keeps ? 2 : 1);
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) place_keys(own, layer, c);
   me.barrier.wait();
   attend(me, own, layer);
   merge_splits(me, own, layer);
-  quantize_attention(me, s.queries(), s.gated_attention);
+  quantize_attention(me, s.heads * layer.heads.head_size, s.gated_attention);
   add_product(me, own, layer.output, work.head_input.views, layer.attention_post_norm);
 }
 
 // Norms and rotation of one column's queries and keys; its key and value into the cache. No barrier.
 void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
+  const auto [kv_heads, head_size, rope_size] = layer.heads;
   float* const q = mixed(c);
   float* const k = q + static_cast<size_t>(layer.q.tiles) * kTileRows;
   float* const v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
-  const auto norm_heads = [&](float* vectors, const float* weight, int heads) {
-    for (int h = 0; h < heads; ++h) {
-      kernels.rms_norm(vectors + h * s.head_size, weight, s.norm_epsilon, s.head_size, own.norm.data());
-      std::memcpy(vectors + h * s.head_size, own.norm.data(), sizeof(float) * s.head_size);
+  const auto norm_heads = [&, size = head_size](float* vectors, const float* weight, int heads) {
+    for (int h = 0; weight && h < heads; ++h) {
+      kernels.rms_norm(vectors + h * size, weight, s.norm_epsilon, size, own.norm.data());
+      std::memcpy(vectors + h * size, own.norm.data(), sizeof(float) * size);
     }
   };
   if (s.gated_attention) {  // [query | gate] of each head: the gates go apart, the queries together
-    float* gates = work.gates.data() + static_cast<size_t>(c) * padded(s.queries(), kLanesWide);
+    float* gates = work.gates.data() + static_cast<size_t>(c) * padded(s.heads * head_size, kLanesWide);
     for (int h = 0; h < s.heads; ++h) {
-      std::memcpy(gates + h * s.head_size, q + (2 * h + 1) * s.head_size, sizeof(float) * s.head_size);
-      std::memmove(q + h * s.head_size, q + 2 * h * s.head_size, sizeof(float) * s.head_size);
+      std::memcpy(gates + h * head_size, q + (2 * h + 1) * head_size, sizeof(float) * head_size);
+      std::memmove(q + h * head_size, q + 2 * h * head_size, sizeof(float) * head_size);
     }
-  }
-  if (s.qk_norm) {
-    norm_heads(q, layer.q_norm, s.heads);
-    norm_heads(k, layer.k_norm, s.kv_heads);
   }
   const int position = work.position_of[c];
   const Rotation& rotation = layer.kind == LayerKind::Sliding && !core.local_.cosine.empty() ? core.local_ : core.rotation_;
-  const float* cosine = rotation.cosine.data() + static_cast<size_t>(position) * (s.rope_size / 2);
-  const float* sine = rotation.sine.data() + static_cast<size_t>(position) * (s.rope_size / 2);
-  kernels.rotate(q, s.heads, s.head_size, s.rope_size, s.rope_pairs, cosine, sine);
-  kernels.rotate(k, s.kv_heads, s.head_size, s.rope_size, s.rope_pairs, cosine, sine);
-  for (int i = 0; i < s.queries(); ++i) q[i] *= s.query_scale;
+  const float* cosine = rotation.cosine.data() + static_cast<size_t>(position) * (rope_size / 2);
+  const float* sine = rotation.sine.data() + static_cast<size_t>(position) * (rope_size / 2);
+  norm_heads(q, layer.q_norm, s.heads);
+  kernels.rotate(q, s.heads, head_size, rope_size, s.rope_pairs, cosine, sine);
+  for (int i = 0; i < s.heads * head_size; ++i) q[i] *= s.query_scale;
+  if (!layer.keeps) return;
+  if (!layer.v.data) std::memcpy(v, k, sizeof(float) * kv_heads * head_size);
+  norm_heads(k, layer.k_norm, kv_heads);
+  norm_heads(v, layer.v_norm, kv_heads);
+  kernels.rotate(k, kv_heads, head_size, rope_size, s.rope_pairs, cosine, sine);
   const int page = rows[work.row_of[c]].table[position / kPage];
-  for (int h = 0; h < s.kv_heads; ++h) kernels.write_cache(cache(layer, h), page, position, k + h * s.head_size, v + h * s.head_size);
+  for (int h = 0; h < kv_heads; ++h) kernels.write_cache(cache(layer, h), page, position, k + h * head_size, v + h * head_size);
 }
 
 // The first keys that an item reads, 64 to a page.
@@ -69,19 +71,20 @@ const uint8_t* Core::Step::first_keys(const Layer& layer, const AttentionItem& i
 }
 
 void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
-  const int items = static_cast<int>(work.items.size()), group = s.heads / s.kv_heads;
-  std::atomic<int>& next = work.next_item[layer.ordinal];
+  const AttentionList& list = list_of(layer);
+  const int items = static_cast<int>(list.items.size()), group = s.heads / layer.heads.kv_heads, head_size = layer.heads.head_size;
+  std::atomic<int>& next = work.next_item[layer.number];
   for (int i = next.fetch_add(1, std::memory_order_relaxed); i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
-    const AttentionItem& item = work.items[i];
+    const AttentionItem& item = list.items[i];
     const CacheView view = cache(layer, item.kv_head);
     // Each item begins with a page that the hardware prefetcher cannot predict. If the members advance evenly, this is the member's next item.
-    const uint8_t* const then = i + me.count < items ? first_keys(layer, work.items[i + me.count]) : nullptr;
+    const uint8_t* const then = i + me.count < items ? first_keys(layer, list.items[i + me.count]) : nullptr;
     const float* queries[kQueryTile];
     float *out[kQueryTile], *states[kQueryTile];
     int positions[kQueryTile], count = 0;
     float sinks[kQueryTile];
     const SplitPart part{item.begin_split, item.end_split, states};
-    const bool whole = !work.kept[work.first_column[item.row] + item.first].splits;
+    const bool whole = !list.kept[work.first_column[item.row] + item.first].splits;
     const auto flush = [&] {
       kernels.attend(view, rows[item.row].table, count, queries, positions, sinks, out, whole ? nullptr : &part, then, own.attention.data());
       count = 0;
@@ -90,9 +93,9 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
       const int c = work.first_column[item.row] + item.first + token;
       for (int g = 0; g < group; ++g) {
         const int head = item.kv_head * group + g;
-        queries[count] = mixed(c) + head * s.head_size;
-        out[count] = work.attention.data() + c * work.stride_attention + head * s.head_size;
-        if (!whole) states[count] = split_states(c, head);
+        queries[count] = mixed(c) + head * head_size;
+        out[count] = work.attention.data() + c * work.stride_attention + head * head_size;
+        if (!whole) states[count] = split_states(list.kept[c], head);
         positions[count] = work.position_of[c];
         sinks[count] = sink(layer, head);
         if (++count == kQueryTile) flush();
@@ -105,12 +108,14 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
 
 // Of the columns whose splits were several items. No barrier where there are none.
 void Core::Step::merge_splits(Member& me, Private& own, const Layer& layer) {
-  if (!work.state_floats) return;
+  const AttentionList& list = list_of(layer);
+  if (!list.state_floats) return;
   const CacheView view = cache(layer, 0);
   me.divide(columns * s.heads, [&](int i) {
     const int c = i / s.heads, head = i % s.heads;
-    if (!work.kept[c].splits) return;
-    kernels.merge_splits(view, work.position_of[c], sink(layer, head), split_states(c, head), work.attention.data() + c * work.stride_attention + head * s.head_size, own.attention.data());
+    if (!list.kept[c].splits) return;
+    float* const out = work.attention.data() + c * work.stride_attention + head * layer.heads.head_size;
+    kernels.merge_splits(view, work.position_of[c], sink(layer, head), split_states(list.kept[c], head), out, own.attention.data());
   });
 }
 

@@ -12,17 +12,25 @@ void Core::Step::feed_forward(Member& me, Private& own, const Layer& layer) {
   norm_columns(me, own, layer.ffn_norm);
   if (layer.experts.empty()) {
     dense(me, own, layer.ffn);
-    return add_product(me, own, layer.ffn.down, work.ffn_input.views, layer.ffn_post_norm);
+    return add_product(me, own, layer.ffn.down, work.ffn_input.views, layer.ffn_post_norm, last_scale(layer));
+  }
+  if (s.expert_norms) {
+    shared_expert(me, own, layer);
+    norm_columns(me, own, layer.router_norm);
   }
   choose_experts(me, own, layer);
+  if (s.expert_norms) norm_columns(me, own, layer.expert_norm);
+  gather(me);
   run_experts(me, own, layer);
-  if (s.shared_ffn) {
-    dense(me, own, layer.ffn);
-    me.divide(layer.ffn.down.tiles, [&](int t) {
-      kernels.product(layer.ffn.down, t, work.ffn_input.views, columns, Epilogue::Store, work.branch.data(), work.stride_x, own.scratch);
-    });
-  }
-  combine(me, layer);
+  if (s.shared_ffn && !s.expert_norms) shared_expert(me, own, layer);
+  combine(me, own, layer);
+}
+
+void Core::Step::shared_expert(Member& me, Private& own, const Layer& layer) {
+  dense(me, own, layer.ffn);
+  me.divide(layer.ffn.down.tiles, [&](int t) {
+    kernels.product(layer.ffn.down, t, work.ffn_input.views, columns, Epilogue::Store, work.branch.data(), work.stride_x, own.scratch);
+  });
 }
 
 void Core::Step::dense(Member& me, Private& own, const FeedForward& ffn) {
@@ -65,7 +73,6 @@ void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
   me.barrier.wait();
   if (me.index == 0) group_choices();
   me.barrier.wait();
-  gather(me);
 }
 
 // weights: the experts' logits, which become their weights: a softmax, or the sigmoid of each, 0 where it is no number.
@@ -133,7 +140,7 @@ void Core::Step::run_experts(Member& me, Private& own, const Layer& layer) {
   });
 }
 
-void Core::Step::combine(Member& me, const Layer& layer) {
+void Core::Step::combine(Member& me, Private& own, const Layer& layer) {
   const size_t shared = static_cast<size_t>(layer.router.tiles) * kTileRows, stride = router_stride(s);
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
@@ -142,12 +149,18 @@ void Core::Step::combine(Member& me, const Layer& layer) {
     std::fill(sum, sum + work.stride_x, 0.0f);
     for (int k = 0; k < s.experts_used; ++k)
       kernels.add_scaled(work.experts.out.data() + static_cast<size_t>(choices[k].place) * work.stride_x, choices[k].weight, s.width, sum);
+    float* const beside = work.branch.data() + c * work.stride_x;  // what the shared expert gave
+    if (s.expert_norms) {
+      kernels.rms_norm(sum, layer.expert_post_norm, s.norm_epsilon, s.width, sum);
+      kernels.rms_norm(beside, layer.shared_post_norm, s.norm_epsilon, s.width, beside);
+    }
     if (s.shared_ffn) {
       float open[kLanesWide] = {1.0f};
       if (s.shared_gated) kernels.multiply_gate(work.experts.router.data() + c * stride + shared, false, 1, open);
-      kernels.add_scaled(work.branch.data() + c * work.stride_x, open[0], s.width, sum);
+      kernels.add_scaled(beside, open[0], s.width, sum);
     }
-    kernels.add_scaled(sum, 1.0f, s.width, x + c * work.stride_x);
+    if (layer.ffn_post_norm) add_normed(own, sum, layer.ffn_post_norm, last_scale(layer), c);
+    else kernels.add_scaled(sum, 1.0f, s.width, x + c * work.stride_x);
   }
   me.barrier.wait();
 }

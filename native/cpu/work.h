@@ -26,6 +26,13 @@ struct KeptSplits {
   int splits = 0;  // 0: they are not
 };
 
+// The work of all attention layers with as many kv heads.
+struct AttentionList {
+  std::vector<AttentionItem> items;
+  std::vector<KeptSplits> kept;  // [columns]
+  size_t state_floats = 0;
+};
+
 // One thread's own.
 struct Private {
   Buffer<uint8_t> panel;
@@ -81,12 +88,11 @@ struct Core::Work {
   std::vector<int> row_of, position_of;      // [columns]
   std::vector<int> first_column;             // [rows]
   std::vector<int> output_column, output_row;  // [outputs]
-  std::vector<AttentionItem> items;
-  std::vector<KeptSplits> kept;              // [columns]
+  AttentionList attention_list, local_list;  // local: of sliding layers, where they have another number of kv heads
   std::vector<std::atomic<int>> next_item;   // [layers]
   std::vector<Private> own;                  // [threads]
 
-  size_t stride_x = 0, stride_mixed = 0, stride_attention = 0, stride_normed = 0;
+  size_t stride_x = 0, stride_mixed = 0, stride_attention = 0, stride_normed = 0, stride_tokens = 0;
   Buffer<float> x;          // [columns][stride_x] residual stream
   Buffer<float> normed;     // [columns or outputs][stride_normed] where several are multiplied by float weights
   Buffer<float> branch;     // [columns][stride_x] where a branch is normed before it joins, and of shared experts
@@ -96,7 +102,7 @@ struct Core::Work {
   Buffer<float> gates;      // [columns][queries padded] of gated attention; decay and beta [2 * value_heads] of recurrent layers
   Buffer<float> attention;  // [columns][stride_attention]
   Buffer<float> split_states;  // [kept columns][heads][splits][split_state]
-  size_t state_floats = 0;
+  Buffer<float> token_inputs;  // [columns][stride_tokens], of which each layer takes its own
   Buffer<float> logits;     // [outputs][logits_stride]
   Buffer<float> changed;    // [outputs][logits_stride] where bias, penalties or allowed ids apply
   ActivationRoom width_input, ffn_input, head_input;  // of a layer's first products; of down; of attention's output and the vocabulary

@@ -81,8 +81,9 @@ template <int most, int own, bool staged>
 PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t key_bytes, size_t value_bytes, int stages) {
   let_next_begin();
   const int item_index = static_cast<int>(block_z());
-  if (item_index >= input.counts->items) return wait_for_earlier();
-  const Item item = input.items[item_index];
+  const int items = a.local ? input.counts->local_items : input.counts->items;
+  if (item_index >= items) return wait_for_earlier();
+  const Item item = (a.local ? input.local_items : input.items)[item_index];
   const CacheView& cache = a.cache;
   const int group = a.heads / a.kv_heads, parts = (group + most - 1) / most, kv_head = static_cast<int>(block_y()) / parts, part = static_cast<int>(block_y()) % parts;
   const int last_position = item.position + item.count - 1, lowest = cache.window > 0 && item.position - cache.window + 1 > 0 ? item.position - cache.window + 1 : 0;
@@ -92,7 +93,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   const auto page_at = [&](int position) {
     return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
   };
-  if (part == 0 && input.counts->items * a.kv_heads * a.splits <= kFewBlocks) {  // too few blocks to keep memory busy; prefetched only, as the previous kernel may still write
+  if (part == 0 && items * a.kv_heads * a.splits <= kFewBlocks) {  // too few blocks to keep memory busy; prefetched only, as the previous kernel may still write
     const int position = first_split * kSplit + static_cast<int>(warp_index()) * kPage;
     if (position <= last_position && position + kPage > lowest)
       for (size_t i = lane_index() * kLine; i < key_bytes; i += kWarp * kLine) fetch_ahead(page_at(position) + cache.key_offset + i);

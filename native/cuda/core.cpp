@@ -106,6 +106,15 @@ void DeviceCore::make_room(int columns, int outputs) {
   reserve({power_of_two(columns), power_of_two(outputs), power_of_two((shape().context + kSplit - 1) / kSplit), 1, 1});
 }
 
+int DeviceCore::tokens_of(LayerKind kind) const {
+  const Heads heads = shape().heads_of(kind);
+  return tokens_together(heads.head_size, shape().heads / heads.kv_heads);
+}
+
+InputLayout DeviceCore::layout_of(int columns, bool sampled) const {
+  return {columns, sampled, tokens_of(LayerKind::Attention) != tokens_of(LayerKind::Sliding)};
+}
+
 Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   weights_.check_loaded();
   slots_.check_rows(rows, options_.pages);
@@ -127,14 +136,16 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   sizes.columns = power_of_two(counts.columns);
   sizes.outputs = power_of_two(counts.outputs);
   sizes.splits = power_of_two((longest + kSplit - 1) / kSplit);
-  sizes.tokens = most_tokens == 1 ? 1 : tokens_together(shape().head_size, shape().heads / shape().kv_heads);
+  const int together = tokens_of(LayerKind::Attention), local_together = tokens_of(LayerKind::Sliding);
+  sizes.tokens = most_tokens == 1 ? 1 : std::max(together, local_together);
   sizes.sampled = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
     return row.outputs && (row.sampling.temperature >= kColdest || row.sampling.changes() || row.sampling.logprobs > 0 || row.allowed);
   });
-  const InputLayout layout{sizes.columns, sizes.sampled != 0};
+  const InputLayout layout = layout_of(sizes.columns, sizes.sampled != 0);
   input_.assign(layout.page_begin() + pages * sizeof(int), 0);
   Column* column = reinterpret_cast<Column*>(input_.data() + layout.column_begin());
   Item* item = reinterpret_cast<Item*>(input_.data() + layout.item_begin());
+  Item* local_item = reinterpret_cast<Item*>(input_.data() + layout.local_item_begin());
   int* output = reinterpret_cast<int*>(input_.data() + layout.output_begin());
   RowInput* row_input = reinterpret_cast<RowInput*>(input_.data() + layout.row_begin());
   int* page = reinterpret_cast<int*>(input_.data() + layout.page_begin());
@@ -144,13 +155,18 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
     const int count = static_cast<int>(row.tokens.size()), own_pages = (row.position + count + kPage - 1) / kPage;
     for (int i = 0; i < count; ++i) *column++ = {row.tokens[i], row.position + i, table, static_cast<int>(r)};
     *row_input++ = {row.slot, slots_[row.slot].state, first_column, count, row.position};
-    for (int i = 0; i < count; i += sizes.tokens, ++counts.items) *item++ = {first_column + i, std::min(sizes.tokens, count - i), table, row.position + i};
+    const auto list = [&](Item*& items, int most, int& listed) {
+      for (int i = 0; i < count; i += most, ++listed) *items++ = {first_column + i, std::min(most, count - i), table, row.position + i};
+    };
+    list(item, together, counts.items);
+    if (layout.local_items) list(local_item, local_together, counts.local_items);
     for (int i = count - row.outputs; i < count; ++i) *output++ = first_column + i;
     std::copy(row.table, row.table + own_pages, page + table);
     table += own_pages;
     first_column += count;
     slots_.feed(row);
   }
+  if (!layout.local_items) counts.local_items = counts.items;
   std::memcpy(input_.data(), &counts, sizeof counts);
   if (sizes.sampled) list_samples(rows, sizes);
   reserve(sizes);

@@ -46,7 +46,7 @@ struct Sizes {
   int columns = 0;  // tokens of all rows
   int outputs = 0;
   int splits = 0;   // of the longest history
-  int tokens = 0;   // of a row that attend together
+  int tokens = 0;   // of a row that attend together, at most
   int sampled = 0;  // whether some output wants more than the largest logit's id
   bool operator==(const Sizes&) const = default;
 };
@@ -132,7 +132,13 @@ class DeviceCore {
   static bool runs_gated(const FeedForward& ffn);
   void run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass);
   void run_experts(const Layer& layer, const Pass& pass);
-  void join(const Matrix& weights, const Activations& inputs, const float* post_norm, const Pass& pass);
+  void join(const Matrix& weights, const Activations& inputs, const float* post_norm, const float* scale, const Pass& pass);
+  void read_token_inputs(const Pass& pass);
+  void add_token_inputs(const Layer& layer, const Pass& pass);
+  void add_shared_expert(const Layer& layer, const Pass& pass);
+  const float* last_scale(const Layer& layer) const { return shape().token_inputs ? nullptr : layer.scale; }  // of the feed-forward part, where it is the last
+  int tokens_of(LayerKind kind) const;  // that attend together
+  InputLayout layout_of(int columns, bool sampled) const;
   void list_experts();
   void recurrent(const Layer& layer, const Pass& pass);
   void make_states();

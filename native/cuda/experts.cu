@@ -179,7 +179,7 @@ PACELINE_KERNEL combine_column(Combination c, StepInput input) {
   for (int k = 0; k < c.used; ++k) sum = fma(choices[k].weight, c.answers[static_cast<size_t>(choices[k].place) * c.stride + i], sum);
   const size_t place = static_cast<size_t>(column) * c.stride + i;
   if (c.shared) sum = fma(c.shared_logits ? sigmoid(c.shared_logits[static_cast<size_t>(column) * c.shared_stride]) : 1.0f, c.shared[place], sum);
-  c.x[place] = c.x[place] + sum;
+  c.x[place] = c.adds ? c.x[place] + sum : sum;
 }
 
 }  // namespace

@@ -23,8 +23,7 @@ PACELINE_KERNEL gate_column(Gate g) {
   const int column = g.choices ? g.choices[index].place : index, i = block * kBlock + static_cast<int>(lane_index());
   float y = 0.0f;
   if (i < g.size) {
-    const size_t place = static_cast<size_t>(column) * g.stride + i;
-    y = activated(g.activation, g.gate[place], g.up[place]);
+    y = activated(g.activation, g.gate[static_cast<size_t>(column) * g.stride + i], g.up[static_cast<size_t>(column) * g.up_stride + i]);
   }
   store_block(g.out, column, block, y);
 }

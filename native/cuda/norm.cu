@@ -10,9 +10,9 @@ constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kEnoughBlocks = 256;  // for a GPU to be busy
 
 // Loads the column into shared memory, zero-padded to whole blocks of 32 -> 1 / rms, for all threads.
-PACELINE_DEVICE float fetch_column(const Norm& norm, int column, float* row, float* shared_scale) {
+PACELINE_DEVICE float fetch_column(const Norm& norm, const float* from, int column, float* row, float* shared_scale) {
   const int padded = (norm.size + kBlock - 1) / kBlock * kBlock;
-  const float* const x = norm.x + static_cast<size_t>(norm.from ? norm.from[column] : column) * norm.stride;
+  const float* const x = from + static_cast<size_t>(norm.from ? norm.from[column] : column) * norm.stride;
   PACELINE_UNROLL_BY(4)
   for (int i = 4 * static_cast<int>(thread_index()); i < padded; i += 4 * kThreads) {  // a column's stride is a multiple of 32
     Word4 four = *reinterpret_cast<const Word4*>(x + i);
@@ -43,7 +43,7 @@ PACELINE_KERNEL norm_column(Norm norm, int parts) {
   SharedMemory memory;
   float* const shared_scale = memory.take<float>(4);
   float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
-  const float scale = fetch_column(norm, column, row, shared_scale);
+  const float scale = fetch_column(norm, norm.x, column, row, shared_scale);
   for (int block = first_block; block < norm.out.blocks; block += parts * kWarps) {
     const int i = block * kBlock + static_cast<int>(lane_index());
     const float own_weight = next_weight;
@@ -52,19 +52,46 @@ PACELINE_KERNEL norm_column(Norm norm, int parts) {
   }
 }
 
-PACELINE_KERNEL add_normed_column(Norm norm, float* sum) {
+// (x + y) * *scale, or x + y
+PACELINE_DEVICE float joined(float x, float y, const float* scale) { return scale ? (x + y) * *scale : x + y; }
+
+PACELINE_KERNEL add_normed_column(Norm norm, const float* layer_scale, float* sum) {
   begin_kernel();
   const int column = static_cast<int>(block_x());
   if (column >= *norm.count) return;
   SharedMemory memory;
   float* const shared_scale = memory.take<float>(4);
   float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
-  const float scale = fetch_column(norm, column, row, shared_scale);
+  const float scale = fetch_column(norm, norm.x, column, row, shared_scale);
   float* const to = sum + static_cast<size_t>(column) * norm.stride;
-  for (int i = static_cast<int>(thread_index()); i < norm.size; i += kThreads) to[i] = to[i] + row[i] * scale * norm.weight[i];
+  for (int i = static_cast<int>(thread_index()); i < norm.size; i += kThreads) to[i] = joined(to[i], row[i] * scale * norm.weight[i], layer_scale);
 }
 
-size_t shared_bytes(const Norm& norm) { return ((norm.size + kBlock - 1) / kBlock * kBlock + 4) * sizeof(float); }
+PACELINE_KERNEL add_normed_pair(NormedPair pair, const float* layer_scale, float* sum) {
+  begin_kernel();
+  const Norm& norm = pair.branch;
+  const int column = static_cast<int>(block_x()), first_input = static_cast<int>(thread_index());
+  if (column >= *norm.count) return;
+  SharedMemory memory;
+  float* const shared_scale = memory.take<float>(4);
+  float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
+  float* const second = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
+  const float scale = fetch_column(norm, norm.x, column, row, shared_scale);
+  sync_block();  // all have read the scale
+  const float second_scale = fetch_column(norm, pair.second, column, second, shared_scale);
+  for (int i = first_input; i < norm.size; i += kThreads) row[i] = second[i] * second_scale * pair.second_weight[i] + row[i] * scale * pair.first_weight[i];
+  sync_block();
+  if (warp_index() == 0) {
+    const float whole = inverse_rms(row, norm.size, norm.epsilon);
+    if (lane_index() == 0) *shared_scale = whole;
+  }
+  sync_block();
+  const float whole = *shared_scale;
+  float* const to = sum + static_cast<size_t>(column) * norm.stride;
+  for (int i = first_input; i < norm.size; i += kThreads) to[i] = joined(to[i], row[i] * whole * norm.weight[i], layer_scale);
+}
+
+size_t shared_bytes(const Norm& norm, int rows = 1) { return (static_cast<size_t>(rows) * ((norm.size + kBlock - 1) / kBlock * kBlock) + 4) * sizeof(float); }
 
 }  // namespace
 
@@ -73,8 +100,12 @@ void rms_norm(const Norm& norm, int most, Stream stream) {
   launch("rms_norm", norm_column, {static_cast<unsigned>(most), static_cast<unsigned>(parts), 1}, kThreads, shared_bytes(norm), stream, norm, parts);
 }
 
-void add_norm(const Norm& branch, float* sum, int most, Stream stream) {
-  launch("add_norm", add_normed_column, {static_cast<unsigned>(most), 1, 1}, kThreads, shared_bytes(branch), stream, branch, sum);
+void add_norm(const Norm& branch, const float* scale, float* sum, int most, Stream stream) {
+  launch("add_norm", add_normed_column, {static_cast<unsigned>(most), 1, 1}, kThreads, shared_bytes(branch), stream, branch, scale, sum);
+}
+
+void add_norm_of_pair(const NormedPair& pair, const float* scale, float* sum, int most, Stream stream) {
+  launch("add_norm_of_pair", add_normed_pair, {static_cast<unsigned>(most), 1, 1}, kThreads, shared_bytes(pair.branch, 2), stream, pair, scale, sum);
 }
 
 }  // namespace paceline::cuda

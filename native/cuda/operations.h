@@ -35,8 +35,15 @@ struct Norm {
   Activations out;
 };
 void rms_norm(const Norm& norm, int most, Stream stream);
-// sum [columns][stride] += branch / rms(branch) * weight
-void add_norm(const Norm& branch, float* sum, int most, Stream stream);
+// sum [columns][stride] += branch / rms(branch) * weight, then *= *scale unless that is null
+void add_norm(const Norm& branch, const float* scale, float* sum, int most, Stream stream);
+// The same of the sum of two branches, each normed first. branch: the first; its weight is that of the last norm.
+struct NormedPair {
+  Norm branch;
+  const float* second;             // [columns][stride]
+  const float *first_weight, *second_weight;  // [size]
+};
+void add_norm_of_pair(const NormedPair& pair, const float* scale, float* sum, int most, Stream stream);
 
 // place.cu: norms and rotation of queries and keys; keys and values into the cache.
 struct Place {
@@ -44,10 +51,10 @@ struct Place {
   int stride, key_offset, value_offset;
   float* queries;                  // [columns][heads * head_size], rotated and scaled
   float* gates;                    // [columns][heads * head_size] where attention is gated, or null
-  const float *q_norm, *k_norm;    // or null
+  const float *q_norm, *k_norm, *v_norm;  // or null
   float epsilon, query_scale;
   const float *cosine, *sine;      // [positions][rope_size / 2]
-  int heads, kv_heads, head_size, rope_size;
+  int heads, kv_heads, head_size, rope_size;  // kv_heads: 0 where keys and values are another layer's
   bool pairs;
   CacheView cache;                 // of kv head 0; the next is head_stride bytes on
   size_t head_stride;
@@ -60,6 +67,7 @@ struct Attention {
   int heads, kv_heads;
   CacheView cache;                 // of kv head 0; the next is head_stride bytes on
   size_t head_stride;
+  bool local;                      // its items are the list of sliding layers
   int splits;                      // of 512 positions, that the grid is for
   float* partial;                  // [columns][heads][splits][value_stride + 2]: a split's sums of values, its peak, its sum of weights; null: no merge
   float* out;                      // [columns][out_stride], where head_size is no multiple of 32
@@ -76,10 +84,10 @@ constexpr int kMostHeadSize = 512;
 // gate.cu
 // x [columns][stride], times sigmoid(gates) where there are gates -> activations of `size` inputs
 void quantize(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, const Activations& out, int most, Stream stream);
-// The activation of gate and up, [columns][stride] each -> inputs of the next product, `size` of them
+// The activation of gate [columns][stride] and up [columns][up_stride] -> inputs of the next product, `size` of them
 struct Gate {
   const float *gate, *up;
-  int stride, size;
+  int stride, up_stride, size;
   Activation activation;
   const int* count;                // columns, on the device
   const Choice* choices;           // for experts: columns are the places of these, `used` per column of the step
@@ -103,7 +111,7 @@ void choose_experts(const Routing& routing, int together, const StepInput& input
 void gather_choices(const Routing& routing, const StepInput& input, const Activations& from, const Activations& to, int most, Stream stream);
 // The most lists of `together` columns (or groups of kColumns places) that so many choices can need: each expert begins a new one.
 constexpr int most_groups(int experts, int choices, int together) { return choices / together + (experts < choices ? experts : choices); }
-// x [columns][stride] += the experts' outputs times their weights, and the shared expert's
+// x [columns][stride] += the experts' outputs times their weights, and the shared expert's; or becomes that
 struct Combination {
   const Choice* choices;
   int used, size, stride;
@@ -112,8 +120,20 @@ struct Combination {
   const float* shared_logits;      // [columns][shared_stride], or null: it counts whole
   int shared_stride;
   float* x;
+  bool adds;
 };
 void combine_experts(const Combination& combination, const StepInput& input, int most, Stream stream);
+
+// token_inputs.cu: inputs += products / rms(products) * weight, layer by layer
+struct TokenInputs {
+  const float* products;           // [columns][stride], of which each layer has `size`
+  float* inputs;                   // [columns][stride]
+  int stride, layers, size;
+  const float* weight;             // [size]
+  float epsilon;
+  const int* count;
+};
+void add_token_norms(const TokenInputs& inputs, int most, Stream stream);
 
 // recurrent.cu
 // Where the states of a layer are, laid out as in native/cpu/recurrent.h; `layer` counts recurrent layers only.

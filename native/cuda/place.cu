@@ -17,7 +17,7 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   const float* const cosines = p.cosine + static_cast<size_t>(where.position) * half;
   const float* const sines = p.sine + static_cast<size_t>(where.position) * half;
   const bool is_query = unit < p.heads, is_key = !is_query && unit < p.heads + p.kv_heads;
-  const float* const weight = is_query ? p.q_norm : is_key ? p.k_norm : nullptr;
+  const float* const weight = is_query ? p.q_norm : is_key ? p.k_norm : p.v_norm;
   if (weight) fetch_floats(weight, p.head_size);
   if (is_query || is_key) {
     fetch_floats(cosines, half);

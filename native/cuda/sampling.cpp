@@ -64,7 +64,7 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) 
   for (SampleInput& sample : samples)
     if (sample.allowed) sample.allowed = static_cast<int>(sets + (sample.allowed - 1) * sizeof(uint32_t));
   input_.resize(sets + allowed.size() * sizeof(uint32_t));
-  std::memcpy(input_.data() + InputLayout{sizes.columns, true}.sample_begin(), samples.data(), samples.size() * sizeof(SampleInput));
+  std::memcpy(input_.data() + layout_of(sizes.columns, true).sample_begin(), samples.data(), samples.size() * sizeof(SampleInput));
   if (!changes.empty()) std::memcpy(input_.data() + begin, changes.data(), changes.size() * sizeof(Change));
   if (!allowed.empty()) std::memcpy(input_.data() + sets, allowed.data(), allowed.size() * sizeof(uint32_t));
 }

@@ -18,8 +18,8 @@ constexpr size_t kChangesFromTheStart = 16 << 20;
 
 void choose_device(int number) { use_device(number); }
 
-bool DeviceCore::Work::splits_apart(const Sizes& sizes, const Shape& s) const {
-  return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * s.kv_heads < kApartBelow;
+bool DeviceCore::Work::splits_apart(const Sizes& sizes, int kv_heads) const {
+  return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * kv_heads < kApartBelow;
 }
 
 DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory)
@@ -30,7 +30,9 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
       work_(std::make_unique<Work>()) {
   if (options.slots < 1 || options.pages < 0) throw std::invalid_argument("slots must be at least 1, and pages no less than 0");
   if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
-  if (shape.head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(shape.head_size) + " is more than " + std::to_string(kMostHeadSize));
+  const int head_size = std::max(shape.head_size, shape.local_head_size);
+  if (head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(head_size) + " is more than " + std::to_string(kMostHeadSize));
+  check_rotations(shape, rotation, local);
   cosine_ = upload_table(rotation.cosine);
   sine_ = upload_table(rotation.sine);
   local_cosine_ = upload_table(local.cosine);
@@ -62,7 +64,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     const size_t outputs = std::max(options_.slots, room.outputs);
     const size_t changes = std::min<size_t>(outputs * s.context * sizeof(Change), kChangesFromTheStart);
     const size_t allowed = outputs * words_of(s.vocab) * sizeof(uint32_t);
-    const size_t input_room = std::max(2 * input_.size(), InputLayout{room.columns, true}.page_begin() + pages + changes + allowed);
+    const size_t input_room = std::max(2 * input_.size(), layout_of(room.columns, true).page_begin() + pages + changes + allowed);
     uint8_t* const input = memory_.allocate(input_room);
     if (input_place_) memory_.release(input_place_);
     input_place_ = input;
@@ -77,10 +79,12 @@ void DeviceCore::reserve(const Sizes& sizes) {
   for (const Layer& layer : weights_.layers) {
     layer.each_matrix(note);
     const int recurrent = layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles;
-    mixed = std::max({mixed, layer.q.tiles + layer.k.tiles + layer.v.tiles, recurrent, layer.ffn.gate.tiles + layer.ffn.up.tiles});
+    mixed = std::max({mixed, layer.q.tiles + layer.k.tiles + layer.v.tiles, recurrent, layer.ffn.gate.tiles + layer.ffn.up.tiles, layer.token_gate.tiles});
     router = std::max(router, layer.router.tiles + layer.shared_gate.tiles);
     if (!layer.experts.empty()) expert = std::max(expert, layer.experts[0].gate.tiles + layer.experts[0].up.tiles);
   }
+  if (s.token_inputs) note(weights_.token_product);
+  work.stride_tokens = weights_.token_product.tiles * kTileRows;
   work.stride_x = static_cast<int>(padded(s.width, kBlock));
   work.stride_mixed = mixed * kTileRows;
   work.stride_router = router * kTileRows;
@@ -110,12 +114,14 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const auto lay_out = [&] {
     at = 0;
     take(work.x, columns * work.stride_x);
-    take(work.branch, s.post_norms || s.shared_ffn ? columns * work.stride_x : 0);
+    take(work.branch, s.post_norms || s.shared_ffn || s.token_inputs ? columns * work.stride_x : 0);
+    take(work.token_products, columns * work.stride_tokens);
+    take(work.token_inputs, columns * work.stride_tokens);
     take(work.mixed, columns * work.stride_mixed);
     take(work.queries, columns * s.queries());
     take(work.gates, s.gated_attention ? columns * s.queries() : 0);
     take(work.attended, columns * work.attention);
-    take(work.partial, std::min<size_t>({columns, kApartColumns, static_cast<size_t>((kApartBelow - 1) / s.kv_heads)}) * s.heads * room.splits * (cache_.value_stride() + 2));
+    take(work.partial, std::min<size_t>({columns, kApartColumns, static_cast<size_t>((kApartBelow - 1) / std::min(s.kv_heads, s.local_heads().kv_heads))}) * s.heads * room.splits * (cache_.most_values() + 2));
     take(work.logits, outputs * logits_stride());
     take(work.parts, outputs * kVocabularyParts);
     take(work.tokens, outputs);
@@ -123,7 +129,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.told, room.sampled ? outputs * bytes_told(kMostLogprobs) : 0);
     take_activations(work.width_input, columns, s.width);
     take_activations(work.attention_input, columns, s.queries());
-    take_activations(work.ffn_input, columns, s.dense_ffn());
+    take_activations(work.ffn_input, columns, std::max(s.dense_ffn(), s.token_inputs));
     take_activations(work.head_input, outputs, s.width);
     if (states_) {
       take(work.convolved, columns * recurrent_.channel_stride);
@@ -140,6 +146,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.list_count, 1);
     take(work.expert_mixed, places * work.stride_expert);
     take(work.answers, places * work.stride_x);
+    take(work.combined, s.expert_norms ? columns * work.stride_x : 0);
     take_activations(work.expert_input, places, s.width);
     take_activations(work.expert_ffn, places, s.expert_ffn);
   };
@@ -188,15 +195,17 @@ void run_product_of(const Matrix& m, const Activations& input, const int* column
 void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   const Shape& s = shape();
   Work& work = *work_;
-  const StepInput input = input_at(input_place_, {sizes.columns, sizes.sampled != 0});
+  const StepInput input = input_at(input_place_, layout_of(sizes.columns, sizes.sampled != 0));
   const Matrix& table = weights_.embedding;
   const ProductItem rows = {table.data, nullptr, table.scale, table.tiles};
   embed(table.format, rows, table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
   const Pass pass = {sizes, input, stream, sizes.columns, &input.counts->columns};
+  if (s.token_inputs) read_token_inputs(pass);
   for (const Layer& layer : weights_.layers) {
     if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
     else attention(layer, pass);
     feed_forward(layer, pass);
+    if (s.token_inputs) add_token_inputs(layer, pass);
   }
   if (!sizes.outputs) return;
   const int* const outputs = &input.counts->outputs;
@@ -210,12 +219,12 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   sample_tokens({work.logits, stride, s.vocab, id_bits, work.candidates, work.tokens, work.told}, input, sizes.outputs, stream);
 }
 
-// x += weights * inputs, or the norm of that product
-void DeviceCore::join(const Matrix& weights, const Activations& inputs, const float* post_norm, const Pass& pass) {
+// x += weights * inputs, or the norm of that product; times the layer's scale where that is its last part
+void DeviceCore::join(const Matrix& weights, const Activations& inputs, const float* post_norm, const float* scale, const Pass& pass) {
   Work& work = *work_;
   const Shape& s = shape();
   run_product_of(weights, inputs, pass.columns, post_norm ? work.branch : work.x, work.stride_x, !post_norm, pass.most, pass.stream);
-  if (post_norm) add_norm({work.branch, work.stride_x, s.width, post_norm, s.norm_epsilon, pass.columns, nullptr, {}}, work.x, pass.most, pass.stream);
+  if (post_norm) add_norm({work.branch, work.stride_x, s.width, post_norm, s.norm_epsilon, pass.columns, nullptr, {}}, scale, work.x, pass.most, pass.stream);
 }
 
 void DeviceCore::attention(const Layer& layer, const Pass& pass) {
@@ -224,40 +233,45 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   Work& work = *work_;
   rms_norm({work.x, work.stride_x, s.width, layer.attention_norm, s.norm_epsilon, columns, nullptr, work.width_input}, most, stream);
   const Matrix* const qkv[] = {&layer.q, &layer.k, &layer.v};
-  run_products(product_of(work.width_input, columns, work.stride_mixed), qkv, nullptr, 3, work.mixed, most, stream);
+  run_products(product_of(work.width_input, columns, work.stride_mixed), qkv, nullptr, layer.v.data ? 3 : layer.keeps ? 2 : 1, work.mixed, most, stream);
 
+  const auto [kv_heads, head_size, rope_size] = layer.heads;
+  const int queries = s.heads * head_size;
   CacheView view = cache_.view(pool_, layer.ordinal, 0);
   view.window = layer.kind == LayerKind::Sliding ? s.window : 0;
   view.softcap = s.attention_softcap;
-  const size_t head_stride = cache_.key_bytes() + cache_.value_bytes();
+  const size_t head_stride = cache_.head_bytes(head_size);
   const bool local = layer.kind == LayerKind::Sliding && local_cosine_;
   Place place{};
   place.mixed = work.mixed;
   place.stride = work.stride_mixed;
   place.key_offset = layer.q.tiles * kTileRows;
-  place.value_offset = place.key_offset + layer.k.tiles * kTileRows;
+  place.value_offset = place.key_offset + (layer.v.data ? layer.k.tiles * kTileRows : 0);
   place.queries = work.queries;
   place.gates = s.gated_attention ? work.gates : nullptr;
-  if (s.qk_norm) place.q_norm = layer.q_norm, place.k_norm = layer.k_norm;
+  place.q_norm = layer.q_norm;
+  place.k_norm = layer.k_norm;
+  place.v_norm = layer.v_norm;
   place.epsilon = s.norm_epsilon;
   place.query_scale = s.query_scale;
   place.cosine = local ? local_cosine_ : cosine_;
   place.sine = local ? local_sine_ : sine_;
   place.heads = s.heads;
-  place.kv_heads = s.kv_heads;
-  place.head_size = s.head_size;
-  place.rope_size = s.rope_size;
+  place.kv_heads = layer.keeps ? kv_heads : 0;
+  place.head_size = head_size;
+  place.rope_size = rope_size;
   place.pairs = s.rope_pairs;
   place.cache = view;
   place.head_stride = head_stride;
   place_keys(place, input, most, stream);
 
-  Attention attention{work.queries, s.heads, s.kv_heads, view, head_stride, sizes.splits, nullptr, work.attended, s.queries(), place.gates,
-                      layer.sinks, work.attention_input};
-  if (work.splits_apart(sizes, s)) attention.partial = work.partial;
-  attend(attention, input, sizes.tokens, most, stream);
-  if (!attention.ends_with_blocks()) quantize(work.attended, s.queries(), s.queries(), place.gates, s.queries(), columns, work.attention_input, most, stream);
-  join(layer.output, work.attention_input, layer.attention_post_norm, pass);
+  Activations joined = work.attention_input;
+  joined.blocks = layer.output.blocks;
+  Attention attention{work.queries, s.heads, kv_heads, view, head_stride, layer.kind == LayerKind::Sliding, sizes.splits, nullptr, work.attended, queries, place.gates, layer.sinks, joined};
+  if (work.splits_apart(sizes, kv_heads)) attention.partial = work.partial;
+  attend(attention, input, std::min(sizes.tokens, tokens_of(layer.kind)), most, stream);
+  if (!attention.ends_with_blocks()) quantize(work.attended, queries, queries, place.gates, queries, columns, joined, most, stream);
+  join(layer.output, joined, layer.attention_post_norm, nullptr, pass);
 }
 
 // For experts an upper bound: as if the choices fell on as many experts as possible.
@@ -268,6 +282,7 @@ uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
     return static_cast<uint64_t>(m.tiles) * device_row_tile_bytes(m.format, m.blocks) * ((columns + together - 1) / together);
   };
   uint64_t sum = bytes(weights_.head(), sizes.outputs);
+  if (s.token_inputs) sum += bytes(weights_.token_product, sizes.columns);
   for (const Layer& layer : weights_.layers) {
     layer.each_dense_matrix([&](const Matrix& m) { sum += bytes(m, sizes.columns); });
     if (layer.experts.empty()) continue;

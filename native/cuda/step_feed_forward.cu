@@ -8,7 +8,7 @@ void DeviceCore::feed_forward(const Layer& layer, const Pass& pass) {
   Work& work = *work_;
   rms_norm({work.x, work.stride_x, s.width, layer.ffn_norm, s.norm_epsilon, pass.columns, nullptr, work.width_input}, pass.most, pass.stream);
   if (!layer.experts.empty()) return run_experts(layer, pass);
-  join(layer.ffn.down, dense(layer.ffn, s.ffn, pass), layer.ffn_post_norm, pass);
+  join(layer.ffn.down, dense(layer.ffn, s.ffn_of(layer.number), pass), layer.ffn_post_norm, last_scale(layer), pass);
 }
 
 // Returns the inputs of the last product.
@@ -24,7 +24,7 @@ Activations DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass
   }
   run_products(product, both, nullptr, 2, work.mixed, pass.most, pass.stream);
   const float* const up = work.mixed + ffn.gate.tiles * kTileRows;
-  gate({work.mixed, up, work.stride_mixed, size, shape().activation, pass.columns, nullptr, 1, inputs}, pass.most, pass.stream);
+  gate({work.mixed, up, work.stride_mixed, work.stride_mixed, size, shape().activation, pass.columns, nullptr, 1, inputs}, pass.most, pass.stream);
   return inputs;
 }
 
@@ -46,11 +46,17 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   const Shape& s = shape();
   Work& work = *work_;
   const int together = experts_together(pass.most), choices = pass.most * s.experts_used;
+  const auto norm = [&](const float* weight) { rms_norm({work.x, work.stride_x, s.width, weight, s.norm_epsilon, pass.columns, nullptr, work.width_input}, pass.most, pass.stream); };
+  if (s.expert_norms) {
+    add_shared_expert(layer, pass);
+    norm(layer.router_norm);
+  }
   const Matrix* const routers[] = {&layer.router, &layer.shared_gate};
   run_products(product_of(work.width_input, pass.columns, work.stride_router), routers, nullptr, s.shared_gated ? 2 : 1, work.router, pass.most, pass.stream);
   const Routing routing = {work.router, work.stride_router, s.experts, s.experts_used, s.sigmoid_routing, s.normalize_experts, layer.choice_bias,
                            work.choices, work.lists, work.list_count};
   choose_experts(routing, together, pass.input, pass.most, pass.stream);
+  if (s.expert_norms) norm(layer.expert_norm);
   gather_choices(routing, pass.input, work.width_input, work.expert_input, pass.most, pass.stream);
 
   const ExpertTables& tables = work.experts[&layer - weights_.layers.data()];
@@ -68,20 +74,32 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
     const ExpertWeights* const both_experts[] = {tables.gate, tables.up};
     run_products(grouped(work.expert_input, work.stride_expert), both, both_experts, 2, work.expert_mixed, pass.most, pass.stream);
     const float* const up = work.expert_mixed + any.gate.tiles * kTileRows;
-    gate({work.expert_mixed, up, work.stride_expert, s.expert_ffn, s.activation, pass.columns, work.choices, s.experts_used, work.expert_ffn}, pass.most,
+    gate({work.expert_mixed, up, work.stride_expert, work.stride_expert, s.expert_ffn, s.activation, pass.columns, work.choices, s.experts_used, work.expert_ffn}, pass.most,
          pass.stream);
   }
   const Matrix* const down[] = {&any.down};
   run_products(grouped(work.expert_ffn, work.stride_x), down, &tables.down, 1, work.answers, pass.most, pass.stream);
 
-  Combination sum{work.choices, s.experts_used, s.width, work.stride_x, work.answers, nullptr, nullptr, work.stride_router, work.x};
+  Combination sum{work.choices, s.experts_used, s.width, work.stride_x, work.answers, nullptr, nullptr, work.stride_router, work.x, true};
+  if (s.expert_norms) {
+    sum.x = work.combined;
+    sum.adds = false;
+    combine_experts(sum, pass.input, pass.most, pass.stream);
+    const Norm last = {work.combined, work.stride_x, s.width, layer.ffn_post_norm, s.norm_epsilon, pass.columns, nullptr, {}};
+    return add_norm_of_pair({last, work.branch, layer.expert_post_norm, layer.shared_post_norm}, last_scale(layer), work.x, pass.most, pass.stream);
+  }
   if (s.shared_ffn) {
-    const Activations inputs = dense(layer.ffn, s.shared_ffn, pass);
-    run_product_of(layer.ffn.down, inputs, pass.columns, work.branch, work.stride_x, false, pass.most, pass.stream);
+    add_shared_expert(layer, pass);
     sum.shared = work.branch;
     if (s.shared_gated) sum.shared_logits = work.router + layer.router.tiles * kTileRows;
   }
   combine_experts(sum, pass.input, pass.most, pass.stream);
+}
+
+void DeviceCore::add_shared_expert(const Layer& layer, const Pass& pass) {
+  Work& work = *work_;
+  const Activations inputs = dense(layer.ffn, shape().shared_ffn, pass);
+  run_product_of(layer.ffn.down, inputs, pass.columns, work.branch, work.stride_x, false, pass.most, pass.stream);
 }
 
 // Uploads pointers to the experts of every layer, once all weights are loaded.

@@ -9,6 +9,8 @@ namespace paceline::cuda {
 
 struct Counts {
   int columns, outputs, items, rows;
+  int local_items;
+  int none[3];  // parts begin at multiples of 16 bytes
 };
 
 struct Column {  // a token of a row
@@ -67,9 +69,11 @@ constexpr size_t bytes_told(int count) { return sizeof(Told) + count * sizeof(Li
 struct InputLayout {
   int columns = 0;  // items, outputs and rows are at most as many
   bool sampled = false;
+  bool local_items = false;  // sliding layers have a list of their own
   size_t column_begin() const { return sizeof(Counts); }
   size_t item_begin() const { return column_begin() + sizeof(Column) * columns; }
-  size_t output_begin() const { return item_begin() + sizeof(Item) * columns; }
+  size_t local_item_begin() const { return item_begin() + (local_items ? sizeof(Item) * columns : 0); }
+  size_t output_begin() const { return local_item_begin() + sizeof(Item) * columns; }
   size_t row_begin() const { return output_begin() + rounded(sizeof(int) * columns); }
   size_t sample_begin() const { return row_begin() + rounded(sizeof(RowInput) * columns); }
   size_t page_begin() const { return sample_begin() + (sampled ? rounded(sizeof(SampleInput) * columns) : 0); }
@@ -80,7 +84,7 @@ struct InputLayout {
 struct StepInput {
   const Counts* counts;
   const Column* columns;
-  const Item* items;
+  const Item *items, *local_items;
   const int* output_columns;
   const RowInput* rows;
   const SampleInput* samples;
@@ -91,6 +95,7 @@ inline StepInput input_at(const uint8_t* buffer, const InputLayout& layout) {
   return {reinterpret_cast<const Counts*>(buffer),
           reinterpret_cast<const Column*>(buffer + layout.column_begin()),
           reinterpret_cast<const Item*>(buffer + layout.item_begin()),
+          reinterpret_cast<const Item*>(buffer + layout.local_item_begin()),
           reinterpret_cast<const int*>(buffer + layout.output_begin()),
           reinterpret_cast<const RowInput*>(buffer + layout.row_begin()),
           reinterpret_cast<const SampleInput*>(buffer + layout.sample_begin()),

@@ -51,7 +51,7 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   join_recurrent({work.attended, work.attention, gates, work.stride_mixed, layer.recurrent_norm, s.value_heads, s.value_size, s.norm_epsilon, columns,
                   work.recurrent_input},
                  most, stream);
-  join(layer.output, work.recurrent_input, nullptr, pass);
+  join(layer.output, work.recurrent_input, nullptr, nullptr, pass);
 }
 
 void DeviceCore::make_states() {

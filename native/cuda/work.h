@@ -18,24 +18,25 @@ struct DeviceCore::Work {
   uint8_t* place = nullptr;
   size_t bytes = 0;
   bool integer = false, halves = false, brains = false, floating = false;  // forms of activations that the weights' formats need
-  int stride_x = 0, stride_mixed = 0, stride_router = 0, stride_expert = 0, attention = 0;
+  int stride_x = 0, stride_mixed = 0, stride_router = 0, stride_expert = 0, stride_tokens = 0, attention = 0;
   float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
   Activations width_input, attention_input, ffn_input, head_input;
   Largest* parts = nullptr;
   int *tokens = nullptr, *candidates = nullptr;
   uint8_t* told = nullptr;
 
+  float *token_products = nullptr, *token_inputs = nullptr;  // [columns][stride_tokens]
   float *convolved = nullptr, *delta_gates = nullptr;  // of recurrent layers
   Activations recurrent_input;
 
   std::vector<ExpertTables> experts;       // [layers]
-  float *router = nullptr, *expert_mixed = nullptr, *answers = nullptr;
+  float *router = nullptr, *expert_mixed = nullptr, *answers = nullptr, *combined = nullptr;
   Choice* choices = nullptr;
   ExpertColumns* lists = nullptr;
   int* list_count = nullptr;
   Activations expert_input, expert_ffn;
 
-  bool splits_apart(const Sizes& sizes, const Shape& s) const;
+  bool splits_apart(const Sizes& sizes, int kv_heads) const;
 };
 
 // A step that is being enqueued.

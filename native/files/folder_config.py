@@ -23,6 +23,7 @@ from .folder_families import (
     SOFTCAPS,
     WINDOWED,
 )
+from .folder_gemma4 import full_heads, gemma4_values
 from .folder_keys import MOST, ConfigKeys
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import read_rope
@@ -45,7 +46,7 @@ class Config:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         self._family = FAMILIES[self.architecture]
-        self._sliding_gemma = self._family.slides and self._family.post_norms
+        self._sliding_gemma = self._family.slides and self._family.post_norms and not self._family.varied
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
         given = _by_own_names({k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}, kind)
         if "rope_scaling" in given:
@@ -62,14 +63,17 @@ class Config:
         head_size = self._keys.size("head_dim", max(1, self._keys.size("hidden_size") // heads))
         if head_size % 2:
             raise ValueError(f"its head size is {head_size}, expected an even number")
-        recurs = self._family.recurs
+        recurs, layers = self._family.recurs, self._keys.size("num_hidden_layers")
+        kv_heads = self._keys.size("num_key_value_heads", heads)
+        if self._family.varied:
+            kv_heads, head_size = full_heads(self._keys, layers)
         sizes = Sizes(
             architecture=self.architecture,
-            layers=self._keys.size("num_hidden_layers"),
+            layers=layers,
             drafting=self._keys.count(DRAFTING) if DRAFTING in OWN.get(self.architecture, ()) else 0,
             width=self._keys.size("hidden_size"),
             heads=heads,
-            kv_heads=self._keys.size("num_key_value_heads", heads),
+            kv_heads=kv_heads,
             head_size=head_size,
             experts=expert_count(self._keys, self._kind),
             key_heads=self._keys.size("linear_num_key_heads") if recurs else 0,
@@ -130,7 +134,9 @@ class Config:
             check_alike(self._values.get("layer_types"), sizes.layers, self._kind_of_layer(window))
         if window:
             values["attention.sliding_window"] = window
-        if self._family.slides:
+        if self._family.varied:
+            values |= gemma4_values(self._keys, sizes) | {"rope.freq_base_swa": self._rope.local_base}
+        elif self._family.slides:
             values |= self._sliding_values(sizes)
         if self._sliding_gemma:
             values |= self._gemma_values()
@@ -144,7 +150,7 @@ class Config:
 
     def rope_divisors(self) -> dict[str, Sequence[float]]:
         """What each frequency is divided by, under the name of GGUF's tensor for it; none without such scaling."""
-        return self._rope.divisors(self.sizes().head_size)
+        return self._rope.divisors(self.architecture, self.sizes().head_size)
 
     def _recurrent_values(self, sizes: Sizes) -> dict[str, Any]:
         if sizes.value_heads % sizes.key_heads:

@@ -5,12 +5,13 @@ import re
 import numpy as np
 
 from ..families import FAMILIES
+from .folder_gemma4 import gemma4_expert_parts
 from .folder_parts import Change, Parts, float32, same
 from .folder_sizes import Sizes
 from .model_file import Tensor
 from .rearrange import take_rows, transposed
 
-EXPERT = re.compile(r"mlp\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
+EXPERT = re.compile(r"(?:mlp\.)?experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
 MIXTRALS_EXPERT = re.compile(r"block_sparse_moe\.experts\.(\d+)\.(w1|w2|w3)\.weight")
 KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 CHOICE_BIASES = ("mlp.gate.e_score_correction_bias", "mlp.moe_statics.e_score_correction_bias")  # the second is ERNIE's
@@ -25,6 +26,8 @@ def expert_matrix(part: str, sizes: Sizes) -> tuple[str, int] | None:
 def expert_parts(architecture: str) -> Parts:
     if architecture == "granitemoe":
         return _granite_parts()
+    if architecture == "gemma4":
+        return gemma4_expert_parts()
     family = FAMILIES[architecture]
     parts: dict[str, tuple[tuple[str, Change], ...]] = {
         "mlp.gate.weight": (("ffn_gate_inp.weight", float32),),

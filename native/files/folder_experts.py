@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..families import FAMILIES
-from .folder_families import ARCHITECTURES, OWN, WIDE_EXPERTS
+from .folder_families import ARCHITECTURES, GEMMA_4, OWN, WIDE_EXPERTS
 from .folder_keys import ConfigKeys
 
 SHARED = "expert_shared_feed_forward_length"
@@ -38,6 +38,7 @@ NAMES: Mapping[str, ExpertNames] = {
         last="moe_layer_end_index",
         shared="moe_num_shared_experts",
     ),
+    **{kind: ExpertNames(used="top_k_experts") for kind in GEMMA_4},
     **{
         kind: ExpertNames(shared_width="shared_expert_intermediate_size")
         for kind, architecture in ARCHITECTURES.items()
@@ -48,6 +49,8 @@ NAMES: Mapping[str, ExpertNames] = {
 
 def expert_count(keys: ConfigKeys, kind: str) -> int:
     """Of a model type `kind`; 0 for one without experts."""
+    if kind in GEMMA_4:
+        return keys.size("num_experts") if keys.flag("enable_moe_block", False) else 0
     if not FAMILIES[ARCHITECTURES[kind]].experts and kind not in WIDE_EXPERTS:
         return 0
     names = NAMES.get(kind, ExpertNames()).count

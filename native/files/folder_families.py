@@ -37,6 +37,10 @@ ARCHITECTURES: Mapping[str, str] = {
     "gemma2": "gemma2",
     "gemma3": "gemma3",
     "gemma3_text": "gemma3",
+    "gemma4": "gemma4",
+    "gemma4_text": "gemma4",
+    "gemma4_unified": "gemma4",
+    "gemma4_unified_text": "gemma4",
     "gpt_oss": "gpt-oss",
     "qwen3_next": "qwen3next",
     "qwen3_5": "qwen35",
@@ -44,12 +48,13 @@ ARCHITECTURES: Mapping[str, str] = {
     "qwen3_5_moe": "qwen35moe",
     "qwen3_5_moe_text": "qwen35moe",
 }
+GEMMA_4 = tuple(kind for kind, architecture in ARCHITECTURES.items() if architecture == "gemma4")
 # Model types whose experts are as wide as a feed-forward part.
 WIDE_EXPERTS = ("mixtral", "gpt_oss", "granitemoe", "granitemoeshared")
 # Families that may rotate a part of each head.
-PARTIAL = ("phi3", "glm4", "glm4moe", "qwen35", "qwen35moe", "qwen3next")
+PARTIAL = ("phi3", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
-WINDOWED = ("mistral", "mixtral", "phi3", "gemma2", "gemma3", "gemma3_text", "gpt_oss", "dots1")
+WINDOWED = ("mistral", "mixtral", "phi3", "gemma2", "gemma3", "gemma3_text", *GEMMA_4, "gpt_oss", "dots1")
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
 FIRST_FULL = ("qwen2", "qwen3", "dots1", *QWEN_2_VL)
 DRAFTING = "num_nextn_predict_layers"  # how many layers after the others draft tokens ahead
@@ -142,6 +147,27 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "query_pre_attn_scalar": 256,
         "sliding_window": 4096,
     },
+    "gemma4": {
+        "vocab_size": 262144,
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 131072,
+        "rms_norm_eps": 1e-6,
+        "sliding_window": 512,
+        "hidden_size_per_layer_input": 256,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        },
+    },
+    **{
+        kind: {"max_position_embeddings": 262144, "sliding_window": 1024, "hidden_size_per_layer_input": 0}
+        for kind in ("gemma4_unified", "gemma4_unified_text")
+    },
 }
 # The multipliers of Granite by GGUF key.
 MULTIPLIERS = {
@@ -183,6 +209,7 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
     "ernie4_5": {"use_bias": (False,)},
     "ernie4_5-moe": {"use_bias": (False,), "moe_layer_interval": (1,), "moe_norm_min": (1e-12,)},
+    "gemma4": {"attention_bias": (False,), "use_bidirectional_attention": (False, "vision")},
     "granitemoe": {"attention_bias": (False,), "position_embedding_type": ("rope",)},
 }
 # Keys that say whether tensors are there, with the GGUF part of one of them.
@@ -194,6 +221,7 @@ ANNOUNCED: Mapping[str, Mapping[str, str]] = {
 OWN: Mapping[str, tuple[str, ...]] = {
     "gemma2": SOFTCAPS,
     "gemma3": SOFTCAPS,
+    "gemma4": ("final_logit_softcapping",),
     "granite": tuple(MULTIPLIERS),
     "granitemoe": tuple(MULTIPLIERS),
     "glm4moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),

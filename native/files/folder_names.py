@@ -11,6 +11,7 @@ import numpy as np
 
 from ..families import FAMILIES
 from .folder_expert_names import expert_matrix, expert_parts
+from .folder_gemma4 import OUTER_NAMES, gemma4_parts
 from .folder_gpt_oss import gpt_oss_parts
 from .folder_parts import Change, Parts, float32, same
 from .folder_recurrent import recurrent_parts
@@ -19,11 +20,13 @@ from .model_file import Tensor
 from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
 
 OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.")
-SEEING = re.compile(r"(model\.)?(visual|vision_tower|vision_model|multi_modal_projector|embed_vision)\.")
+SEEING = re.compile(
+    r"(model\.)?(visual|vision_tower|vision_model|vision_embedder|multi_modal_projector|audio_tower|embed_(vision|audio))\."
+)
 DRAFTERS = re.compile(r"(model\.)?mtp[._]")  # the head that drafts tokens ahead, of Qwen's later models and ERNIE's
 # Families whose queries and keys rotate by halves in a folder, by pairs in GGUF.
 PAIRED = ("llama", "granite", "granitemoe", "smollm3")
-MIXED = ("glm4moe", "dots1", "ernie4_5-moe")  # families whose first layers may have no experts
+MIXED = ("glm4moe", "dots1", "ernie4_5-moe", "gemma4")  # families with a plain feed-forward part in some layers, or all
 # Families that store norm weights minus one.
 CENTRED = ("gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next")
 
@@ -41,6 +44,9 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
             yield renamed(tensor, "token_embd.weight")
         elif short == "norm.weight":
             yield renamed(norm(tensor, sizes), "output_norm.weight")
+        elif short in OUTER_NAMES and sizes.architecture == "gemma4":
+            target = OUTER_NAMES[short]
+            yield renamed(norm(tensor, sizes) if "norm" in target else tensor, target)
         elif short == "lm_head.weight":
             if tied and not embeds:  # one matrix, stored by its other name
                 yield renamed(tensor, "token_embd.weight")
@@ -115,6 +121,8 @@ def _parts(sizes: Sizes) -> Parts:
         parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", float32),) for part in "qkv"}
     if family.qk_norm or family.may_qk_norm:
         parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
+    if architecture == "gemma4":
+        parts |= gemma4_parts()
     if architecture == "gpt-oss":
         parts |= gpt_oss_parts()
     elif sizes.experts:

@@ -8,6 +8,9 @@ from typing import Any
 from ..yarn import FAST, SLOW, amplitude
 
 KINDS = ("default", "linear", "llama3", "yarn", "longrope")
+PROPORTIONAL = "proportional"  # Gemma 4's: the first frequencies of a whole head turn, the others do not
+STILL = 1e30  # what divides the frequency of what does not turn
+BY_KIND = ("gemma3", "gemma4")  # whose settings have an object for each kind of layer
 YARN = ("beta_fast", "beta_slow", "mscale", "mscale_all_dim")
 LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
 
@@ -35,7 +38,8 @@ class Rope:
     def gguf_values(self, architecture: str, head_size: int) -> dict[str, Any]:
         """Its numbers under their GGUF keys, and under our own what GGUF has no key for: YaRN's amplitude, and
         whether its blend is rounded."""
-        values: dict[str, Any] = {"freq_base": self.base, "dimension_count": int(head_size * self.partial)}
+        size = head_size if self.kind == PROPORTIONAL else int(head_size * self.partial)
+        values: dict[str, Any] = {"freq_base": self.base, "dimension_count": size}
         if self.kind in ("linear", "yarn"):
             values |= {"scaling.type": self.kind, "scaling.factor": self.factor}
         if self.kind in ("yarn", "longrope"):
@@ -49,8 +53,10 @@ class Rope:
             named |= {"paceline.rope_amplitude": self.amplitude, "paceline.yarn_rounded": self.rounded}
         return named
 
-    def divisors(self, head_size: int) -> dict[str, Sequence[float]]:
+    def divisors(self, architecture: str, head_size: int) -> dict[str, Sequence[float]]:
         """What each frequency is divided by, [rope_size / 2], by the name of GGUF's tensor for it."""
+        if architecture == "gemma4":
+            return {"rope_freqs.weight": self._of_gemma_4(head_size)}
         size = int(head_size * self.partial)
         if self.kind == "llama3":
             return {"rope_freqs.weight": self._of_llama_3(size)}
@@ -60,6 +66,10 @@ class Rope:
             if len(factors) != size // 2:
                 raise ValueError(f"the key {key!r} of config.json has {len(factors)} numbers, expected {size // 2}")
         return {"rope_factors_long.weight": self.long, "rope_factors_short.weight": self.short}
+
+    def _of_gemma_4(self, head_size: int) -> list[float]:
+        turning = int(self.partial * head_size // 2) if self.kind == PROPORTIONAL else head_size // 2
+        return [self.factor] * turning + [STILL] * (head_size // 2 - turning)
 
     def _of_llama_3(self, size: int) -> list[float]:
         """A frequency that turns often within the context of training stays as it is, one that turns seldom is divided
@@ -75,15 +85,16 @@ class Rope:
 def read_rope(values: Mapping[str, Any], architecture: str) -> Rope:
     """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling. Those
     of Gemma 3 have an object for each kind of layer."""
-    nested = architecture == "gemma3"
+    nested = architecture in BY_KIND
     settings, local = _settings(values, nested)
     kind = _kind(settings)
     if kind == "mrope":  # positions in images; in a text all axes have the same
         kind = "default"
     if architecture == "phi3" and kind in ("su", "yarn"):  # its earlier names
         kind = "longrope"
-    if kind not in KINDS:
-        raise ValueError(f"its RoPE scaling is {kind!r}, supported: {', '.join(map(repr, KINDS))}")
+    kinds = ("default", PROPORTIONAL) if architecture == "gemma4" else KINDS
+    if kind not in kinds:
+        raise ValueError(f"its RoPE scaling is {kind!r}, supported: {', '.join(map(repr, kinds))}")
     if _kind(local) != "default":
         raise ValueError(f"the RoPE scaling of its sliding windows is {_kind(local)!r}, supported: 'default'")
     three, yarn, long = kind == "llama3", kind == "yarn", kind == "longrope"
@@ -93,7 +104,8 @@ def read_rope(values: Mapping[str, Any], architecture: str) -> Rope:
     if scaled and inside not in (None, outside):
         raise ValueError(f"the key 'original_max_position_embeddings' of config.json is {outside!r} and {inside!r}")
     trained = _trained(outside, values) if scaled else 0.0
-    factor = 1.0 if kind == "default" else _factor(kind, settings, values, trained)
+    unscaled = kind == "default" or (kind == PROPORTIONAL and settings.get("factor") is None)
+    factor = 1.0 if unscaled else _factor(kind, settings, values, trained)
     rope = Rope(
         base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),
         local_base=positive("rope_theta", local.get("rope_theta", LOCAL_BASE)),

@@ -131,6 +131,14 @@ def local(base: float, window: int, scalar: int, **scaling: Any) -> dict[str, An
     return {"rope_parameters": both, "sliding_window": window, "query_pre_attn_scalar": scalar}
 
 
+def gemma4(kv_heads: int, head_size: int, window: int, **more: Any) -> dict[str, Any]:
+    """Of full attention, where layers differ."""
+    full = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
+    both = {"full_attention": full, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+    sizes = {"num_global_key_value_heads": kv_heads, "global_head_dim": head_size, "sliding_window": window}
+    return sizes | {"rope_parameters": both, "hidden_size_per_layer_input": 0, "pad_token_id": None} | more
+
+
 QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
 MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
@@ -230,6 +238,17 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | local(1e6, 7, 16)
     | {"intermediate_size": 64, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 20.0}
     | {"layer_types": [f"{kind}_attention" for kind in ("sliding", "full", "full", "sliding", "sliding")]},
+    "gemma4-borrowing": attention(64, 4, 1, 24, 7, True)
+    | period(3, 7, "sliding_attention")
+    | gemma4(1, 48, 11, hidden_size_per_layer_input=32, vocab_size_per_layer_input=131, num_kv_shared_layers=3)
+    | {"intermediate_size": 50, "use_double_wide_mlp": True, "final_logit_softcapping": 20.0},
+    "gemma4-keys-as-values": attention(69, 6, 3, 20, 4)
+    | period(2, 4, "sliding_attention")
+    | gemma4(2, 32, 7, attention_k_eq_v=True)
+    | {"intermediate_size": 51},
+    "gemma4-experts": attention(72, 4, 2, 12, 6, True)
+    | gemma4(1, 24, 9, attention_k_eq_v=True, enable_moe_block=True)
+    | {"intermediate_size": 40, "num_experts": 7, "top_k_experts": 3, "moe_intermediate_size": 36},
     "qwen35-ratio3": attention(64, 4, 2, 32, 5) | QUARTER | recurrence(4, 2, 6, 16, 12) | {"intermediate_size": 100},
     "qwen35-period2-tied": attention(69, 3, 1, 20, 4, True)
     | HALF

@@ -109,7 +109,7 @@ class Product:
 
     def read(self, ids: list[int]) -> Floats:
         """Rows `ids` of the matrix, as an embedding reads them: [n, columns rounded up to whole blocks]."""
-        counts, columns = [len(ids), 0, 0, 0], [[token, 0, 0, 0] for token in ids]
+        counts, columns = [len(ids)] + 7 * [0], [[token, 0, 0, 0] for token in ids]
         data = np.array([*counts, *np.ravel(columns)], np.int32)
         stride = self.probe.in_stride
         given, out = self.memory.allocate(data.nbytes), self.memory.allocate(4 * len(ids) * stride)

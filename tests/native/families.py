@@ -24,10 +24,12 @@ CLASSES = {
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM"),
     **routed_families.CLASSES,
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
+    "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
     "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
 }
+BUFFERS = (CHOICE_BIAS, "layer_scalar")
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 GRANITES = ("granite", "granitemoe", "granitemoeshared")
 EXPERTS = ("mixtral", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
@@ -42,12 +44,18 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
     config_class, model_class = (getattr(transformers, name) for name in CLASSES[family])
     sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "initializer_range": 0.2}
     model = model_class(config_class(**sizes, **options)).eval()
-    if family in (*EXPERTS, *routed_families.CLASSES):
+    if family in (*EXPERTS, *routed_families.CLASSES) or options.get("enable_moe_block"):
         model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
     for name, weights in stored(model):
         if name.endswith(CHOICE_BIAS):
             torch.nn.init.normal_(weights, 0.0, 0.1)
-        elif name.endswith("linear_attn.norm.weight") or ("norm" in name and family not in CENTRED):
+        elif family == "gemma4" and ".post_" in name:  # else a tied head would repeat the last token for ever
+            torch.nn.init.uniform_(weights, 3.0, 6.0)
+        elif (
+            (family == "gemma4" and name.endswith(("layer_scalar", "router.scale", "per_expert_scale")))
+            or name.endswith("linear_attn.norm.weight")
+            or ("norm" in name and family not in CENTRED)
+        ):
             torch.nn.init.uniform_(weights, 0.5, 1.5)
         elif family in SLIDING_GEMMAS and ".post_" in name:  # else a tied head would repeat the last token for ever
             torch.nn.init.uniform_(weights, 3.0, 6.0)
@@ -77,7 +85,7 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
 def stored(model: Any) -> Iterator[tuple[str, Any]]:
     """The parameters, and what is as good as one."""
     yield from model.named_parameters()
-    yield from ((name, values) for name, values in model.named_buffers() if name.endswith(CHOICE_BIAS))
+    yield from ((name, values) for name, values in model.named_buffers() if name.endswith(BUFFERS))
 
 
 def expected_logits(model: Any, ids: list[int]) -> np.ndarray:

@@ -6,14 +6,19 @@ from typing import Any
 import gguf
 import numpy as np
 
-from . import routed_families
+from . import gemma4_files, routed_families
 from .families import CENTRED, GRANITES, SLIDING_GEMMAS, stored
 from .family_keys import add_keys
 
 ARCHITECTURES = {"mixtral": "llama", "gpt_oss": "gpt-oss", **routed_families.ARCHITECTURES}  # others by the same name
 PAIRED = ("mixtral", "smollm3", *GRANITES)
 PLAIN = ("gemma", "qwen2moe", "qwen3moe", "phi3", "dots1", "ernie4_5", "ernie4_5_moe", *PAIRED)
-OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+OUTER = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    **gemma4_files.OUTER,
+}
 NAMES = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -44,6 +49,7 @@ NAMES = {
     "linear_attn.norm": "ssm_norm",
     "linear_attn.out_proj": "ssm_out",
     **routed_families.NAMES,
+    **gemma4_files.NAMES,
 }
 PLAIN_NORMS = {"post_attention_layernorm": "ffn_norm"}
 GEMMA_NORMS = {
@@ -64,7 +70,7 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
     config = model.config
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(family, family))
     add_keys(writer, family, config)
-    gemmas = dict.fromkeys(SLIDING_GEMMAS, GEMMA_NORMS) | {"glm4": GLM_NORMS}
+    gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
     norms = (gemmas | dict.fromkeys(PLAIN, PLAIN_NORMS)).get(family, HYBRID_NORMS)
     for name, parameter in stored(model):
         weights = parameter.detach().float().numpy()
@@ -75,6 +81,9 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
             writer.add_tensor(f"{OUTER[stem]}.weight", weights)
             continue
         _, _, layer, part = stem.split(".", 3)
+        if part in gemma4_files.PARTS:
+            writer.add_tensor(f"blk.{layer}.{gemma4_files.PARTS[part]}", weights)
+            continue
         if part.endswith(".bias"):
             writer.add_tensor(f"blk.{layer}.{NAMES[part.removesuffix('.bias')]}.bias", weights)
             continue
@@ -143,12 +152,12 @@ def parts(
         case "input_linear":
             gate, up = np.split(weights, 2)
             return [("ffn_gate_shexp.weight", gate), ("ffn_up_shexp.weight", up)]
-        case "gate_up_proj" if part.endswith(".experts.gate_up_proj"):
+        case "gate_up_proj" if part.endswith("experts.gate_up_proj"):
             gate, up = np.split(weights, 2, axis=1)  # [experts, expert_ffn, width] each
             if fused:
                 return [("ffn_gate_up_exps.weight", weights)]
             return [("ffn_gate_exps.weight", gate), ("ffn_up_exps.weight", up)]
-        case "down_proj" if part.endswith(".experts.down_proj"):
+        case "down_proj" if part.endswith("experts.down_proj"):
             return [("ffn_down_exps.weight", weights)]
         case "in_proj_qkvz" if not fused:
             size, heads = config.linear_key_head_dim, config.linear_num_key_heads

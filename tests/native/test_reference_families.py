@@ -13,6 +13,8 @@ FAMILIES = [
     "gemma",
     "gemma2",
     "gemma3",
+    "gemma4",
+    "gemma4-moe",
     "smollm3",
     "granite",
     "gpt-oss",
@@ -24,7 +26,8 @@ FAMILIES = [
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def family(request: pytest.FixtureRequest, tiny_model) -> Reference:
-    return open_reference(tiny_model(seed=1, architecture=request.param, layers=4, vocab=131))
+    more = {"borrowing": 2, "token_inputs": 32} if request.param == "gemma4" else {}
+    return open_reference(tiny_model(seed=1, architecture=request.param, layers=4, vocab=131, **more))
 
 
 def test_every_family_gives_the_same_logits_in_any_chunks_and_company(family: Reference) -> None:
