@@ -1,4 +1,6 @@
-"""Text to token ids and back, for byte-level BPE and SentencePiece's, built from a model file's own metadata."""
+"""Text to token ids and back, for byte-level BPE and SentencePiece's, built from a model file's own metadata.
+
+Gemma 4 has both: the characters and byte tokens of SentencePiece, and the list of merges of byte-level BPE."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -7,9 +9,9 @@ from typing import Any, Final, Self
 
 import tokenizers
 from tokenizers.models import BPE
-from tokenizers.normalizers import NFC
+from tokenizers.normalizers import NFC, Replace
 
-from ..native.weights import CONTROL, USER_DEFINED, gguf_pieces, read_metadata, token_list, untokenizable
+from ..native.weights import BLANK, CONTROL, USER_DEFINED, gguf_pieces, read_metadata, token_list, untokenizable
 from .detokenizer import Detokenizer, decode
 from .pretokenizers import COMPOSED, SUPPORTED, UNNAMED, pretokenizer
 from .sentence_pieces import Marks, SentencePieces
@@ -68,25 +70,29 @@ class Tokenizer(Vocabulary):
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """`values` are a model file's key/values; raises ValueError, in one sentence, for what is not supported."""
-        pieces = gguf_pieces(values)  # refuses all but two kinds
+        pieces = gguf_pieces(values)  # refuses all but three kinds
         tokens, types = token_list(values, "tokens", str), token_list(values, "token_type", int)
         marks = [(number, types[number], tokens[number]) for number in sorted(pieces.marks)]
         control = {number: token for number, type_, token in marks if type_ == CONTROL}
         defined = {number: token for number, type_, token in marks if type_ == USER_DEFINED}
         pre = values.get("tokenizer.ggml.pre", UNNAMED)
-        if values["tokenizer.ggml.model"] == "gpt2":
-            self._with_control, self._plain = byte_level(values, pre, control, defined)
-            begins = pre in WHOLE
-        else:
-            self._with_control, self._plain = sentence_pieces(values, control, defined)
-            begins = True
+        match values["tokenizer.ggml.model"]:
+            case "gpt2":
+                self._with_control, self._plain = byte_level(values, pre, control, defined)
+                begins = values.get("tokenizer.ggml.add_bos_token", pre in WHOLE)
+            case "llama":
+                self._with_control, self._plain = sentence_pieces(values, control, defined)
+                begins = values.get("tokenizer.ggml.add_bos_token", True)
+            case _:
+                self._with_control, self._plain = merged_pieces(values, control, defined)
+                begins = True  # its first files said otherwise
         self.vocab, self._pieces = len(tokens), pieces.texts
         self.longest = max(map(len, self._pieces), default=1)
         if pre in COMPOSED:
             self.longest *= COMPOSES
         self.bos = _spelling(tokens, values.get("tokenizer.ggml.bos_token_id"))
         self.eos = _spelling(tokens, values.get("tokenizer.ggml.eos_token_id"))
-        begins = self.bos != "" and pre not in UNBEGUN and values.get("tokenizer.ggml.add_bos_token", begins)
+        begins = begins and self.bos != "" and pre not in UNBEGUN
         self._begin = [int(values["tokenizer.ggml.bos_token_id"])] if begins else []
 
     @classmethod
@@ -108,21 +114,36 @@ def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: M
         )
     if kind not in SUPPORTED:
         raise ValueError(f"its pre-tokenizer is {kind!r}, supported are {', '.join(SUPPORTED)}")
+    words = _merges(values, ignore_merges=kind in WHOLE)
+    normalizer, cut = NFC() if kind in COMPOSED else None, pretokenizer(kind)
+    return _encode(words, normalizer, cut, {**control, **defined}), _encode(words, normalizer, cut, defined)
+
+
+def merged_pieces(values: Mapping[str, Any], control: Marked, defined: Marked) -> tuple[Encode, Encode]:
+    """As `byte_level`, for a text that is not cut into words: ▁ is a blank, and a character that no token has is
+    spelled in tokens of one byte each."""
+    tokens = token_list(values, "tokens", str)
+    unknown = _spelling(tokens, values.get("tokenizer.ggml.unknown_token_id")) or None
+    words, blanks = _merges(values, unk_token=unknown, fuse_unk=True, byte_fallback=True), Replace(" ", BLANK)
+    return _encode(words, blanks, None, {**control, **defined}), _encode(words, blanks, None, defined)
+
+
+def _merges(values: Mapping[str, Any], **options: Any) -> BPE:
     ids = {token: number for number, token in enumerate(token_list(values, "tokens", str))}
     merges = [tuple(merge.split(" ", 1)) for merge in token_list(values, "merges", str)]
     try:
-        words = BPE(ids, merges, ignore_merges=kind in WHOLE)
-        return _encode(words, kind, {**control, **defined}), _encode(words, kind, defined)
+        return BPE(ids, merges, **options)
     except Exception as problem:  # the library raises no narrower type
         reason = " ".join(str(problem).split())
         raise ValueError(f"its vocabulary and merges do not fit together: {reason}") from None
 
 
-def _encode(words: BPE, kind: str, marks: Marked) -> Encode:
+def _encode(words: BPE, normalizer: Any, cut: Any, marks: Marked) -> Encode:
     encoder = tokenizers.Tokenizer(words)
-    encoder.pre_tokenizer = pretokenizer(kind)
-    if kind in COMPOSED:
-        encoder.normalizer = NFC()
+    if cut is not None:
+        encoder.pre_tokenizer = cut
+    if normalizer is not None:
+        encoder.normalizer = normalizer
     encoder.add_tokens([tokenizers.AddedToken(content, normalized=False) for _, content in sorted(marks.items())])
     return partial(encoded, encoder)
 

@@ -49,10 +49,10 @@ def gguf_pieces(values: Mapping[str, Any]) -> Pieces:
     match values.get("tokenizer.ggml.model", "none"):
         case "gpt2":
             return Pieces(byte_pieces(tokens, marks), marks, control)
-        case "llama":
+        case "llama" | "gemma4":
             return Pieces(blank_pieces(tokens), marks, control)
         case model:
-            raise ValueError(f"its tokenizer model is {model!r}, supported are 'gpt2' and 'llama'")
+            raise ValueError(f"its tokenizer model is {model!r}, supported are 'gpt2', 'llama' and 'gemma4'")
 
 
 def token_list(values: Mapping[str, Any], name: str, kind: type) -> list[Any]:

@@ -18,7 +18,11 @@ SETTINGS = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 OF_MESSAGES = "<|end|>"
 OF_ANSWERS = ("<|return|>", "<|call|>")
-OF_TURNS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", OF_MESSAGES, *OF_ANSWERS, "<end_of_utterance>")
+OF_GEMMA_4 = ("<turn|>", "<|tool_response>")  # the other is where the results of its calls begin
+OF_TURNS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<end_of_utterance>"),
+    *(OF_MESSAGES, *OF_ANSWERS, *OF_GEMMA_4),
+)
 OF_TEXTS = ("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>")
 OF_CODE = ("<EOT>", "▁<EOT>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>")  # that was filled in, and of a file
 SURE = frozenset(OF_TURNS + OF_TEXTS)

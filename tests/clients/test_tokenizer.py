@@ -223,7 +223,7 @@ def test_an_id_outside_the_vocabulary_is_named(wrong: int) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("model", "t5", "its tokenizer model is 't5', supported are 'gpt2' and 'llama'"),
+        ("model", "t5", "its tokenizer model is 't5', supported are 'gpt2', 'llama' and 'gemma4'"),
         (
             "pre",
             "viking",

@@ -148,8 +148,8 @@ def test_of_the_marks_that_are_not_control_tokens_those_that_look_like_one_are_s
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({}, "its tokenizer model is 'none', supported are 'gpt2' and 'llama'"),
-        ({"tokenizer.ggml.model": "t5"}, "its tokenizer model is 't5', supported are 'gpt2' and 'llama'"),
+        ({}, "its tokenizer model is 'none', supported are 'gpt2', 'llama' and 'gemma4'"),
+        ({"tokenizer.ggml.model": "t5"}, "its tokenizer model is 't5', supported are 'gpt2', 'llama' and 'gemma4'"),
         ({"tokenizer.ggml.tokens": [1, 2]}, "its tokenizer.ggml.tokens is no list of str"),
         ({"tokenizer.ggml.tokens": "a"}, "its tokenizer.ggml.tokens is no list of str"),
         ({"tokenizer.ggml.token_type": ["1"]}, "its tokenizer.ggml.token_type is no list of int"),

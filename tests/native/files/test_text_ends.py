@@ -17,8 +17,10 @@ CASES = [
     (["<|end|>", "<|return|>"], ["<|end|>", "<|return|>"]),
     (["<|endoftext|>", "<|assistant|>", "<|end|>"], ["<|endoftext|>", "<|end|>"]),  # of Phi-3
     (["<|end|>", "<|call|>", "<|im_start|>", "<|im_end|>"], ["<|end|>", "<|call|>", "<|im_end|>"]),
+    (["<pad>", "<eos>", "<|turn>", "<turn|>", "<|tool_response>", "<tool_response|>"],
+     ["<eos>", "<turn|>", "<|tool_response>"]),  # of Gemma 4
     ([], []),
-]
+]  # fmt: skip
 
 
 def gguf(tokens: list[Any], *types: int) -> dict[str, object]:
@@ -53,6 +55,16 @@ def test_only_control_tokens_are_ends_but_what_is_surely_one_is_made_one() -> No
     assert with_sure_ends(values)["tokenizer.ggml.token_type"] == [CONTROL, NORMAL, CONTROL, CONTROL, NORMAL]
     assert control_ends(with_sure_ends(values)) == [0, 3]
     assert control_ends(with_sure_ends(gguf(["<|return|>", "<|end|>"], NORMAL, NORMAL))) == [0, 1]
+
+
+def test_gemma_4_ends_where_results_begin() -> None:
+    """Its files have that mark as a token of the user's, so that it shows, and a tag of HTML as a normal one."""
+    tokens, user_defined = ["<eos>", "<turn|>", "<|tool_response>", "<|tool_call>", "</s>"], 4
+    values = gguf(tokens, CONTROL, CONTROL, user_defined, user_defined, NORMAL)
+    assert control_ends(values) == [0, 1]
+    made = with_sure_ends(values)
+    assert made["tokenizer.ggml.token_type"] == [CONTROL, CONTROL, CONTROL, user_defined, NORMAL]
+    assert control_ends(made) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
