@@ -1,4 +1,5 @@
-"""How models mark their thoughts in the text of an answer: <think>…</think>.
+"""How models mark their thoughts in the text of an answer: <think>…</think>. Gemma 4 calls them a channel, and may
+think again behind something that it said.
 
 Whether a model does is read from its chat template, which has to know the marks to leave old thoughts out of a
 conversation."""
@@ -7,8 +8,12 @@ from typing import Final, NamedTuple
 
 
 class Marks(NamedTuple):
+    """If there are `strays`, there may be several thoughts in an answer, and what stands alone of these marks is no
+    part of it."""
+
     begin: str
     end: str
+    strays: tuple[str, ...] = ()
 
     def closed(self, prompt: str) -> str:
         """The prompt, and if it ends with the beginning of a thought, its end: the answer is to come at once."""
@@ -19,6 +24,7 @@ KNOWN: Final = (
     Marks("<think>", "</think>"),
     Marks("[THINK]", "[/THINK]"),
     Marks("<seed:think>", "</seed:think>"),
+    Marks("<|channel>thought", "<channel|>", ("<|channel>", "<channel|>")),  # Gemma 4
 )
 
 

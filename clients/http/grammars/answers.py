@@ -3,6 +3,7 @@ before it. A thought may be anything up to its end; a model that was offered too
 
 Marks that are one token are named by its id: a text that spells one out is none."""
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from json import dumps
@@ -19,6 +20,7 @@ from .calls import CallRules, SchemaOf
 from .harmony import HarmonyRules
 
 BLANKS: Final = r"/[ \n]{0,4}/"
+TOKEN: Final = re.compile(r"(<[^<>\s]+>)")
 
 
 class Held:
@@ -85,8 +87,12 @@ class Held:
         return "thought", [f"thought[lazy]: {ANY} {written}"]
 
     def _mark(self, mark: str) -> str:
-        token = mark_token(self._words, mark)
-        return dumps(mark) if token is None else f"<[{token}]>"
+        """In Lark's notation; of one with a text behind a token, such as <|channel>thought, both."""
+        return " ".join(map(self._part, filter(None, TOKEN.split(mark))))
+
+    def _part(self, part: str) -> str:
+        token = mark_token(self._words, part)
+        return dumps(part) if token is None else f"<[{token}]>"
 
 
 def _lark(rules: list[str]) -> Grammar:

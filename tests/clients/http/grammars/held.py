@@ -18,7 +18,8 @@ from paceline.protocol import Grammar
 
 SPECIAL = [
     *("<think>", "</think>", "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
-    *(*MARKS, "[TOOL_CALLS]", "[ARGS]", "<eos>"),
+    *(*MARKS, "[TOOL_CALLS]", "[ARGS]"),
+    *("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<eos>"),
 ]
 TEXTS = [*(bytes([byte]) for byte in range(256)), *(mark.encode() for mark in SPECIAL)]
 EOS = len(TEXTS) - 1

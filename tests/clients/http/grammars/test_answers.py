@@ -11,6 +11,7 @@ from paceline.protocol import Grammar, Refusal
 from .held import SPECIAL, fits, held
 
 THINK, SEED = Marks("<think>", "</think>"), Marks("<seed:think>", "</seed:think>")
+CHANNEL = Marks("<|channel>thought", "<channel|>", ("<|channel>", "<channel|>"))
 NUMBER = Grammar.json({"type": "integer"})
 TOOLS = Tools(
     tuple(
@@ -23,10 +24,11 @@ TOOLS = Tools(
 def test_without_marks_it_is_what_was_asked_for() -> None:
     assert held().grammar(NUMBER, "<user>", None, False) is NUMBER
     assert held(THINK).grammar(NUMBER, "x<think>\n\n</think>\n\n", None, False) is NUMBER
+    assert held(CHANNEL).grammar(NUMBER, "x<|channel>thought\n<channel|>", None, False) is NUMBER
     assert held(calls=call_marks_of("tools <tool_call>")).grammar(NUMBER, "x", None, False) is NUMBER
 
 
-@pytest.mark.parametrize("marks", [THINK, SEED], ids=["tokens", "texts"])
+@pytest.mark.parametrize("marks", [THINK, SEED, CHANNEL], ids=["tokens", "texts", "both"])
 def test_behind_a_thought_that_the_prompt_has_begun(marks: Marks) -> None:
     grammar = held(marks).grammar(NUMBER, f"x{marks.begin}\n", None, False)
     assert fits(grammar, f'Hm: {{"a"}} é.\n{marks.end}\n\n12')
@@ -36,7 +38,7 @@ def test_behind_a_thought_that_the_prompt_has_begun(marks: Marks) -> None:
     assert not fits(grammar, f"Hm.{marks.end}12{marks.end}")
 
 
-@pytest.mark.parametrize("marks", [THINK, SEED], ids=["tokens", "texts"])
+@pytest.mark.parametrize("marks", [THINK, SEED, CHANNEL], ids=["tokens", "texts", "both"])
 def test_a_model_may_think_by_itself_or_not(marks: Marks) -> None:
     grammar = held(marks).grammar(NUMBER, "<assistant>\n", None, False)
     assert fits(grammar, "12")

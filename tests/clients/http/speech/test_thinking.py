@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paceline.clients.http.speech.cutter import Delta, Likely
 from paceline.clients.http.speech.thinking import Splitter
-from paceline.clients.thoughts import KNOWN, marks_of
+from paceline.clients.thoughts import KNOWN, Marks, marks_of
 
-THINK = KNOWN[0]
+THINK, CHANNEL = KNOWN[0], KNOWN[-1]
 LIKELY = [Likely(n, -1.0, ()) for n in range(9)]
 
 
-def split(pieces: list[str], begun: bool = False) -> tuple[list[Delta], str, str]:
+def split(pieces: list[str], begun: bool = False, marks: Marks = THINK) -> tuple[list[Delta], str, str]:
     """The pieces that leave, and the two texts."""
-    splitter = Splitter(THINK, begun)
+    splitter = Splitter(marks, begun)
     parts = [part for piece in pieces for part in splitter.push(Delta(piece))] + splitter.finish(Delta(""))
     thought, said = ("".join(part.text for part in parts if part.thought is kind) for kind in (True, False))
     return parts, thought, said
@@ -43,6 +43,34 @@ def test_what_is_thought_and_what_is_said(begun: bool, text: str, thought: str, 
     for size in range(1, len(text) + 2):
         pieces = [text[start : start + size] for start in range(0, len(text), size)]
         parts, *found = split(pieces, begun)
+        assert found == [thought, said], size
+        assert all(part.text for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "said"),
+    [
+        ("<|channel>thought\nHm. So.\n<channel|>Yes. ", "Hm. So.", "Yes. "),
+        ("<|channel>thought<channel|>Yes.", "", "Yes."),
+        (" Yes. \n", "", " Yes. \n"),
+        ("<|channel>thought\n<channel|>Yes.<channel|>", "", "Yes."),
+        ("<|channel>thought\n<channel|>Yes.<|channel>thought\n<channel|>", "", "Yes."),
+        ("<|channel>thought\n<channel|>Yes.<|channel>thought\n<channel|><channel|>", "", "Yes."),
+        ("<|channel><|channel>thought\nHm.<channel|>Yes.", "Hm.", "Yes."),
+        ("Yes. <|channel>thought\nOr?\n<channel|>\nNo.", "Or?", "Yes. \nNo."),
+        ("<|channel>thought Hm.<channel|><|channel>thought So.<channel|>Yes", "Hm.\nSo.", "Yes"),
+        ("Yes <|chan", "", "Yes <|chan"),
+        ("Yes.<|channel>", "", "Yes."),
+        ("<|channel>thought\ncut off", "cut off", ""),
+        ("<|channel>thought Hm.<channel|><|channel>thought cut <chan", "Hm.\ncut <chan", ""),
+        ("a <b> <|turn> c", "", "a <b> <|turn> c"),
+        ("a <chan<|channel>nel|> b", "", "a <channel|> b"),
+    ],
+)
+def test_gemma_may_think_again_and_marks_alone_are_nothing(text: str, thought: str, said: str) -> None:
+    for size in range(1, len(text) + 2):
+        pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        parts, *found = split(pieces, marks=CHANNEL)
         assert found == [thought, said], size
         assert all(part.text for part in parts)
 
@@ -77,7 +105,16 @@ def test_the_pieces_make_no_difference(pieces: list[str], begun: bool) -> None:
     assert split(pieces, begun)[1:] == split(["".join(pieces)], begun)[1:]
 
 
+CHANNELS = ["<|channel>", "thought", "<channel|>", "<", "|", "channel", ">", "a", " ", "\n"]
+
+
+@given(st.lists(st.sampled_from(CHANNELS), max_size=12), st.booleans())
+def test_nor_do_gemmas(pieces: list[str], begun: bool) -> None:
+    assert split(pieces, begun, CHANNEL)[1:] == split(["".join(pieces)], begun, CHANNEL)[1:]
+
+
 def test_marks_are_those_of_the_template() -> None:
+    assert marks_of("{{ '<|channel>thought\n<channel|>' }}") == CHANNEL
     assert marks_of("{{ content.split('</think>')[-1] }}") == THINK
     assert marks_of("[THINK]{{ x }}[/THINK]") == KNOWN[1]
     assert marks_of("<|im_start|>assistant") is None
