@@ -6,12 +6,12 @@ from json import dumps
 from typing import Any, Final
 
 from ..requests.tools import FUNCTION, Tools
-from ..speech.call_marks import CallMarks
+from ..speech.call_marks import BRACE, IN_JSON, CallMarks
 from ..speech.open_call import ARGUMENTS
 from ..speech.tool_calls import CALL_ID
 from .arguments import ANY, BLANK, LINE, LINES, function_arguments, json_arguments, pair_arguments
+from .braced import BracedRules
 
-IN_JSON: Final = '{"name":'
 ID: Final = "/[A-Za-z0-9_-]{1,64}/"
 ID_IN_JSON: Final = r'(/, ?"id": ?"[A-Za-z0-9_-]{1,64}"/)?'
 Mark = Callable[[str], str]
@@ -77,7 +77,7 @@ class CallRules:
     def _rules(self, names: Iterable[str]) -> list[str]:
         """`call`, and the arguments of each tool."""
         wanted = dict.fromkeys(names)
-        calls, rules, lazy = [], [], dict[str, str]()
+        calls, rules, lazy, braced = [], [], dict[str, str](), BracedRules(self._mark)
         for number, name in enumerate(wanted):
             calls.append(f"{self._name(name)} arguments_{number}")
             schema = self._schema_of(name)
@@ -85,11 +85,14 @@ class CallRules:
                 found = f'{json_arguments(schema)} {ID_IN_JSON if self._listed else ""} "}}"'
             elif self._marks.after == ARGUMENTS:
                 found = json_arguments(schema)
+            elif self._marks.after == BRACE:
+                found = braced.arguments(schema)
             else:
                 found, more = (function_arguments if self._marks.before else pair_arguments)(schema, self._mark)
                 lazy |= more
             rules.append(f"arguments_{number}: {found}")
-        return [f"call: {' | '.join(calls)}", *rules, *(f"{name}[lazy]: {rule}" for name, rule in lazy.items())]
+        rules += [*braced.rules, *(f"{name}[lazy]: {rule}" for name, rule in lazy.items())]
+        return [f"call: {' | '.join(calls)}", *rules]
 
     def _name(self, name: str) -> str:
         """A name with what stands around it."""

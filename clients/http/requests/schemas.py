@@ -6,6 +6,12 @@ from typing import Any, Final
 
 CHOICES: Final = ("anyOf", "oneOf", "allOf")
 PATTERN: Final = "pattern"
+WORDS_OF_TYPES: Final = {
+    "object": ("properties", "required", "additionalProperties"),
+    "array": ("items", "minItems", "maxItems"),
+    "string": (PATTERN, "format", "minLength", "maxLength"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+}
 
 
 def types_of(schema: Any, argument: str) -> set[str]:
@@ -33,6 +39,27 @@ def lenient(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """What nothing can be held to is left out of it, unless it says otherwise."""
     options = schema.get("x-guidance", {})
     return {**schema, "x-guidance": {"lenient": True, **options}} if isinstance(options, dict) else schema
+
+
+def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What holds to either, as one schema: of the same word it is the other's, but all of both are properties and
+    required."""
+    joined: dict[str, Any] = {**one, **other}
+    if "properties" in one and "properties" in other:
+        joined["properties"] = {**_object(one["properties"]), **_object(other["properties"])}
+    if "required" in one and "required" in other:
+        joined["required"] = [*_list(one["required"]), *_list(other["required"])]
+    return joined
+
+
+def types_within(schema: Mapping[str, Any]) -> list[Any]:
+    """Those that a schema names, or that its other words are for; none if it says nothing of them."""
+    named = schema.get("type")
+    if named is None:
+        found = [kind for kind, words in WORDS_OF_TYPES.items() if any(word in schema for word in words)]
+    else:
+        found = _list(named) or [named]
+    return [*found, "null"] if found and schema.get("nullable") is True and "null" not in found else found
 
 
 def loosened(value: Any) -> Any:

@@ -4,6 +4,9 @@ the model how to."""
 import json
 from typing import Final, NamedTuple
 
+IN_JSON: Final = '{"name":'
+BRACE: Final = "{"
+
 
 class CallMarks(NamedTuple):
     """Without an `end` a call lasts until the next one begins, or to the end of the answer. `bare`: an answer that is
@@ -12,7 +15,7 @@ class CallMarks(NamedTuple):
     begin: str
     end: str = ""
     bare: bool = False
-    before: str = '{"name":'
+    before: str = IN_JSON
     after: str = ', "arguments":'
 
     def opening(self, name: str | None) -> str:
@@ -20,7 +23,7 @@ class CallMarks(NamedTuple):
         mark = "" if self.bare else self.begin
         if name is None:
             return mark + self.before
-        in_json = self.before.endswith(":")
+        in_json = self.before.endswith(IN_JSON)
         return mark + self.before + (f" {json.dumps(name)}" if in_json else name) + self.after
 
 
@@ -34,6 +37,7 @@ def call_marks_of(template: str) -> CallMarks | None:
 _TAGGED: Final = CallMarks("<tool_call>", "</tool_call>", before='\n{"name":')
 _LIST: Final = '[{"name":'
 KNOWN: Final = (
+    ("<|tool_call>call:", CallMarks("<|tool_call>", "<tool_call|>", before="call:", after=BRACE)),  # Gemma 4
     ("<seed:tool_call>", CallMarks("<seed:tool_call>", "</seed:tool_call>")),
     ("[TOOL_CALLS]", CallMarks("[TOOL_CALLS]", before=_LIST)),  # Mistral
     ("<|tool_call|>", CallMarks("<|tool_call|>", before=_LIST)),  # Granite 3

@@ -5,22 +5,28 @@ import re
 from enum import Enum, auto
 from typing import Final
 
+from .braced import QUOTE
+
 
 class Form(Enum):
     JSON = auto()
     FUNCTIONS = auto()
     PAIRS = auto()
     NAMED = auto()
+    BRACED = auto()
 
 
 FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>\s*")
 FUNCTION_END: Final = "</function>"
+BRACED: Final = re.compile(r"\s*call:\s*([^\s{<\[]+)\s*(?=\{)")
 KEY: Final = "<arg_key>"
 ARGUMENTS: Final = "[ARGS]"
 JSON_BEGINS: Final = re.compile(r"\s*(?:\{|\[(?!ARGS\]))")
 QUOTES: Final = re.compile(r'\\.|"', re.DOTALL)
 PARAMETERS: Final = re.compile("<parameter=|</parameter>")
+BRACED_QUOTES: Final = re.compile(re.escape(QUOTE))
 VALUES: Final = re.compile("<arg_value>|</arg_value>")
+MARKS: Final = {Form.FUNCTIONS: PARAMETERS, Form.PAIRS: VALUES, Form.BRACED: BRACED_QUOTES}
 LONGEST: Final = 1024  # characters: a name and the mark behind it, or a mark and the blanks behind that, are no longer
 
 
@@ -29,6 +35,8 @@ def form_of(text: str, start: int = 0) -> Form:
         return Form.JSON
     if FUNCTION.match(text, start):
         return Form.FUNCTIONS
+    if BRACED.match(text, start):
+        return Form.BRACED
     named, key = (text.find(mark, start, start + LONGEST) for mark in (ARGUMENTS, KEY))
     return Form.NAMED if named >= 0 and not 0 <= key < named else Form.PAIRS
 
@@ -45,9 +53,9 @@ class OpenCall:
     def at(self, text: str, end: int) -> bool:
         """Whether it goes on behind this place. Places only grow."""
         form = self._form = self._form or form_of(text, self._start)
-        marks = {Form.FUNCTIONS: PARAMETERS, Form.PAIRS: VALUES}.get(form, QUOTES)
+        marks = MARKS.get(form, QUOTES)
         for found in marks.finditer(text, self._at, end):
-            if found[0] == '"':
+            if found[0] in ('"', QUOTE):
                 self._within = not self._within
             elif marks is not QUOTES:
                 self._within = not found[0].startswith("</")

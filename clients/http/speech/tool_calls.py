@@ -4,6 +4,7 @@
     <function=f>\n<parameter=x>\n1\n</parameter>\n</function>    Qwen 3 Coder, Qwen 3.5, Seed-OSS
     f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>            GLM 4.5 and later
     f[ARGS]{"x": 1}                                          Mistral
+    call:f{x:1,y:<|"|>text<|"|>}                             Gemma 4
 
 The first kind is JSON. In the second and third an argument is bare text, and the tool's own description says whether it
 is a string. What is none of these is no call: it is text that the model wrote."""
@@ -16,7 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from ..requests.arguments import check_depth, read_arguments, read_next, read_value
 from ..requests.tools import Tools
-from .open_call import ARGUMENTS, FUNCTION, FUNCTION_END, KEY, Form, form_of
+from .braced import read_braced
+from .open_call import ARGUMENTS, BRACED, FUNCTION, FUNCTION_END, KEY, Form, form_of
 
 PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>(.*?)</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
 ARGUMENT: Final = re.compile(
@@ -67,8 +69,18 @@ def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
         case Form.NAMED:
             name, _, arguments = text.partition(ARGUMENTS)
             yield _named(name.partition(CALL_ID)[0]), read_arguments(arguments)
+        case Form.BRACED:
+            yield _braced(text)
         case Form.PAIRS:
             yield _pairs(text, tools)
+
+
+def _braced(text: str) -> tuple[str, Mapping[str, Any]]:
+    begin = _match(BRACED, text, 0)
+    arguments, end = read_braced(text, begin.end())
+    if text[end:].strip():
+        raise NoCall(text)
+    return _named(begin[1]), arguments
 
 
 def _json(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -13,7 +13,7 @@ from paceline.clients.http.speech.call_splitter import CallSplitter
 from paceline.clients.http.speech.cutter import Delta
 from paceline.protocol import Grammar
 
-from ..speech.test_tool_calls import as_function, as_named, as_pairs
+from ..speech.test_tool_calls import as_braced, as_function, as_named, as_pairs
 from .held import fits, held
 
 CITY = {
@@ -52,7 +52,7 @@ class Form(NamedTuple):
     def whole(self, name: str, arguments: Arguments) -> str:
         marks, text = self.marks, self.write(name, arguments)
         text = f"[{text}]" if marks.before.startswith("[") else text
-        first, last = "\n" if marks.before.startswith("\n") else "", "\n" if marks.end else ""
+        first, last = "\n" if marks.before.startswith("\n") else "", "\n" if marks.end.startswith("</") else ""
         return text if marks.bare else f"{marks.begin}{first}{text}{last}{marks.end}"
 
 
@@ -72,6 +72,7 @@ FORMS = {
     "named": Form("tools [TOOL_CALLS][ARGS]", as_named),
     "functions": Form("tools <tool_call><function=", as_function),
     "pairs": Form("tools <tool_call><arg_key>", as_pairs),
+    "braced": Form("tools <|tool_call>call:", as_braced),
     "llama": Form('tools {"name": function name, "parameters": x}', as_parameters),
 }
 PROMPT = "<assistant>"

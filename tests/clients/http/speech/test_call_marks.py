@@ -27,6 +27,8 @@ LLAMA = '{{ tools }}\'in the format {"name": function name, "parameters": dictio
         ("{{ tools }}[TOOL_CALLS]{{ name }}[ARGS]", "[TOOL_CALLS]", "", "[TOOL_CALLS]f[ARGS]", "[TOOL_CALLS]"),
         ("{{ tools }}'respond only with <|tool_call|> followed by'", "<|tool_call|>", "",
          '<|tool_call|>[{"name": "f", "arguments":', '<|tool_call|>[{"name":'),
+        ("{{ tools }}'<|tool_call>call:' + name", "<|tool_call>", "<tool_call|>",
+         "<|tool_call>call:f{", "<|tool_call>call:"),
         (LLAMA, "<|python_tag|>", "", '{"name": "f", "parameters":', '{"name":'),
     ],
 )  # fmt: skip
@@ -51,6 +53,7 @@ def test_a_template_may_know_none(source: str) -> None:
          "<arg_key>x</arg_key><arg_value>1</arg_value>"),
         (CallMarks("[TOOL_CALLS]", before="", after="[ARGS]"), '{"x": 1}'),
         (CallMarks("[TOOL_CALLS]", before='[{"name":'), '{"x": 1}}]'),
+        (CallMarks("<|tool_call>", "<tool_call|>", before="call:", after="{"), "x:1}"),
     ],
 )  # fmt: skip
 def test_what_is_begun_can_be_read_when_it_is_complete(marks: CallMarks, rest: str) -> None:

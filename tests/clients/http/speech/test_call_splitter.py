@@ -14,6 +14,7 @@ from .test_tool_calls import offered
 
 TAGGED = CallMarks("<tool_call>", "</tool_call>")
 ENDLESS = CallMarks("[TOOL_CALLS]")
+BRACED = CallMarks("<|tool_call>", "<tool_call|>", before="call:", after="{")
 BARE = CallMarks("<|python_tag|>", bare=True)
 TOOLS = offered("f", "g")
 F, G = (json.dumps({"name": name, "arguments": {"text": "a"}}) for name in "fg")
@@ -73,6 +74,16 @@ def cut(text: str, size: int) -> list[str]:
         (ENDLESS, 'Yes. [TOOL_CALLS]f[ARGS]{"x": 1}[TOOL_CALLS]g[ARGS]{}', ["Yes.", "→f", "→g"]),
         (ENDLESS, '[TOOL_CALLS]f[ARGS]{"x": "[TOOL_CALLS]"}', ["→f"]),
         (ENDLESS, '[TOOL_CALLS]f[ARGS]{"x": "[TOOL', ['[TOOL_CALLS]f[ARGS]{"x": "[TOOL']),
+        (BRACED, "<|tool_call>call:f{}<tool_call|>", ["→f"]),
+        (
+            BRACED,
+            'Hi. <|tool_call>call:f{a:1}<tool_call|><|tool_call>call:g{b:<|"|>c<|"|>}<tool_call|>',
+            ["Hi.", "→f", "→g"],
+        ),
+        (BRACED, '<|tool_call>call:f{text:<|"|>"<tool_call|><|tool_call><|"|>}<tool_call|>.', ["→f", "."]),
+        (BRACED, '<|tool_call>call:f{text:<|"|>a<tool_call|>', ['<|tool_call>call:f{text:<|"|>a<tool_call|>']),
+        (BRACED, "<|tool_call>call:f{a:1}", ["→f"]),
+        (BRACED, "Say <|tool_call> so. <|tool_call>call:f{}<tool_call|>", ["Say <|tool_call> so.", "→f"]),
         (BARE, F, ["→f"]),
         (BARE, '\n{"name": "f", "parameters": {}}; {"name": "g", "parameters": {}}\n', ["→f"]),
         (BARE, f"<|python_tag|>{F}", ["→f"]),
@@ -157,6 +168,7 @@ def test_a_call_that_the_prompt_has_begun(size: int) -> None:
         (TAGGED, '<tool_call>\n{"name": "f", "arguments":', ' {"text": "a"}}\n</tool_call>', ["→f"]),
         (TAGGED, '<tool_call>\n{"name":', G.removeprefix('{"name":') + "</tool_call>", ["→g"]),
         (BARE, '{"name": "f", "parameters":', " {}}", ["→f"]),
+        (BRACED, "<|tool_call>call:f{", 'text:<|"|>a<|"|>}<tool_call|>', ["→f"]),
         (TAGGED, "<tool_call>f\n", "No.", ["<tool_call>f\nNo."]),
     ):
         splitter = CallSplitter(marks, TOOLS, begun)

@@ -1,6 +1,7 @@
 """Calls of tools, read from what models write, in each of the ways that they were trained on."""
 
 import json
+import re
 import time
 from typing import Any
 
@@ -54,6 +55,25 @@ def as_named(name: str, arguments: dict[str, Any]) -> str:
     return f"{name}[ARGS]{json.dumps(arguments, ensure_ascii=False)}"
 
 
+def as_braced(name: str, arguments: dict[str, Any]) -> str:
+    """As Gemma 4's template does, names in alphabetical order."""
+    return f"call:{name}{braced(arguments)}"
+
+
+def braced(value: Any) -> str:
+    if isinstance(value, str):
+        return f'<|"|>{value}<|"|>'
+    if isinstance(value, dict):
+        names = sorted(value, key=str.lower)
+        return "{" + ",".join(f"{bare(name)}:{braced(value[name])}" for name in names) + "}"
+    return f"[{','.join(map(braced, value))}]" if isinstance(value, list) else json.dumps(value)
+
+
+def bare(name: str) -> str:
+    """A name that could not be told from what stands around it is written as a string."""
+    return name if re.fullmatch(r"\w+( \w+)*", name) else braced(name)
+
+
 def spelled(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -67,7 +87,7 @@ def as_templates_do(name: str, arguments: dict[str, Any]) -> str:
     return f"<function={name}>\n{given}</function>"
 
 
-WAYS = (as_json, as_function, as_pairs, as_named)
+WAYS = (as_json, as_function, as_pairs, as_named, as_braced)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -77,7 +97,7 @@ VALUES = st.recursive(
 BARE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<\r\n"), min_size=1)
 
 
-@pytest.mark.parametrize("way", [as_json, as_named])
+@pytest.mark.parametrize("way", [as_json, as_named, as_braced])
 @given(arguments=st.dictionaries(st.text(), VALUES, max_size=4))
 def test_arguments_in_json_may_be_anything(way: Any, arguments: dict[str, Any]) -> None:
     assert read(way("f", arguments)) == [("f", arguments)]
@@ -135,6 +155,11 @@ def test_a_call_may_have_no_arguments(way: Any) -> None:
          [("f", {"text": "7", "number": 7})]),
         ("other\n<arg_key>text</arg_key>\n<arg_value>NaN</arg_value>", [("other", {"text": "NaN"})]),
         ('f[CALL_ID]a1b2c3d4e[ARGS]{"x": "[ARGS]"}', [("f", {"x": "[ARGS]"})]),
+        ('call:f{text:<|"|>a "b", {c}:\n<tool_call|><|"|>,x:[1.5e3,-7,true,null,{}],y:{z:<|"|><|"|>}}',
+         [("f", {"text": 'a "b", {c}:\n<tool_call|>', "x": [1500.0, -7, True, None, {}], "y": {"z": ""}})]),
+        ('call: f { <|"|>a:b<|"|> : None , "c" : "d\\n" , e f : [ True , celsius deg ] , g:NaN } ',
+         [("f", {"a:b": None, "c": "d\n", "e f": [True, "celsius deg"], "g": "NaN"})]),
+        ("call:unheard.of:it{}", [("unheard.of:it", {})]),
     ],
 )  # fmt: skip
 def test_ways_to_call(text: str, calls: list[tuple[str, Any]]) -> None:
@@ -155,6 +180,10 @@ def test_ways_to_call(text: str, calls: list[tuple[str, Any]]) -> None:
         "<function=f>\n</function> Hello.", "f\n<arg_key>text</arg_key>", "f\n<arg_key>text</arg_key>\n<arg_value>1",
         "<arg_key>text</arg_key>\n<arg_value>1</arg_value>", "f[ARGS]", "f[ARGS]5", "[ARGS]{}",
         "f[ARGS]{} and g[ARGS]{}",
+        "call:f", "call:f{", "call:{}", "call:f{x:1", "call:f{x:1}}", "call:f{x:1} and", "call:f{x}", "call:f{:1}",
+        "call:f{x:}", 'call:f{x:<|"|>a}', "call:f{x:[1,}", "call:f{x:<b>}", "call:f{x:1e999<}",
+        "call:f{x:" + "[" * 64 + "]" * 64 + "}", "call:f{x:" + "[" * 100_000, "call:f{x:" + "{a:" * 100_000,
+        'call:f{x:a<|"|>b<|"|>}', 'call:f{x:"a}',
         "two\nlines\n<arg_key>text</arg_key>\n<arg_value>1</arg_value>", "unheard of",
     ],
 )  # fmt: skip
@@ -188,6 +217,10 @@ def test_nesting_may_be_deep_but_not_too_deep() -> None:
         "<function=f>" + "<parameter=x>" * 20_000,
         "<function=f>" + "<parameter=x></parameter>" * 20_000,
         '{"name": "f", "arguments": {"x": "' + '\\"' * 100_000,
+        "call:f{x:[" + '<|"|>' * 99_999,
+        "call:f{x:[" + "1," * 100_000,
+        "call:f{x:" + " a" * 100_000,
+        "call:f{" + " a" * 100_000,
     ],
 )
 def test_damage_takes_no_time(text: str) -> None:
