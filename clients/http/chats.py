@@ -19,7 +19,7 @@ from .speech.channels import ChannelSplitter, Counted
 from .speech.cutter import Cutter
 from .speech.thinking import Splitter
 from .speech.voice import Voice
-from .template_needs import prepared
+from .template_needs import begun, named, prepared
 
 
 class Rendered(NamedTuple):
@@ -41,20 +41,20 @@ class Chats:
 
     def render(self, chat: Chat) -> Rendered:
         """Raises HttpRefused."""
-        tools, names = chat.tools, dict(chat.names)
+        tools, names = chat.tools, named(chat.names, self._template.source)
         if tools:
             if not self._calls and not self._harmony:
                 raise wrong("tools", "the model's chat template offers none in a known way", "unsupported_parameter")
             names["tools"] = tools.described
         messages = prepared(chat.messages, self._template.source, self._calls, bool(self._harmony))
         try:
-            text = self._template.render(messages, **names)
+            text = begun(self._template.render(messages, **names))
         except ChatRefused as problem:
             raise wrong(chat.param, str(problem)) from None
-        begun = self._begun(tools)
-        if begun and self._thoughts:
+        call = self._call_begun(tools)
+        if call and self._thoughts:
             text = self._thoughts.closed(text)
-        return Rendered(text + begun, tools, begun)
+        return Rendered(text + call, tools, call)
 
     def grammar(self, prompt: Rendered, wanted: Grammar | None, loose: bool) -> Grammar | None:
         """Of all that the model writes. A call that has to be made is no answer, and not held to its format."""
@@ -71,7 +71,7 @@ class Chats:
         calls = CallSplitter(self._calls, prompt.tools, prompt.begun) if self._calls and prompt.tools else None
         return Voice(Cutter(decoder, strings), thoughts, calls)
 
-    def _begun(self, tools: Tools | None) -> str:
+    def _call_begun(self, tools: Tools | None) -> str:
         if not tools or not tools.must:
             return ""
         name = tools.must[0] if len(tools.must) == 1 else None

@@ -1,19 +1,25 @@
-"""What single chat templates want of messages with calls of tools: known by what stands in their source, and done for
-them where the conversation stays the same."""
+"""What single chat templates want, mostly of messages with calls of tools: known by what stands in their source, and
+done for them where the conversation stays the same."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..harmony import harmony_message
 from .call_ids import short_id
 from .requests.messages import ASSISTANT, CALL_ID, CALLS, TOOL, USER, Message
+from .requests.options import EFFORT, NO_EFFORT, THINKS
 from .speech.call_marks import CallMarks
 
 ONE_CALL: Final = "single tool-calls"  # Llama 3's: one call in a turn
 NINE: Final = re.compile(r"length\s*!=\s*9")  # Mistral's: ids of calls
 ALTERNATE: Final = "must alternate"  # Mistral's: no user's message right behind a result
+RESULTS: Final = "tool_responses"  # Gemma 4's first: results in the message that called
+CHANNEL: Final = "<|channel>thought"  # Gemma 4's, which thinks only if it is told to
+NO_THOUGHT: Final = f"{CHANNEL}\n<channel|>"
+TURN: Final = "<|turn>model\n"
+TURN_END: Final = "<turn|>\n"
 Turns = Iterable[Message]
 
 
@@ -28,12 +34,52 @@ def prepared(messages: Sequence[Message], source: str, marks: CallMarks | None, 
         steps.append(_with_short_ids)
     if ALTERNATE in source:
         steps.append(_joined_to_results)
+    if RESULTS in source and CALL_ID not in source:
+        steps.append(_with_results)
     if marks and CALLS not in source:
         steps.append(lambda turns: (_spelled(one, marks) for one in turns))
     turns: Turns = messages
     for step in steps:
         turns = step(turns)
     return list(turns)
+
+
+def named(names: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Gemma 4's template knows no effort: any asks for thoughts."""
+    effort = names.get(EFFORT, NO_EFFORT)
+    asks = CHANNEL in source and effort != NO_EFFORT
+    return ({THINKS: True} if asks else {}) | dict(names)
+
+
+def begun(text: str) -> str:
+    """A prompt in which the answer's turn has begun: Gemma 4's template leaves that out behind the results of a message
+    that both said something and called."""
+    end = NO_THOUGHT if text.endswith(NO_THOUGHT) else ""
+    before = text.removesuffix(end)
+    return f"{before}{TURN}{end}" if before.endswith(TURN_END) else text
+
+
+def _with_results(turns: Turns) -> Iterator[Message]:
+    """Results, and what was said behind them, in the message with the calls: the first templates of Gemma 4 look for
+    them there."""
+    held: dict[str, Any] | None = None
+    for one in turns:
+        if held and one["role"] == TOOL:
+            names = {call["id"]: call["function"]["name"] for call in held[CALLS]}
+            response = {"name": names.get(one.get(CALL_ID), "unknown"), "response": one["content"]}
+            held[RESULTS] = [*held.get(RESULTS, ()), response]
+            continue
+        if held and RESULTS in held and one["role"] == ASSISTANT and CALLS not in one:
+            yield held | {"content": "\n".join(filter(None, (held["content"], one["content"])))}
+            held = None
+            continue
+        if held:
+            yield held
+        held = dict(one) if CALLS in one else None
+        if not held:
+            yield one
+    if held:
+        yield held
 
 
 def _one_call_each(turns: Turns) -> Iterator[Message]:

@@ -7,6 +7,8 @@ from .asked import SEEDS
 from .fields import WHOLE, Fields, shown
 
 OWN_NAMES: Final = {"self", "messages", "add_generation_prompt"}  # template variables that we set
+EFFORT: Final = "reasoning_effort"  # and whether to think, as templates call them:
+THINKS: Final = "enable_thinking"
 NO_EFFORT: Final = "none"
 # OpenAI's; a model may know some of them.
 EFFORTS: Final = (NO_EFFORT, "minimal", "low", "medium", "high", "xhigh", "max")
@@ -66,4 +68,4 @@ def _effort(fields: Fields, name: str) -> dict[str, Any]:
         return {}
     if effort not in EFFORTS:
         raise wrong(fields.path(name), f"{shown(effort)} is not supported, expected {', '.join(EFFORTS)}")
-    return {"reasoning_effort": effort} | ({"enable_thinking": False} if effort == NO_EFFORT else {})
+    return {EFFORT: effort} | ({THINKS: False} if effort == NO_EFFORT else {})
