@@ -8,11 +8,13 @@ import pytest
 from gguf import GGUFValueType, GGUFWriter
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paceline.clients.model_text import open_tokenizer
 from paceline.clients.tokenizer import Tokenizer
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Peer
 
 from .odd_texts import odd_texts
+from .test_folder_text import folder
 
 NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 3, 4, 6
 BEGIN, UNKNOWN = 2, 3
@@ -102,6 +104,27 @@ def test_characters_without_a_token() -> None:
 def test_merges_that_do_not_fit_are_named() -> None:
     with pytest.raises(ValueError, match=r"^its vocabulary and merges do not fit together: .*nowhere"):
         Tokenizer(values(merges=["a nowhere"]))
+
+
+def test_a_folder_gives_the_same_ids(tmp_path: Path) -> None:
+    made = peer([])
+    made.add_special_tokens([AddedToken(mark, normalized=False, special=True) for mark in [*CONTROLS, *SHOWN]])
+    made.post_processor = processors.TemplateProcessing("<bos> $A", special_tokens=[("<bos>", BEGIN)])
+    ours = open_tokenizer(folder(tmp_path / "gemma", made))
+    for text in odd_texts([*CONTROLS, *SHOWN], 1000):
+        assert ours.encode(text) == OURS.encode(text), ascii(text)
+        assert ours.decode(ours.encode(text, special=False)) == text.replace("▁", " ")
+
+
+@pytest.mark.slow
+def test_ids_are_transformers_on_ten_thousand_texts() -> None:
+    from transformers import GemmaTokenizer
+
+    ids = {token: number for number, token in enumerate(TOKENS)}
+    merges: Any = [tuple(merge.split(" ")) for merge in MERGES]
+    theirs = GemmaTokenizer(ids, merges, mask_token="<pad>", additional_special_tokens=[*CONTROLS, *SHOWN])
+    for text in odd_texts([*CONTROLS, *SHOWN]):
+        assert OURS.encode(f"<bos>{text}") == theirs.encode(f"<bos>{text}", add_special_tokens=False), ascii(text)
 
 
 @pytest.mark.slow
