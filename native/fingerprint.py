@@ -24,8 +24,9 @@ class Fingerprint:
 
     def __init__(self, shape: ModelShape, cache_type_k: str, cache_type_v: str) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
-        said = [(field.name, value) for field in fields(shape) if (value := getattr(shape, field.name)) != field.default]
-        self._add(repr((LAYOUT, said, cache_type_k, cache_type_v)).encode())  # so that it outlives new fields
+        values = [(field.name, getattr(shape, field.name), field.default) for field in fields(shape)]
+        said = [(name, value) for name, value, default in values if value != default]  # it outlives fields that are new
+        self._add(repr((LAYOUT, said, cache_type_k, cache_type_v)).encode())
 
     def add(self, tensor: Tensor, data: Bytes) -> None:
         """data: the tensor's, [rows, bytes of one row]. Of a mapped file no more than a block stays in memory."""

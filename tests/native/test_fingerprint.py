@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,11 @@ from paceline.native.shape import ModelShape
 from paceline.native.weights import open_model
 
 MODEL = {"type": "F16", "width": 64, "heads": 4, "kv_heads": 2, "head_size": 32, "ffn": 96}
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """In the place of a shape that does not matter."""
 
 
 def fingerprint(path: Path, **options: Any) -> str:
@@ -118,7 +124,7 @@ def test_one_bit_anywhere_counts(size: int, data: st.DataObject) -> None:
 
 
 def digest(data: Bytes) -> str:
-    found = Fingerprint(cast(ModelShape, None), "f16", "f16")
+    found = Fingerprint(cast(ModelShape, Nothing()), "f16", "f16")
     found.add(Tensor("a", "F32", 1, data.size, data), data)
     return found.hexdigest()
 
@@ -128,7 +134,7 @@ def test_a_mapped_file_is_let_go_of_block_by_block(tmp_path: Path) -> None:
     np.arange(64 * BLOCK // 8).tofile(path)
     data = np.memmap(path, np.uint8, "r")[5:].view(np.ndarray).reshape(1, -1)
     mapping = f"{mmap_begin(data):x}-"
-    found = Fingerprint(cast(ModelShape, None), "f16", "f16")
+    found = Fingerprint(cast(ModelShape, Nothing()), "f16", "f16")
     found.add(Tensor("a", "F32", 1, data.size, data), data)
     lines = Path("/proc/self/smaps").read_text().splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith(mapping))
