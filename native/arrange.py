@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from .files.rearrange import as_float32, floats, renamed, take_rows
+from .files.rearrange import Floats, as_float32, floats, renamed, take_rows
 from .shape import ModelShape
 from .tensors import is_vector
 from .weights import Tensor
@@ -33,7 +33,7 @@ BRANCHES = (".attn_output.weight", ".ffn_down.weight", ".ffn_down_shexp.weight",
 
 def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors, with those that files fuse split into their parts, and with weights of one for norms without any."""
-    tensors = merged_scales(tensors) if shape.expert_norms else tensors
+    tensors = _with_expert_scales(shape, tensors) if shape.expert_norms else tensors
     unused = _unused(shape)
     found = [part for tensor in tensors for part in _parts(shape, tensor) if part.name not in unused]
     return [*found, *_value_norms(shape, {tensor.name for tensor in found})]
@@ -73,23 +73,28 @@ def _factor(shape: ModelShape, name: str) -> float:
     return 1.0
 
 
-def merged_scales(tensors: Sequence[Tensor]) -> list[Tensor]:
+def _with_expert_scales(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The factors of experts [1, experts] with the matrices that they are of."""
-    factors = {tensor.name: tensor for tensor in tensors if tensor.name.endswith(EXPERT_SCALES)}
-    return [_with_factors(tensor, factors) for tensor in tensors if tensor.name not in factors]
+    factors = {tensor.name: _expert_scales(shape, tensor) for tensor in tensors if tensor.name.endswith(EXPERT_SCALES)}
+    return [_scaled_by(tensor, factors) for tensor in tensors if tensor.name not in factors]
 
 
-def _with_factors(tensor: Tensor, factors: Mapping[str, Tensor]) -> Tensor:
-    own = factors.get(tensor.name.removesuffix("weight") + "scale")
+def _expert_scales(shape: ModelShape, tensor: Tensor) -> Floats:
+    if (tensor.type, tensor.rows, tensor.columns) != ("F32", 1, shape.experts):
+        raise ValueError(
+            f"the tensor {tensor.name!r} is {tensor.type} [{tensor.rows}, {tensor.columns}], expected F32 "
+            f"[1, {shape.experts}]"
+        )
+    factors: Floats = floats(tensor)[0]
+    return factors
+
+
+def _scaled_by(tensor: Tensor, factors: Mapping[str, Floats]) -> Tensor:
+    own = factors.get(f"{tensor.name.removesuffix('.weight')}.scale")
     if own is None:
         return tensor
-    if own.type != "F32" or own.rows != 1 or tensor.rows % own.columns or len(tensor.scales) > 1:
-        raise ValueError(
-            f"the tensor {own.name!r} is {own.type} [{own.rows}, {own.columns}], expected F32 factors of "
-            f"{tensor.rows} rows"
-        )
-    scales = (floats(own)[0] * np.float32(tensor.scales[0] if tensor.scales else 1)).tolist()
-    return Tensor(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.source, tuple(scales))
+    scales = own * np.array(tensor.scales or (1.0,), np.float32)  # its own: one, or one of each expert
+    return Tensor(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.source, tuple(scales.tolist()))
 
 
 def _unused(shape: ModelShape) -> set[str]:
