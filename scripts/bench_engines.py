@@ -20,6 +20,7 @@ import numpy as np
 GENERATED = 32
 MOST = 16  # sequences
 PIECE = 512  # tokens of a prompt to a step
+VALUE_BYTES = 2  # of the cache, f16
 
 
 class Engine(Protocol):
@@ -57,11 +58,11 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one model: bytes of the matrices that a step of one token reads, bytes of a position's keys and values in one
-    layer, numbers of products with weights."""
+    """Of one model: bytes of the matrices that a step of one token reads, bytes of a position's keys and values that
+    each layer reads, numbers of products with weights."""
 
     weight_bytes: int
-    cache_bytes: int
+    cache_bytes: tuple[int, ...]
     windows: tuple[int, ...]  # of each layer; 0: full attention
     layer_products: int  # multiplications by weights for a token, all layers
     head_products: int  # and for the logits of one token
@@ -88,11 +89,13 @@ class Paceline:
         }
         head = sizes.pop("token_embd.weight")
         head = sizes.pop("output.weight", head)
+        sizes.pop("per_layer_token_embd.weight", None)  # of which rows are read
+        heads = [shape.heads_of(kind) for kind in shape.kinds]
         _, weight_bytes = self.core.step([Row(0, [0], 0, 1, self.tables[0])])
         self.facts = asdict(
             Facts(
                 weight_bytes=weight_bytes,
-                cache_bytes=self.core.page_bytes // PAGE // shape.layers,
+                cache_bytes=tuple(VALUE_BYTES * 2 * each.kv_heads * each.head_size for each in heads),
                 windows=tuple(shape.window if kind == "sliding" else 0 for kind in shape.kinds),
                 layer_products=round(sum(sizes.values())),
                 head_products=round(head),

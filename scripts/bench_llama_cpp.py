@@ -55,8 +55,8 @@ def shares(result: dict[str, Any], facts: Facts, roof: dict[str, float]) -> dict
     context, rate = result["context"], result["paceline"] / 1e9
     if result["kind"] == "decode" and result["sequences"] == 1:
         seen = context + GENERATED // 2
-        positions = sum(min(seen, window or seen) for window in facts.windows)
-        read = facts.weight_bytes + positions * facts.cache_bytes
+        layers = zip(facts.windows, facts.cache_bytes, strict=True)
+        read = facts.weight_bytes + sum(min(seen, window or seen) * size for window, size in layers)
         return {"read_share": round(read * rate / roof["read_gb_per_second"], 3)}
     if result["kind"] == "decode" and result["sequences"] < MOST:
         return {}

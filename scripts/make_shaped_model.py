@@ -3,11 +3,12 @@
     python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
 
 Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers),
-gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), tiny (for tests of formats with blocks of 256). bench, moe and
-gpt-oss have the demo model's tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the
-same bytes. A tensor is a cyclic run through one pool of random blocks, from an offset that depends on its name; the
-number of blocks is prime, so that no two rows of most matrices are alike. Scales are chosen so that the logits spread
-and attention sees more than one token.
+gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), gemma4 (that of Gemma 4 E2B with 10 of its 35 layers, of which 5
+borrow keys and values), tiny (for tests of formats with blocks of 256). bench, moe, gpt-oss and gemma4 have the demo
+model's tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the same bytes. A tensor
+is a cyclic run through one pool of random blocks, from an offset that depends on its name; the number of blocks is
+prime, so that no two rows of most matrices are alike. Scales are chosen so that the logits spread and attention sees
+more than one token.
 """
 
 import argparse
@@ -21,7 +22,9 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+from gemma4_keys import Gemma4, add_gemma4_keys, divisors
 from paceline.native.files.gguf_file import GGUFFile
+from paceline.native.rope_scaling import ROPE_FREQUENCIES
 from paceline.native.shape import ModelShape
 from paceline.native.tensors import expected_tensors, is_vector
 from paceline.native.weights import find_model
@@ -95,8 +98,22 @@ SHAPES = {
         experts_used=4,
         expert_ffn=2880,
     ),
+    "gemma4": replace(
+        dense("gemma4", 10, width=1536, ffn=6144, heads=8, kv_heads=1, head_size=512, vocab=DEMO_VOCAB, context=131072),
+        tied=True,
+        kinds=(*("sliding",) * 4, "attention") * 2,
+        local_head_size=256,
+        value_norm=True,
+        post_norms=True,
+        layer_scale=True,
+        window=512,
+        borrowing_layers=5,
+        borrowing_ffn=12288,
+        token_inputs=256,
+        final_softcap=30.0,
+    ),
 }
-WITH_TOKENIZER = ("bench", "moe", "gpt-oss")
+WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "gemma4")
 
 
 def scale_bytes(kind: str, scale: float) -> np.ndarray:
@@ -136,6 +153,8 @@ def pool(kind: str, deviation: float) -> np.ndarray:
 
 def contents(name: str, rows: int, columns: int, kind: str) -> np.ndarray:
     """The bytes of a tensor; a vector is 1 with a little noise."""
+    if name == ROPE_FREQUENCIES:
+        return divisors(2 * columns).view(np.uint8)
     if rows == 1:
         noise = np.random.RandomState(zlib.crc32(name.encode())).standard_normal(columns)
         return (1 + 0.1 * noise).astype(np.float32).view(np.uint8)
@@ -153,7 +172,10 @@ def tensor_bytes(rows: int, columns: int, kind: str) -> int:
 def tensors(shape: ModelShape, kind: str) -> Iterator[tuple[str, int, int, str]]:
     """Names, rows, columns and types."""
     for name, rows, columns in expected_tensors(shape):
-        yield name, rows, columns, "F32" if is_vector(name) else kind
+        if not name.endswith("attn_v_norm.weight"):  # which has no weights
+            yield name, rows, columns, "F32" if is_vector(name) else kind
+    if shape.architecture == "gemma4":
+        yield ROPE_FREQUENCIES, 1, shape.head_size // 2, "F32"
 
 
 def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
@@ -161,21 +183,38 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
     writer.add_context_length(shape.context)
     writer.add_embedding_length(shape.width)
     writer.add_block_count(shape.layers)
-    writer.add_feed_forward_length(shape.ffn)
     writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
-    writer.add_key_length(shape.head_size)
-    writer.add_value_length(shape.head_size)
+    if shape.architecture == "gemma4":
+        add_gemma4_keys(writer, gemma4_of(shape))
+    else:
+        writer.add_feed_forward_length(shape.ffn)
+        writer.add_head_count_kv(shape.kv_heads)
+        writer.add_key_length(shape.head_size)
+        writer.add_value_length(shape.head_size)
+        if shape.window:
+            writer.add_sliding_window(shape.window)
     writer.add_rope_dimension_count(shape.rope_size)
     writer.add_rope_freq_base(shape.rope_base)
     writer.add_layer_norm_rms_eps(shape.norm_epsilon)
     writer.add_vocab_size(shape.vocab)
-    if shape.window:
-        writer.add_sliding_window(shape.window)
     if shape.experts:
         writer.add_expert_count(shape.experts)
         writer.add_expert_used_count(shape.experts_used)
         writer.add_expert_feed_forward_length(shape.expert_ffn)
+
+
+def gemma4_of(shape: ModelShape) -> Gemma4:
+    return Gemma4(
+        sliding=[kind == "sliding" for kind in shape.kinds],
+        kv_heads=[shape.heads_of(kind).kv_heads for kind in shape.kinds],
+        widths=[shape.ffn_of(layer) for layer in range(shape.layers)],
+        head_size=shape.head_size,
+        local_head_size=shape.heads_of("sliding").head_size,
+        window=shape.window,
+        borrowing=shape.borrowing_layers,
+        token_inputs=shape.token_inputs,
+        final_softcap=shape.final_softcap,
+    )
 
 
 def copy_tokenizer(writer: gguf.GGUFWriter, source: Path) -> None:
@@ -206,7 +245,8 @@ def main() -> None:
     layers = shape.layers if arguments.layers is None else arguments.layers
     if layers < 1:
         parser.error(f"--layers {layers}: expected at least 1")
-    shape = replace(shape, layers=layers, kinds=("attention",) * layers)
+    kinds = tuple(shape.kinds[layer % shape.layers] for layer in range(layers))
+    shape = replace(shape, layers=layers, kinds=kinds)
     if arguments.shape in WITH_TOKENIZER:
         shape = replace(shape, vocab=DEMO_VOCAB)
     fresh = arguments.out.with_name(f"{arguments.out.name}.{os.getpid()}")

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import gguf
 import numpy as np
+from gemma4_keys import Gemma4, add_gemma4_keys, divisors
 
 if TYPE_CHECKING:
     from tiny_weights import Weights
 
 GEMMA_4 = ("gemma4", "gemma4-moe")
-TURNING = 0.25  # the share of a head of full attention that turns
-STILL = 1e30  # what divides the frequency of the rest
 
 
 def slides(chosen: argparse.Namespace, layer: int) -> bool:
@@ -38,27 +37,24 @@ def heads(chosen: argparse.Namespace, layer: int) -> tuple[int, int]:
 
 
 def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
-    layers, local_size = range(chosen.layers), chosen.local_head_size or chosen.head_size
-    writer.add_key_length(chosen.head_size)
-    writer.add_value_length(chosen.head_size)
-    writer.add_uint32("gemma4.attention.key_length_swa", local_size)
-    writer.add_uint32("gemma4.attention.value_length_swa", local_size)
-    writer.add_uint32("gemma4.rope.dimension_count_swa", local_size)
-    writer.add_uint32("gemma4.attention.shared_kv_layers", chosen.borrowing)
-    writer.add_uint32("gemma4.embedding_length_per_layer_input", chosen.token_inputs)
-    writer.add_head_count_kv([heads(chosen, layer)[0] for layer in layers])
-    writer.add_feed_forward_length([ffn(chosen, layer) for layer in layers])
-    writer.add_sliding_window(chosen.window)
-    writer.add_sliding_window_pattern([slides(chosen, layer) for layer in layers])
-    if chosen.final_softcap:
-        writer.add_final_logit_softcapping(chosen.final_softcap)
+    layers = range(chosen.layers)
+    model = Gemma4(
+        sliding=[slides(chosen, layer) for layer in layers],
+        kv_heads=[heads(chosen, layer)[0] for layer in layers],
+        widths=[ffn(chosen, layer) for layer in layers],
+        head_size=chosen.head_size,
+        local_head_size=chosen.local_head_size or chosen.head_size,
+        window=chosen.window,
+        borrowing=chosen.borrowing,
+        token_inputs=chosen.token_inputs,
+        final_softcap=chosen.final_softcap,
+    )
+    add_gemma4_keys(writer, model)
 
 
 def add_outer(weights: Weights) -> None:
     chosen = weights.chosen
-    turning = int(chosen.head_size * TURNING / 2)
-    still = chosen.head_size // 2 - turning
-    weights.vector("rope_freqs.weight", np.array([1.0] * turning + [STILL] * still, np.float32))
+    weights.vector("rope_freqs.weight", divisors(chosen.head_size))
     if all_inputs := chosen.layers * chosen.token_inputs:
         weights.matrix("per_layer_token_embd.weight", chosen.vocab, all_inputs, np.sqrt(chosen.layers))
         weights.matrix("per_layer_model_proj.weight", all_inputs, chosen.width, 1.0)

@@ -77,7 +77,6 @@ PACELINE_KERNEL add_normed_pair(NormedPair pair, const float* layer_scale, float
   float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
   float* const second = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
   const float scale = fetch_column(norm, norm.x, column, row, shared_scale);
-  sync_block();  // all have read the scale
   const float second_scale = fetch_column(norm, pair.second, column, second, shared_scale);
   for (int i = first_input; i < norm.size; i += kThreads) row[i] = second[i] * second_scale * pair.second_weight[i] + row[i] * scale * pair.first_weight[i];
   sync_block();

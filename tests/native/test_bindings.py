@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from paceline.native._cpu import Core, Shape
+from paceline.native.arrange import arranged
 from paceline.native.core import native_shape, open_core, rotations
 from paceline.native.model import read_shape
+from paceline.native.rope_scaling import ROPE_TENSORS
 from paceline.native.shape import ModelShape
 from paceline.native.weights import open_model
 
@@ -18,10 +20,14 @@ OPTIONS: dict[str, Any] = {"slots": 1, "pages": 2, "threads": 1, "isa": "plain"}
 CONTEXT = 64
 
 
-@pytest.fixture(params=["llama", "gpt-oss", "glm4moe", "gemma3", "qwen35", "qwen35moe"])
+MORE: dict[str, dict[str, Any]] = {"gemma4": {"layers": 3, "borrowing": 1, "token_inputs": 32}}
+
+
+@pytest.fixture(params=["llama", "gpt-oss", "glm4moe", "gemma3", "gemma4", "gemma4-moe", "qwen35", "qwen35moe"])
 def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:
-    metadata, tensors = open_model(tiny_model(architecture=request.param))
-    return read_shape(metadata, tensors), tensors
+    metadata, tensors = open_model(tiny_model(architecture=request.param, **MORE.get(request.param, {})))
+    shape = read_shape(metadata, tensors)
+    return shape, [tensor for tensor in arranged(shape, tensors) if tensor.name not in ROPE_TENSORS]
 
 
 def core(shape: ModelShape, native: Shape | None = None) -> Core:
@@ -44,6 +50,7 @@ def core(shape: ModelShape, native: Shape | None = None) -> Core:
             "key_size",
             "value_size",
         ),
+        *("local_kv_heads", "local_head_size", "local_rope_size", "borrowing_layers", "borrowing_ffn", "token_inputs"),
     ],
 )
 def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size: int) -> None:
