@@ -7,11 +7,13 @@ on, memory-mapped; so nothing changes when it is arranged twice.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
+from .files.model_file import Bytes
 from .files.rearrange import Floats, as_float32, floats, renamed, take_rows
 from .shape import ModelShape
 from .tensors import is_vector
@@ -20,6 +22,7 @@ from .weights import Tensor
 Indexes = npt.NDArray[np.int64]
 ROUTED = ".ffn_down_exps.weight"
 EXPERT_SCALES = "_exps.scale"
+MOST_DIGITS = 10  # of a layer's number
 # What is scaled by the sizes: a router's inputs; the product of the embedding, before its norm; and the inputs that
 # layers take of a token, (normed product + table row times the root of token_inputs) over the root of 2.
 ROUTER_NORM = ".ffn_gate_inp_norm.weight"
@@ -54,9 +57,15 @@ def _scaled(shape: ModelShape, tensor: Tensor) -> Tensor:
     if factor == 1:
         return tensor
     if is_vector(tensor.name):
-        return as_float32(tensor, lambda values: values * np.float32(factor))
+        return as_float32(tensor, lambda values: _times(values, factor))
     scales = tuple(scale * factor for scale in tensor.scales or (1.0,))
     return Tensor(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.source, scales)
+
+
+def _times(values: Floats, factor: float) -> Floats:
+    with np.errstate(all="ignore"):  # what is damaged stays so
+        scaled: Floats = values * np.float32(factor)
+    return scaled
 
 
 def _factor(shape: ModelShape, name: str) -> float:
@@ -86,6 +95,8 @@ def _expert_scales(shape: ModelShape, tensor: Tensor) -> Floats:
             f"[1, {shape.experts}]"
         )
     factors: Floats = floats(tensor)[0]
+    if not np.isfinite(factors).all():
+        raise ValueError(f"the tensor {tensor.name!r} holds a factor that is no finite number")
     return factors
 
 
@@ -109,14 +120,18 @@ def _value_norms(shape: ModelShape, found: Collection[str]) -> Iterator[Tensor]:
     for layer, kind in enumerate(shape.kinds if shape.value_norm else ()):
         name, size = f"blk.{layer}.attn_v_norm.weight", shape.heads_of(kind).head_size
         if name not in found and shape.keeper_of(layer) == layer:
-            yield Tensor(name, "F32", 1, size, np.ones((1, size), np.float32).view(np.uint8))
+            yield Tensor(name, "F32", 1, size, partial(_ones, size))
+
+
+def _ones(size: int) -> Bytes:
+    return np.ones((1, size), np.float32).view(np.uint8)
 
 
 def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
     *before, name = tensor.name.split(".", 2)
     block = ".".join(before)
     ratio = shape.value_heads // shape.key_heads if shape.key_heads else 0
-    layer = int(before[1]) if len(before) == 2 and before[1] in map(str, range(len(shape.kinds))) else 0
+    layer = _layer(shape, before)
     match name:
         case "ffn_gate_inp.scale":
             yield renamed(tensor, f"{block}{ROUTER_NORM}")
@@ -149,6 +164,13 @@ def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
             yield _joined(tensor, f"{block}.ssm_alpha.weight", [alpha])
         case _:
             yield tensor
+
+
+def _layer(shape: ModelShape, before: Sequence[str]) -> int:
+    """Of a name's parts before the last; 0 where there is no such layer, whose tensor will be refused."""
+    number = before[1] if len(before) == 2 else ""
+    known = number.isascii() and number.isdecimal() and len(number) < MOST_DIGITS and int(number) < len(shape.kinds)
+    return int(number) if known else 0
 
 
 def _taken_apart(tensor: Tensor, groups: int, sizes: list[int]) -> list[Indexes]:

@@ -5,36 +5,31 @@ what a daemon has to know: model, architecture, device, vocab, context, eos, pag
 fingerprint. What was computed once is used again by `seat` and the copies beside it (see stepper.py).
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
 from .arrange import computed_with, embedding_scale
 from .cuda_core import DeviceStepper
-from .fingerprint import Fingerprint, mapping_of
+from .fingerprint import Fingerprint
+from .loading import ROUNDED_BY_GPU, for_gpu, load
 from .machine import cache_pages, check_cache, read_memory, usable_cores
 from .model import read_shape
 from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
 from .reference import Reference
 from .rope import Table, local_rope_table, rope_table, unrotated_table
-from .rope_scaling import ROPE_TENSORS
 from .shape import ModelShape
 from .sizes import held_bytes
 from .stepper import ReferenceStepper, Stepper
-from .terminal import on_terminal
-from .weights import Metadata, ModelUnreadable, Tensor, open_model
+from .weights import Metadata, ModelUnreadable, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
-ROUNDED_BY_GPU = ("BF16", "F16")  # a GPU rounds their products in its own way (cuda/product_float16.cu)
 EMPTY = np.empty(0, np.float32)
 COLUMN_COSTS = {"avx512": 0.15, "avxvnni": 0.2, "dotprod": 0.2, "avx2": 0.25, "neon": 0.3, "plain": 1.0}
 """What one more token makes a step of two threads take, as a share of a step of one token. avx512 and avx2: between
@@ -180,8 +175,8 @@ def open_core(
             replay,
         )
         device, memory = open_device(kind, native, rotations(shape, context), wanted, (cache_type_k, cache_type_v))
-        load(device, computed_with(shape, tensors), fingerprint, progress)
-        if any(tensor.type in ROUNDED_BY_GPU and tensor.rows > 1 for tensor in tensors):
+        load(device, computed_with(shape, tensors), fingerprint, progress, on_gpu=True)
+        if any(tensor.type in ROUNDED_BY_GPU and tensor.rows > 1 for tensor in map(for_gpu, tensors)):
             fingerprint.add_machine(memory.name)
         if kind != "emulator":
             pages = take_rest(device, memory, wanted, cache_bytes is not None)
@@ -224,24 +219,3 @@ def rotations(shape: ModelShape, context: int) -> tuple[Table, Table, Table, Tab
     elif "unrotated" in shape.kinds:
         local = unrotated_table(shape, context)
     return *rope_table(shape, context), *local
-
-
-def load(core: Any, tensors: Sequence[Tensor], fingerprint: Fingerprint, progress: bool) -> None:
-    total = sum(tensor.nbytes for tensor in tensors)
-    disable = not (progress and on_terminal())
-    with (
-        ThreadPoolExecutor(1) as beside,
-        tqdm(total=total, unit="B", unit_scale=True, desc="loading", disable=disable, leave=False) as bar,
-    ):
-        for tensor in tensors:
-            if tensor.name in ROPE_TENSORS:  # it is in the rotation tables
-                continue
-            try:
-                data = tensor.data
-                added = beside.submit(fingerprint.add, tensor, data)
-                mapped = mapping_of(data) is not None
-                core.load(tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales, mapped)
-                added.result()
-            except ValueError as problem:
-                raise ModelUnreadable(f"cannot use the model: {problem}") from None
-            bar.update(tensor.nbytes)

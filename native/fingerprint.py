@@ -11,7 +11,7 @@ import numpy as np
 from .files.model_file import Bytes, Tensor
 from .shape import ModelShape
 
-LAYOUT = "pages and states, layout 2"  # counted up when the cores' layout or rounding, or this file, changes
+LAYOUT = "pages and states, layout 3"  # counted up when the cores' layout or rounding, or this file, changes
 BLOCK = 1 << 18  # bytes, a checksum each
 
 

@@ -98,6 +98,8 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
             f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
         )
     layers = _read_layers(keys)
+    if family.varied and layers > len(tensors):  # its lists would not fit
+        raise ValueError(f"the key '{architecture}.block_count' is {layers}, and it has {len(tensors)} tensors")
     kinds = family.kinds(keys, min(layers, len(tensors)))  # each layer has tensors: a damaged count may be huge
     if family.rope_factors and all(tensor.name != ROPE_FREQUENCIES for tensor in tensors):
         raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} is missing, expected one divisor for each frequency")

@@ -11,9 +11,9 @@ from .files.model_file import Bytes, Tensor, row_bytes
 from .files.rearrange import FLOAT_TYPES
 
 TYPES = ("q8_0", "q4_0")
-ENDS = re.compile(r"(token_embd|output)\.weight")  # the embedding and the head: never below 8 bits
+ENDS = re.compile(r"(token_embd|per_layer_token_embd|output)\.weight")  # embeddings and the head: never below 8 bits
 MATRICES = re.compile(
-    r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?|ssm_(in|out))\.weight"
+    r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?|ssm_(in|out)|inp_gate|proj)\.weight"
 )
 TOGETHER = 1 << 22  # weights converted at once: the gguf package makes several copies of them
 
@@ -21,8 +21,8 @@ TOGETHER = 1 << 22  # weights converted at once: the gguf package makes several 
 def quantized(tensors: Sequence[Tensor], kind: str) -> list[Tensor]:
     """The float matrices among `tensors` as `kind`, one of TYPES, each converted when it is asked for.
 
-    Norms, biases, routers, the small tensors of recurrent layers, what is quantized already, and rows that are no whole
-    number of blocks stay as they are.
+    Norms, biases, routers, the small tensors of recurrent layers, the one product of all inputs that layers take of a
+    token, what is quantized already, and rows that are no whole number of blocks stay as they are.
     """
     if kind not in TYPES:
         raise ValueError(f"cannot quantize to {kind!r}, expected {' or '.join(TYPES)}")

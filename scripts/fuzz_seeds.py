@@ -17,6 +17,8 @@ FILES = {
     "mixtral": ("--type=Q8_0",),
     "gemma2": ("--type=BF16", "--tied"),
     "gemma3": ("--type=F16", "--tied"),
+    "gemma4": ("--type=Q8_0", "--tied", "--layers=3", "--borrowing=1", "--token-inputs=32", "--local-head-size=32"),
+    "gemma4_moe": ("--type=F16", "--tied", "--local-kv-heads=1"),
     "gpt_oss": ("--type=MXFP4",),
     "qwen2moe": ("--type=Q5_1",),
     "qwen3moe": ("--type=Q4_0",),
@@ -56,6 +58,17 @@ EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": {"model_type": "llama", "rope_theta": 1e4, "rope_scaling": LLAMA3},
     "gemma3": {"model_type": "gemma3_text", "sliding_window": 16, "query_pre_attn_scalar": 8},
+    "gemma4": {
+        "model_type": "gemma4_text",
+        "sliding_window": 16,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "per_layer_config": {"1": {"head_dim": 16, "num_key_value_heads": 1}},
+        "attention_k_eq_v": True,
+        "hidden_size_per_layer_input": 32,
+        "enable_moe_block": True,
+        "top_k_experts": 2,
+        **EXPERTS,
+    },
     "qwen3moe": {"model_type": "qwen3_moe", "norm_topk_prob": True, "rope_scaling": YARN, **EXPERTS},
     "qwen35": {"model_type": "qwen3_5_text", "rope_parameters": {"rope_theta": 1e4}, **RECURRENT},
     "gpt_oss": {
@@ -92,8 +105,12 @@ def folders() -> dict[str, Folder]:
 def tensors(family: str) -> dict[str, np.ndarray]:
     random = np.random.RandomState(1)
     shapes = {"model.embed_tokens.weight": (40, 32), "model.norm.weight": (32,), "lm_head.weight": (40, 32)}
+    if family == "gemma4":
+        shapes |= gemma4_outer()
     for layer in range(2):
         parts = attention(family) if family != "qwen35" or layer else recurrent()
+        if family == "gemma4":
+            parts = gemma4_layer(full=layer == 1)
         shapes |= {f"model.layers.{layer}.{part}": shape for part, shape in (parts | feed_forward(family)).items()}
     return {name: drawn(random, name, shape) for name, shape in shapes.items()}
 
@@ -116,6 +133,36 @@ def attention(family: str) -> dict[str, tuple[int, ...]]:
     return parts
 
 
+def gemma4_outer() -> dict[str, tuple[int, ...]]:
+    return {
+        "model.embed_tokens_per_layer.weight": (40, 64),
+        "model.per_layer_model_projection.weight": (64, 32),
+        "model.per_layer_projection_norm.weight": (32,),
+    }
+
+
+def gemma4_layer(full: bool) -> dict[str, tuple[int, ...]]:
+    """All but its feed-forward part."""
+    size, kv_heads = (16, 1) if full else (8, 2)
+    projections = {"q": (4 * size, 32), "k": (kv_heads * size, 32), "o": (32, 4 * size)}
+    parts: dict[str, tuple[int, ...]] = {f"self_attn.{part}_proj.weight": of for part, of in projections.items()}
+    if not full:
+        parts["self_attn.v_proj.weight"] = (kv_heads * size, 32)
+    parts |= {f"self_attn.{part}_norm.weight": (size,) for part in "qk"}
+    norms = ["pre_feedforward_layernorm_2", "post_feedforward_layernorm_1", "post_feedforward_layernorm_2"]
+    parts |= {f"{norm}.weight": (32,) for norm in (*norms, "post_per_layer_input_norm")}
+    return parts | {
+        "layer_scalar": (1,),
+        "per_layer_input_gate.weight": (32, 32),
+        "per_layer_projection.weight": (32, 32),
+        "router.proj.weight": (4, 32),
+        "router.scale": (32,),
+        "router.per_expert_scale": (4,),
+        "experts.gate_up_proj": (4, 48, 32),
+        "experts.down_proj": (4, 32, 24),
+    }
+
+
 def recurrent() -> dict[str, tuple[int, ...]]:
     projections = {"qkv": 64, "z": 32, "a": 4, "b": 4}
     return {
@@ -130,7 +177,7 @@ def recurrent() -> dict[str, tuple[int, ...]]:
 
 def feed_forward(family: str) -> dict[str, tuple[int, ...]]:
     norms = ["input_layernorm", "post_attention_layernorm"]
-    if family == "gemma3":
+    if family in ("gemma3", "gemma4"):
         norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
     parts: dict[str, tuple[int, ...]] = {f"{norm}.weight": (32,) for norm in norms}
     if family == "gpt_oss":

@@ -31,6 +31,8 @@ def change_config(chance: random.Random, folder: Folder) -> None:
     key = chance.choice([*target, "rope_scaling", "rope_parameters", "sliding_window", "text_config", "layer_types"])
     if chance.random() < 0.2:
         target.pop(key, None)
+    elif isinstance(entries := target.get(key), list) and entries and chance.random() < 0.5:
+        entries[chance.randrange(len(entries))] = scalar(chance)
     else:
         target[key] = scalar(chance, target.get(key))
     folder[CONFIG] = json.dumps(config).encode()

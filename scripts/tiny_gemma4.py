@@ -88,4 +88,4 @@ def add_rest(weights: Weights, layer: int) -> None:
         weights.matrix(f"{block}.inp_gate.weight", chosen.token_inputs, chosen.width, 0.1)
         weights.matrix(f"{block}.proj.weight", chosen.width, chosen.token_inputs, weights.outgoing)
         weights.norm(f"{block}.post_norm.weight", chosen.width, 2 * weights.outgoing)
-    weights.vector(f"{block}.layer_output_scale.weight", np.array([0.75 + 0.1 * layer], np.float32))
+    weights.vector(f"{block}.layer_output_scale.weight", np.array([(0.8, 1.25)[layer % 2]], np.float32))

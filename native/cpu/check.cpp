@@ -40,7 +40,9 @@ void Shape::check() const {
     if (keeper_of(l) < 0) refuse("no keys and values for layer " + std::to_string(l) + " to borrow");
   within("layers * token_inputs", int64_t{layers} * token_inputs, 0);
   multiple("token_inputs", token_inputs, "a block of", kBlock);
-  if (expert_norms && !post_norms) refuse("norms of the experts, expected norms after each branch too");
+  if (borrowing_layers && layers_of(true)) refuse("recurrent layers, expected none where layers borrow keys and values");
+  if (experts && expert_norms != post_norms) refuse("norms of the experts or norms after each branch, expected both or neither");
+  if (layer_scale && !post_norms && !token_inputs) refuse("scales of layers, expected norms after each branch too");
   if (expert_norms) within("shared_ffn", shared_ffn, 1);
   within("experts_used", experts_used, experts ? 1 : 0, experts);
   within("experts * expert_ffn", int64_t{experts} * expert_ffn, experts ? 1 : 0);

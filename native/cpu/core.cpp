@@ -26,7 +26,8 @@ void check_rotations(const Shape& shape, const Rotation& rotation, const Rotatio
     if (table.cosine.size() != size || table.sine.size() != size) throw std::invalid_argument("tables of rotation that are not [context, rope_size / 2]");
   };
   check(rotation, shape.heads_of(LayerKind::Attention));
-  if (!local.cosine.empty() || !local.sine.empty() || shape.local_rope_size) check(local, shape.local_heads());
+  const bool slides = std::count(shape.kinds.begin(), shape.kinds.end(), LayerKind::Sliding);
+  if (!local.cosine.empty() || !local.sine.empty() || (slides && shape.local_rope_size)) check(local, shape.local_heads());
 }
 
 Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotation local)
@@ -51,7 +52,7 @@ Core::~Core() = default;
 
 CacheLayout Core::cache_layout(const Shape& shape, CacheType key_type, CacheType value_type) {
   std::vector<CachedHeads> layers;
-  for (int l = 0; l < shape.layers; ++l) {
+  for (int l = 0; l < static_cast<int>(shape.kinds.size()); ++l) {
     const Heads heads = shape.heads_of(shape.kinds[l]);
     if (shape.kinds[l] != LayerKind::Recurrent && shape.keeper_of(l) == l) layers.push_back({heads.kv_heads, heads.head_size});
   }

@@ -133,6 +133,7 @@ struct TokenInputs {
   float epsilon;
   const int* count;
 };
+constexpr int kMostTokenInputs = 2048;  // of eight warps in shared memory
 void add_token_norms(const TokenInputs& inputs, int most, Stream stream);
 
 // recurrent.cu

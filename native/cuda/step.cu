@@ -32,6 +32,8 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
   if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
   const int head_size = std::max(shape.head_size, shape.local_head_size);
   if (head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(head_size) + " is more than " + std::to_string(kMostHeadSize));
+  if (shape.token_inputs > kMostTokenInputs)
+    throw std::invalid_argument(std::to_string(shape.token_inputs) + " inputs of a token to a layer are more than " + std::to_string(kMostTokenInputs));
   check_rotations(shape, rotation, local);
   cosine_ = upload_table(rotation.cosine);
   sine_ = upload_table(rotation.sine);

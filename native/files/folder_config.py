@@ -30,6 +30,7 @@ from .folder_rope import read_rope
 from .folder_sizes import Sizes
 from .text_ends import end_tokens
 
+MOST_LAYERS = 1 << 16
 NULL_IS_NONE = ("sliding_window", *SOFTCAPS)  # of other keys, null is the default
 
 
@@ -64,6 +65,8 @@ class Config:
         if head_size % 2:
             raise ValueError(f"its head size is {head_size}, expected an even number")
         recurs, layers = self._family.recurs, self._keys.size("num_hidden_layers")
+        if layers > MOST_LAYERS:  # of which some families have lists
+            raise ValueError(f"the key 'num_hidden_layers' of config.json is {layers}, expected at most {MOST_LAYERS}")
         kv_heads = self._keys.size("num_key_value_heads", heads)
         if self._family.varied:
             kv_heads, head_size = full_heads(self._keys, layers)

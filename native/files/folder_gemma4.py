@@ -20,7 +20,7 @@ PERIOD = 6  # of layers with full attention, where config.json has no layer_type
 def layer_kinds(values: Mapping[str, Any], layers: int) -> list[str]:
     """As in transformers, the last layer has full attention whatever config.json says."""
     kinds = values.get("layer_types") or [FULL if (layer + 1) % PERIOD == 0 else SLIDING for layer in range(layers)]
-    if not isinstance(kinds, list) or len(kinds) != layers or not set(kinds) <= {FULL, SLIDING}:
+    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in (FULL, SLIDING) for kind in kinds):
         raise ValueError(
             f"the key 'layer_types' of config.json is {kinds!r}, expected {layers} of {FULL!r} and {SLIDING!r}"
         )

@@ -33,7 +33,7 @@ def as_float32(tensor: Tensor, change: Callable[[Floats], Floats] = lambda value
         changed = np.ascontiguousarray(change(floats(tensor)), np.float32)
         return changed.reshape(tensor.rows, tensor.columns).view(np.uint8)
 
-    return Tensor(tensor.name, "F32", tensor.rows, tensor.columns, read)
+    return Tensor(tensor.name, "F32", tensor.rows, tensor.columns, read, tensor.scales)
 
 
 def shaped(tensor: Tensor, rows: int, columns: int) -> Tensor:

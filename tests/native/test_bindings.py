@@ -60,6 +60,23 @@ def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size:
         core(model[0], native)
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"layer_scale": True}, "scales of layers, expected norms after each branch too"),
+        ({"borrowing_layers": 1, "kinds": ["attention", "recurrent"]}, "recurrent layers, expected none where"),
+        ({"borrowing_layers": 1, "kinds": ["attention", "sliding"]}, "no keys and values for layer 1 to borrow"),
+    ],
+)
+def test_parts_that_do_not_go_together(tiny_model: TinyModel, changes: dict[str, Any], says: str) -> None:
+    shape = read_shape(*open_model(tiny_model()))
+    native = native_shape(shape, CONTEXT)
+    for name, value in changes.items():
+        setattr(native, name, value)
+    with pytest.raises(ValueError, match=f"a shape with {says}"):
+        core(shape, native)
+
+
 @pytest.mark.parametrize("name", ["heads", "kv_heads", "rope_size", "head_size", "width", "vocab"])
 def test_sizes_of_zero_or_that_do_not_fit_together(model: tuple[ModelShape, Any], name: str) -> None:
     for size in (0, 3):

@@ -1,16 +1,19 @@
 """ModelShape of Gemma 4, whose layers differ: what is read, and what is refused by name."""
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from paceline.native.arrange import arranged, computed_with
+from paceline.native.core import open_core
 from paceline.native.files.rearrange import floats, renamed
 from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable
 
 from .opened_models import Opened, changed, opened
+from .rows import Row, table
 
 SIZES: dict[str, Any] = {
     "architecture": "gemma4",
@@ -180,3 +183,36 @@ def test_other_families_have_none_of_it(tiny_model) -> None:
     for key in ("attention__shared_kv_layers", "embedding_length_per_layer_input"):
         with pytest.raises(ModelUnreadable, match=rf"{key.replace('__', '.')}' is 2, supported: 0"):
             read_shape(*changed(opened(tiny_model(architecture="gemma3")), **{key: 2}))
+
+
+@pytest.mark.parametrize("interval", [1, 9])
+@pytest.mark.parametrize("kind", ["cpu", "reference"])
+def test_all_layers_may_be_of_one_kind(tiny_model, interval: int, kind: str) -> None:
+    """Then there are no sizes of the other, and no table of its rotation."""
+    path = tiny_model(**SIZES | {"interval": interval, "layers": 3, "borrowing": 1})
+    core = open_core(path, slots=1, context=64, kind=kind)
+    [(chosen, *_)], _ = core.step([Row(0, [1, 2, 3], 0, 1, table(0, 64))])
+    assert 0 <= chosen[0] < core.vocab
+
+
+def test_a_damaged_head_size_takes_no_memory(model: Opened) -> None:
+    """Norms of values have weights of one, made when they are read."""
+    tracemalloc.start()
+    with pytest.raises(ModelUnreadable, match=r"'blk.0.attn_q.weight' is \[64, 64\], expected \[268435456, 64\]"):
+        read_shape(*changed(model, attention__key_length_swa=2**26, attention__value_length_swa=2**26))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 24
+
+
+def test_a_layer_count_above_that_of_the_tensors_is_refused(model: Opened) -> None:
+    with pytest.raises(ModelUnreadable, match=r"'gemma4.block_count' is 9999, and it has \d+ tensors"):
+        read_shape(*changed(model, block_count=9999))
+
+
+def test_factors_that_are_no_numbers_are_refused(routed: Opened) -> None:
+    metadata, tensors = routed
+    broken = np.array([[1, 2, np.nan, 4, 5]], np.float32).view(np.uint8)
+    wrong = [replace(each, source=broken) if each.name == "blk.0.ffn_down_exps.scale" else each for each in tensors]
+    with pytest.raises(ModelUnreadable, match=r"'blk.0.ffn_down_exps.scale' holds a factor that is no finite number"):
+        read_shape(metadata, wrong)

@@ -46,7 +46,7 @@ def test_the_bytes_are_those_of_the_gguf_package(monkeypatch: pytest.MonkeyPatch
         assert new.data.tobytes() == gguf.quants.quantize(to_float32(old), kind).tobytes()
 
 
-@pytest.mark.parametrize("name", ["ffn_gate_up_exps", "ssm_in", "ffn_up_shexp", "attn_gate"])
+@pytest.mark.parametrize("name", ["ffn_gate_up_exps", "ssm_in", "ffn_up_shexp", "attn_gate", "inp_gate", "proj"])
 def test_fused_matrices_and_those_of_experts_are_quantized(name: str) -> None:
     [new] = quantized([tensor(f"blk.0.{name}.weight")], "q4_0")
     assert new.type == "Q4_0"
@@ -55,7 +55,7 @@ def test_fused_matrices_and_those_of_experts_are_quantized(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["output_norm.weight", "blk.0.attn_q.bias", "blk.0.ssm_conv1d.weight", "blk.0.ssm_a", "blk.0.ssm_alpha.weight",
-     "blk.0.ssm_ba.weight",
+     "blk.0.ssm_ba.weight", "per_layer_model_proj.weight",
      "blk.0.ffn_gate_inp.weight", "blk.0.ffn_gate_inp_shexp.weight", "rope_freqs.weight"],
 )  # fmt: skip
 def test_what_stays(name: str) -> None:

@@ -161,6 +161,8 @@ def test_what_config_json_does_not_say(tmp_path: Path) -> None:
     ("changes", "says"),
     [
         ({"layer_types": KINDS[:3]}, "'layer_types' of config.json is .* expected 4 of 'full_attention'"),
+        ({"layer_types": [["full_attention"], {}, None, 1]}, "'layer_types' of config.json is .* expected 4 of"),
+        ({"num_hidden_layers": 2**24}, "'num_hidden_layers' of config.json is 16777216, expected at most 65536"),
         ({"layer_types": ["linear_attention"] * 4}, "'layer_types' of config.json is .* expected 4 of"),
         ({"per_layer_config": {"0": {"head_dim": 32}}}, "expected sizes of all layers with full attention"),
         ({"per_layer_config": []}, "expected sizes of all layers with full attention"),
