@@ -64,7 +64,7 @@ def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size:
     ("changes", "says"),
     [
         ({"layer_scale": True}, "scales of layers, expected norms after each branch too"),
-        ({"borrowing_layers": 1, "kinds": ["attention", "recurrent"]}, "recurrent layers, expected none where"),
+        ({"borrowing_layers": 1, "kinds": ["recurrent", "recurrent"]}, "recurrent layers, expected none where"),
         ({"borrowing_layers": 1, "kinds": ["attention", "sliding"]}, "no keys and values for layer 1 to borrow"),
     ],
 )
