@@ -152,12 +152,12 @@ def parts(
         case "input_linear":
             gate, up = np.split(weights, 2)
             return [("ffn_gate_shexp.weight", gate), ("ffn_up_shexp.weight", up)]
-        case "gate_up_proj" if part.endswith("experts.gate_up_proj"):
+        case "gate_up_proj" if f".{part}".endswith(".experts.gate_up_proj"):
             gate, up = np.split(weights, 2, axis=1)  # [experts, expert_ffn, width] each
             if fused:
                 return [("ffn_gate_up_exps.weight", weights)]
             return [("ffn_gate_exps.weight", gate), ("ffn_up_exps.weight", up)]
-        case "down_proj" if part.endswith("experts.down_proj"):
+        case "down_proj" if f".{part}".endswith(".experts.down_proj"):
             return [("ffn_down_exps.weight", weights)]
         case "in_proj_qkvz" if not fused:
             size, heads = config.linear_key_head_dim, config.linear_num_key_heads
