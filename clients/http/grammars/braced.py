@@ -9,63 +9,78 @@ from json import dumps
 from typing import Any, Final
 
 from ....protocol import Grammar
-from ..requests.schemas import both, types_within
+from ..requests.fields import shown
+from ..requests.schemas import types_within
 from ..speech.braced import NAME, QUOTE
+from .whole_schemas import BOUNDS, SAID, TOLD, WholeSchemas
 
 ANY: Final = "/(?s:.*)/"
 ANY_NAME: Final = r'/[^\s:,{}\[\]<>"\/\\]+( [^\s:,{}\[\]<>"\/\\]+)*/'
 END: Final = '"}"'
 TYPES: Final = ("string", "number", "integer", "boolean", "null", "array", "object")
-BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-HELD: Final = {
-    *("type", "nullable", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", *BOUNDS),
-    *("properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
-}
-SAID: Final = {  # what asks for nothing, or for something of a string
-    *("title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment"),
-    *("$schema", "$id", "$anchor", "$defs", "definitions", "x-guidance"),
-    *("pattern", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType"),
-}
+MOST_CHARACTERS: Final = 1 << 20  # of all rules; the daemon takes fewer, and may be given looser ones then
 Mark = Callable[[str], str]
 Schema = Mapping[str, Any]
 
 
 class BracedRules:
-    """Collects the `rules` that the arguments of all tools need."""
+    """Collects the `rules` that the arguments of all tools need. There is one for each part of a schema, for each way
+    of asking for what stands elsewhere, and for each kind of numbers, however often these are needed."""
 
     def __init__(self, mark: Mark) -> None:
         self._quote = mark(QUOTE)
         self.rules: list[str] = []
-        self._shared: set[str] = set()
+        self.schemas = WholeSchemas()
+        self._characters = 0
         self._count = 0
-        self._root: Schema = {}
-        self._places: dict[str, str] = {}  # the rules of what the root's references name
+        self._shared: set[str] = set()
+        self._scalars: dict[str, str] = {}
+        self._parts: dict[int, str] = {}  # of the schema of now, which keeps them alive
+        self._places: dict[str, str] = {}
 
     def arguments(self, schema: Schema) -> str:
         """What stands behind the first brace, with the last. Raises ValueError for a word that nothing can be held
-        to."""
-        self._root, self._places = schema, {}
-        return self._members(self._whole(schema))
+        to, and for too much."""
+        self.schemas.begin(schema)
+        self._parts, self._places = {}, {}
+        return self._members(self.schemas.whole(schema))
 
     def _value(self, schema: Any) -> str:
         """An expression for a value by this schema."""
         if not isinstance(schema, Mapping):
             return self._anything()
-        if isinstance(place := schema.get("$ref"), str) and not HELD & (schema.keys() - {"$ref"}):
-            return self._referred(place)
-        schema = self._whole(schema)
+        if isinstance(schema.get("$ref"), str) or "allOf" in schema:
+            return self._elsewhere(schema)
+        return self._held(self.schemas.whole(schema))
+
+    def _elsewhere(self, schema: Schema) -> str:
+        """By one that refers to others or is made of others."""
+        self.schemas.count(1 + len(schema))
+        parts, place = schema.get("allOf"), None if schema.keys() - SAID - {"$ref"} else schema.get("$ref")
+        if isinstance(parts, list) and len(parts) == 1 and schema.keys() - TOLD == {"allOf"}:
+            return self._value(parts[0])
+        key = self._copied(dumps(place or {word: schema[word] for word in sorted(schema.keys() - TOLD)}))
+        if key not in self._places:
+            self._places[key] = name = self._next()
+            asked = self._value(self.schemas.found(place)) if place else self._held(self.schemas.whole(schema))
+            self._add(name, asked)
+        return self._places[key]
+
+    def _held(self, schema: Schema) -> str:
+        """By one that is whole."""
         for word in ("anyOf", "oneOf"):
             if isinstance(ways := schema.get(word), list):
                 rest = {key: value for key, value in schema.items() if key != word}
-                return _one_of(self._value(both(rest, way)) for way in ways if isinstance(way, Mapping))
+                joined = (self.schemas.joined(rest, way) for way in ways if isinstance(way, Mapping))
+                return self._copied(_one_of(map(self._value, joined)))
         if "const" in schema:
             return self._written(schema["const"])
         if isinstance(values := schema.get("enum"), list):
-            return _one_of(map(self._written, values))
-        types = types_within(schema)
-        return _one_of(self._typed(one, schema) for one in types) if types else self._anything()
+            return self._copied(_one_of(map(self._written, values)))
+        kinds = dict.fromkeys(map(_known, types_within(schema)))
+        return self._copied(_one_of(self._typed(kind, schema) for kind in kinds)) if kinds else self._anything()
 
-    def _typed(self, kind: Any, schema: Schema) -> str:
+    def _typed(self, kind: str, schema: Schema) -> str:
         match kind:
             case "string":
                 return self._text()
@@ -73,27 +88,27 @@ class BracedRules:
                 return self._list(schema)
             case "object":
                 return f'"{{" {self._members(schema)}'
-            case "number" | "integer" | "boolean" | "null":
-                return Grammar.json({"type": kind} | {word: schema[word] for word in BOUNDS if word in schema}).rule
             case _:
-                raise ValueError(f"the type {kind!r} in a schema is not known, expected {', '.join(TYPES)}")
+                return self._scalar({"type": kind} | {word: schema[word] for word in BOUNDS if word in schema})
 
     def _members(self, schema: Schema) -> str:
         """What stands behind the brace that opens an object."""
         properties, required = schema.get("properties"), schema.get("required")
         more = schema.get("additionalProperties", True)
-        needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set[str]()
         listed = dict.fromkeys(needed, more) | (dict(properties) if isinstance(properties, Mapping) else {})
         if not listed and more is not False:
-            return self._pairs(self._named(self._value(more)))
+            return self._pairs(self._part(more))
         ways, rest = [END], END  # how it may begin, and what follows behind something
         for name in sorted(listed, key=lambda name: (name.lower(), name), reverse=True):
             if listed[name] is False:
                 continue
-            member = f"{self._name(name)} {self._named(self._value(listed[name]))}"
-            ways = [f"{member} {rest}", *([] if name in needed else ways)]
+            member = f"{self._name(name)} {self._part(listed[name])}"
+            if name in needed:
+                ways.clear()
+            ways.append(f"{member} {rest}")
             rest = self._named(f'"," {member} {rest}' if name in needed else f'("," {member})? {rest}')
-        return self._named(" | ".join(ways))
+        return self._named(" | ".join(reversed(ways)))
 
     def _pairs(self, value: str) -> str:
         pair = self._named(f'({ANY_NAME} | {self._text()}) ":" {value}')
@@ -101,7 +116,7 @@ class BracedRules:
 
     def _list(self, schema: Schema) -> str:
         least, most = (one if isinstance(one := schema.get(word), int) else None for word in ("minItems", "maxItems"))
-        value = self._named(self._value(schema.get("items")))
+        value = self._part(schema.get("items"))
         if most == 0:
             return '"[]"'
         bounds = f"{max(0, (least or 0) - 1)},{'' if most is None else most - 1}"
@@ -112,14 +127,14 @@ class BracedRules:
         """One value, as it has to be written."""
         match value:
             case str():
-                return f"{self._quote} {dumps(value) if value else ''} {self._quote}"
+                return self._copied(f"{self._quote} {dumps(value) if value else ''} {self._quote}")
             case dict():
                 members = (f"{self._name(name)} {self._written(value[name])}" for name in sorted(value))
-                return f'"{{" {_separated(members)} {END}'
+                return self._copied(f'"{{" {_separated(members)} {END}')
             case list():
-                return f'"[" {_separated(map(self._written, value))} "]"'
+                return self._copied(f'"[" {_separated(map(self._written, value))} "]"')
             case _:
-                return dumps(dumps(value, allow_nan=False))
+                return self._copied(dumps(dumps(value, allow_nan=False)))
 
     def _name(self, name: str) -> str:
         return dumps(f"{name}:") if NAME.fullmatch(name) else f'{self._written(name)} ":"'
@@ -131,6 +146,12 @@ class BracedRules:
         self._share("text[lazy]", lambda: f"{ANY} {self._quote}")
         return f"({self._quote} text)"
 
+    def _scalar(self, schema: Schema) -> str:
+        key = self._copied(dumps(schema))
+        if key not in self._scalars:
+            self._scalars[key] = self._named(Grammar.json(schema).rule)
+        return self._scalars[key]
+
     def _anything(self) -> str:
         def whole() -> str:
             scalar = Grammar.json({"type": ["number", "boolean", "null"]}).rule
@@ -140,51 +161,47 @@ class BracedRules:
         self._share("anything", whole)
         return "anything"
 
+    def _part(self, schema: Any) -> str:
+        """A rule for what is a value by this part of the schema, which several ways may have in common."""
+        if id(schema) not in self._parts:
+            self._parts[id(schema)] = self._named(self._value(schema))
+        return self._parts[id(schema)]
+
     def _share(self, name: str, rule: Callable[[], str]) -> None:
         """A rule that is there once."""
         if name not in self._shared:
             self._shared.add(name)
-            self.rules.append(f"{name}: {rule()}")
+            self._add(name, rule())
 
     def _named(self, rule: str) -> str:
+        name = self._next()
+        self._add(name, rule)
+        return name
+
+    def _next(self) -> str:
         self._count += 1
-        self.rules.append(f"braced_{self._count}: {rule}")
         return f"braced_{self._count}"
 
-    def _referred(self, place: str) -> str:
-        if place not in self._places:
-            self._count += 1
-            self._places[place] = name = f"braced_{self._count}"
-            self.rules.append(f"{name}: {self._value(self._found(place))}")
-        return self._places[place]
+    def _add(self, name: str, rule: str) -> None:
+        self.rules.append(f"{name}: {rule}")
+        self._characters += len(self.rules[-1])
+        if self._characters > MOST_CHARACTERS:
+            raise ValueError(f"their schemas need too many rules, expected at most {MOST_CHARACTERS} characters")
 
-    def _found(self, place: str) -> Any:
-        """What a reference names. Raises ValueError."""
-        found: Any = self._root
-        for name in place.removeprefix("#").split("/")[1:]:
-            name = name.replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, Mapping) else None
-        if not place.startswith("#") or found is None:
-            raise ValueError(f"the schema refers to {place!r}, expected a place in itself")
-        return found
+    def _copied(self, text: str) -> str:
+        """An expression, as a part of the next; to copy one takes time too."""
+        self.schemas.count(1 + len(text) // 64)
+        return text
 
-    def _whole(self, schema: Schema) -> Schema:
-        """With what it refers to and what it is made of. Raises ValueError."""
-        parts = schema.get("allOf")
-        rest: Schema = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-        if isinstance(place := schema.get("$ref"), str) and isinstance(found := self._found(place), Mapping):
-            rest = both(self._whole(found), rest)
-        for part in parts if isinstance(parts, list) else ():
-            rest = both(rest, self._whole(part) if isinstance(part, Mapping) else {})
-        others = rest.keys() - HELD - SAID
-        options = self._root.get("x-guidance")
-        if others and not (isinstance(options, Mapping) and options.get("lenient")):
-            raise ValueError(f"no call of this model can be held to the word {min(others)!r} of a schema")
-        return rest
+
+def _known(kind: Any) -> str:
+    if not isinstance(kind, str) or kind not in TYPES:
+        raise ValueError(f"the type {shown(kind)} in a schema is not known, expected {', '.join(TYPES)}")
+    return kind
 
 
 def _one_of(ways: Iterable[str]) -> str:
-    found = [*ways]
+    found = [*dict.fromkeys(ways)]
     if not found:
         raise ValueError("a schema leaves nothing to choose from")
     return f"({' | '.join(found)})"

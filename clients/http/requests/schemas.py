@@ -48,7 +48,8 @@ def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
     if "properties" in one and "properties" in other:
         joined["properties"] = {**_object(one["properties"]), **_object(other["properties"])}
     if "required" in one and "required" in other:
-        joined["required"] = [*_list(one["required"]), *_list(other["required"])]
+        names = (name for name in (*_list(one["required"]), *_list(other["required"])) if isinstance(name, str))
+        joined["required"] = [*dict.fromkeys(names)]
     return joined
 
 

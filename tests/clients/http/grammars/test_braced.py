@@ -152,6 +152,7 @@ def test_the_words_of_a_schema(schema: Any, good: list[str], bad: list[str]) -> 
         ),
         ({"properties": {"a": {"$ref": "#/no"}}}, "tools: the schema refers to '#/no', expected a place in itself"),
         ({"properties": {"a": {"$ref": "http://x/#"}}}, "tools: the schema refers to 'http://x/#', expected a place"),
+        ({"properties": {"a": {"$ref": "#", "not": {}}}}, "tools: no call of this model can be held to the word 'not'"),
         ({"properties": {"a": {"enum": []}}}, "tools: a schema leaves nothing to choose from"),
         ({"allOf": [{"$ref": "#"}]}, "tools: is nested too deep"),
     ],
