@@ -62,6 +62,10 @@ class Shape:
     layer_scale: bool
     token_inputs: int
     expert_norms: bool
+    latent: int
+    query_rank: int
+    latent_keys: int
+    latent_values: int
 
     def __init__(self) -> None: ...
     def page_bytes(self, cache_type_k: str, cache_type_v: str) -> int:

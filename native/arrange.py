@@ -25,6 +25,7 @@ EXPERT_SCALES = "_exps.scale"
 MOST_DIGITS = 10  # of a layer's number
 # What is scaled by the sizes: a router's inputs; the product of the embedding, before its norm; and the inputs that
 # layers take of a token, (normed product + table row times the root of token_inputs) over the root of 2.
+HEAD_KEYS = ".attn_k_b.weight"
 ROUTER_NORM = ".ffn_gate_inp_norm.weight"
 TOKEN_TABLE, TOKEN_PRODUCT, TOKEN_NORM = (
     "per_layer_token_embd.weight",
@@ -71,6 +72,8 @@ def _times(values: Floats, factor: float) -> Floats:
 def _factor(shape: ModelShape, name: str) -> float:
     if name == ("token_embd.weight" if shape.tied else "output.weight"):
         return shape.logit_scale
+    if name.endswith(HEAD_KEYS):
+        return shape.query_scale  # what turns of a query is scaled by the cores
     if name == TOKEN_TABLE:
         return sqrt(shape.token_inputs / 2)
     if name == TOKEN_NORM:
@@ -140,7 +143,7 @@ def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
         case "ffn_gate_inp.weight" if tensor.type in ("F16", "BF16"):
             yield as_float32(tensor)
         case "attn_qkv.weight" if not ratio:
-            kv_heads, head_size, _ = shape.heads_of(shape.kinds[layer])
+            kv_heads, head_size, *_ = shape.heads_of(shape.kinds[layer])
             sizes = [shape.heads * head_size, kv_heads * head_size, kv_heads * head_size]
             for part, rows in zip("qkv", _taken_apart(tensor, 1, sizes), strict=True):
                 yield _joined(tensor, f"{block}.attn_{part}.weight", [rows])

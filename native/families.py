@@ -58,6 +58,7 @@ class Family:
     may_bias_choice: bool = False  # if the file has a bias for the choice of experts
     shared_expert: bool = False
     shared_gated: bool = False
+    latent: bool = False  # keys and values follow from a few values of each token (model_latent.py)
     dense_beside: bool = False  # beside the experts is a feed-forward part, each with norms of its own
     grouped_heads: bool = False  # the value heads of one key head lie side by side
     yarn_rounded: bool = True  # where the file does not say
@@ -172,6 +173,15 @@ FAMILIES: Mapping[str, Family] = {
         may_bias_choice=True,
         shared_expert=True,
         own_keys=ROUTING_KEYS,
+    ),
+    "deepseek2": Family(
+        "pairs",
+        latent=True,
+        experts=True,
+        normalize_experts=False,
+        may_bias_choice=True,
+        shared_expert=True,
+        own_keys=(DRAFTING, *ROUTING_KEYS),
     ),
     "ernie4_5": Family("pairs"),
     "ernie4_5-moe": Family("pairs", experts=True, may_bias_choice=True, shared_expert=True, own_keys=ROUTING_KEYS),

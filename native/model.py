@@ -18,6 +18,7 @@ from .families import FAMILIES, Family
 from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
 from .model_experts import CHOICE_BIAS, dense_size, read_experts
+from .model_latent import read_latent
 from .model_layers import dense_widths, kv_heads, read_layers
 from .rope_scaling import ROPE_FREQUENCIES, ROPE_TENSORS, read_scaling
 from .shape import ModelShape
@@ -93,7 +94,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")
     width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
     head_size = keys.size("attention.key_length", width // heads)
-    if (value_size := keys.size("attention.value_length", head_size)) != head_size:
+    if not family.latent and (value_size := keys.size("attention.value_length", head_size)) != head_size:
         raise ValueError(
             f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
         )
@@ -103,7 +104,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
     kinds = family.kinds(keys, min(layers, len(tensors)))  # each layer has tensors: a damaged count may be huge
     if family.rope_factors and all(tensor.name != ROPE_FREQUENCIES for tensor in tensors):
         raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} is missing, expected one divisor for each frequency")
-    return ModelShape(
+    values: dict[str, Any] = dict(
         architecture=architecture,
         layers=layers,
         width=width,
@@ -140,6 +141,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         **read_experts(keys, family, tensors, len(kinds)),
         **_read_recurrent(keys, family),
     )
+    return ModelShape(**values | read_latent(keys, family))
 
 
 def _embedding_scale(keys: Keys, family: Family, width: int) -> float:

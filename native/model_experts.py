@@ -17,6 +17,7 @@ def read_experts(keys: Keys, family: Family, tensors: Sequence[Tensor], layers: 
     if not family.experts:
         return {}
     shared = dense_widths(keys, layers)[0] if family.dense_beside else _shared_size(keys, family)
+    biased = any(tensor.name.endswith(CHOICE_BIAS) for tensor in tensors)
     return {
         "experts": keys.size("expert_count"),
         "experts_used": keys.size("expert_used_count"),
@@ -25,8 +26,8 @@ def read_experts(keys: Keys, family: Family, tensors: Sequence[Tensor], layers: 
         "shared_gated": bool(shared) and family.shared_gated,
         "expert_norms": family.dense_beside,
         "dense_layers": _dense_layers(keys, family),
-        "sigmoid_routing": _routing(keys, family),
-        "choice_bias": family.may_bias_choice and any(tensor.name.endswith(CHOICE_BIAS) for tensor in tensors),
+        "sigmoid_routing": _routing(keys, family, biased),
+        "choice_bias": family.may_bias_choice and biased,
         "normalize_experts": keys.flag("expert_weights_norm", family.normalize_experts),
         "expert_scale": keys.optional("expert_weights_scale") or 1.0,
     }
@@ -53,8 +54,9 @@ def _shared_size(keys: Keys, family: Family) -> int:
     return given or keys.optional_size("expert_shared_count") * _expert_size(keys, family)
 
 
-def _routing(keys: Keys, family: Family) -> bool:
-    """Whether it is by sigmoids. Raises ValueError where experts are chosen by groups, or in another way."""
+def _routing(keys: Keys, family: Family, biased: bool) -> bool:
+    """Whether it is by sigmoids; a bias tells where a DeepSeek does not say. Raises ValueError where experts are chosen
+    by groups, or in another way."""
     if "expert_gating_func" not in family.own_keys:
         return family.sigmoid_routing
     for name in ("expert_group_count", "expert_group_used_count"):
@@ -63,7 +65,7 @@ def _routing(keys: Keys, family: Family) -> bool:
     gating = keys.optional_size("expert_gating_func")
     if gating and gating not in ROUTINGS:
         raise ValueError(f"the key '{keys.architecture}.expert_gating_func' is {gating}, supported: 1 or 2")
-    return ROUTINGS[gating] if gating else family.sigmoid_routing
+    return ROUTINGS[gating] if gating else family.sigmoid_routing or (family.latent and biased)
 
 
 def _expert_size(keys: Keys, family: Family) -> int:

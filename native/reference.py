@@ -22,6 +22,7 @@ from .arrange import computed_with, embedding_scale
 from .model import read_shape
 from .reference_cache import SlotCache, empty_cache
 from .reference_experts import feed_forward
+from .reference_latent import expanded, read_latents, read_queries
 from .reference_math import Floats, Integers, attend, likeliest, root_mean_square_norm, rotate, sigmoid, silu, softcap
 from .reference_recurrent import advance, empty_state, gated, read_inputs
 from .reference_tokens import taken_in, token_inputs
@@ -126,6 +127,8 @@ class Reference:
 
     def _attention(self, layer: int, normed: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
         shape, kind, keeper = self.shape, self.shape.kinds[layer], self.shape.keeper_of(layer)
+        if shape.latent:
+            return self._latent_attention(layer, normed, positions, rows)
         head_size = shape.heads_of(kind).head_size
         queries = self._heads(normed, layer, "q")  # [n, heads, head_size]
         if shape.gated_attention:
@@ -161,6 +164,19 @@ class Reference:
         if shape.gated_attention:
             mixed *= sigmoid(gates)
         return self._product(mixed, f"blk.{layer}.attn_output")  # [n, width]
+
+    def _latent_attention(self, layer: int, normed: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
+        shape, block = self.shape, f"blk.{layer}"
+        cosines, sines = (table[positions, None] for table in self.tables[shape.kinds[layer]])
+        queries = read_queries(shape, self.weights, block, normed, (cosines, sines))
+        latents = read_latents(shape, self.weights, block, normed, (cosines, sines))
+        mixed = np.empty((len(normed), shape.heads * shape.latent_values), np.float32)
+        for row, span in spans(rows):
+            kept, end = self._cache(row.slot).keys[layer], row.position + len(row.tokens)
+            kept[:, row.position : end] = latents[span].transpose(1, 0, 2)
+            keys, values = expanded(shape, self.weights, block, kept[0, :end])
+            mixed[span] = attend(queries[span], keys, values, row.position, 1.0)
+        return self._product(mixed, f"{block}.attn_output")
 
     def _heads(self, normed: Floats, layer: int, part: str) -> Floats:
         """Queries, keys or values of normed [n, width], by head: [n, heads, head_size]."""

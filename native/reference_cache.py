@@ -17,7 +17,7 @@ class SlotCache:
     """
 
     keys: dict[int, Floats]  # of each layer that keeps any: [kv_heads, capacity, head_size]
-    values: dict[int, Floats]
+    values: dict[int, Floats]  # likewise; none where they are the latent part of the keys
     committed: int = 0
     written: int = 0
     began: int = 0
@@ -37,7 +37,7 @@ def empty_cache(shape: ModelShape) -> SlotCache:
     keeps = [layer for layer, kind in enumerate(shape.kinds) if kind != "recurrent" and shape.keeper_of(layer) == layer]
     sizes = {layer: shape.heads_of(shape.kinds[layer]) for layer in keeps}
     keys, values = (
-        {layer: np.zeros((heads.kv_heads, 0, heads.head_size), np.float32) for layer, heads in sizes.items()}
-        for _ in range(2)
+        {layer: np.zeros((heads.kv_heads, 0, heads.head_size), np.float32) for layer, heads in kept.items()}
+        for kept in (sizes, {} if shape.latent else sizes)
     )
     return SlotCache(keys, values)

@@ -81,10 +81,10 @@ def attend(
 ) -> Floats:
     """Causal grouped-query attention of queries [n, heads, head_size] at `position` and on.
 
-    Keys and values are [kv_heads, length, head_size], those of the queries included; query head h reads key/value head
-    h // (heads / kv_heads). A query sees the last `window` positions, its own included, or with 0 all; queries are
-    scaled by 1 / √head_size unless told otherwise. `sinks` [1, heads] are scores that take part in the softmax and have
-    no value. The result is [n, heads * head_size].
+    Keys are [kv_heads, length, head_size] and values [kv_heads, length, value_size], those of the queries included;
+    query head h reads key/value head h // (heads / kv_heads). A query sees the last `window` positions, its own
+    included, or with 0 all; queries are scaled by 1 / √head_size unless told otherwise. `sinks` [1, heads] are scores
+    that take part in the softmax and have no value. The result is [n, heads * value_size].
     """
     count, heads, head_size = queries.shape
     kv_heads, length, _ = keys.shape
@@ -103,5 +103,5 @@ def attend(
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     weights /= weights.sum(axis=2, keepdims=True)
     weights = weights[:, :, :length]  # [heads, n, length]
-    mixed: Floats = weights.reshape(kv_heads, -1, length) @ values  # [kv_heads, heads / kv_heads * n, head_size]
-    return mixed.reshape(heads, count, head_size).transpose(1, 0, 2).reshape(count, heads * head_size)
+    mixed: Floats = weights.reshape(kv_heads, -1, length) @ values  # [kv_heads, heads / kv_heads * n, value_size]
+    return mixed.reshape(heads, count, -1).transpose(1, 0, 2).reshape(count, -1)

@@ -29,7 +29,13 @@ ROPE_KEYS = (
     "scaling.type",
 )
 # yarn_attn_factor is not read, as in llama.cpp: converters write either of two factors of config.json into it.
-YARN_KEYS = ("scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow", "scaling.yarn_ext_factor")
+YARN_KEYS = (
+    "scaling.yarn_log_multiplier",
+    "scaling.yarn_attn_factor",
+    "scaling.yarn_beta_fast",
+    "scaling.yarn_beta_slow",
+    "scaling.yarn_ext_factor",
+)
 
 Factors = npt.NDArray[np.float64]
 
@@ -75,7 +81,10 @@ def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tens
         )
         _check_is(keys, "rope.scaling.yarn_ext_factor", 1.0)
         own = own * np.array(yarn.divisors(base, rope_size))
-        given = Keys("paceline", keys.values).positive("rope_amplitude", amplitude(yarn.factor))  # by a folder
+        usual = amplitude(yarn.factor)
+        if keys.optional("rope.scaling.yarn_log_multiplier"):  # DeepSeek scales the scores instead (model_latent.py)
+            usual = 1.0
+        given = Keys("paceline", keys.values).positive("rope_amplitude", usual)  # by a folder
         return Scaling(tuple(own.tolist()), given, stretched(context, yarn.trained, yarn.factor))
     scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
     return Scaling(() if (own * scale == 1).all() else tuple((own * scale).tolist()), 1.0, context)

@@ -7,11 +7,12 @@ from .families import Activation, LayerKind, RopeLayout
 
 
 class Heads(NamedTuple):
-    """The sizes of a layer's attention."""
+    """The sizes of a layer's attention, of what is kept of keys and values."""
 
     kv_heads: int
     head_size: int
     rope_size: int
+    value_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,10 @@ class ModelShape:
     local_rope_size: int = 0
     value_norm: bool = False  # each head of values is normed, without weights
     keys_as_values: bool = False  # with full attention: values are the keys before norm and rotation
+    latent: int = 0  # values from which all heads' keys and values follow; head_size is these and rope_size more
+    query_rank: int = 0  # queries come of so many values; 0: of the residual stream itself
+    latent_keys: int = 0  # of each head, without what turns
+    latent_values: int = 0  # of each head
     borrowing_layers: int = 0  # the last so many read the keys and values of the last layer of their kind before them
     borrowing_ffn: int = 0  # the width of their feed-forward part; 0: as elsewhere
     layer_scale: bool = False  # what leaves a layer is multiplied by a number of its own
@@ -89,13 +94,12 @@ class ModelShape:
     grouped_heads: bool = False
 
     def heads_of(self, kind: LayerKind) -> Heads:
+        if self.latent:
+            return Heads(1, self.head_size, self.rope_size, self.latent)
         if kind != "sliding":
-            return Heads(self.kv_heads, self.head_size, self.rope_size)
-        return Heads(
-            self.local_kv_heads or self.kv_heads,
-            self.local_head_size or self.head_size,
-            self.local_rope_size or self.rope_size,
-        )
+            return Heads(self.kv_heads, self.head_size, self.rope_size, self.head_size)
+        size = self.local_head_size or self.head_size
+        return Heads(self.local_kv_heads or self.kv_heads, size, self.local_rope_size or self.rope_size, size)
 
     def keeper_of(self, layer: int) -> int:
         """The layer whose keys and values it reads: itself, or the last of its kind that keeps any. Raises ValueError

@@ -39,7 +39,7 @@ def check_sizes(shape: ModelShape) -> None:
             raise ValueError(f"its {field.name.replace('_', ' ')} is {size}, expected at most {MOST}")
     if shape.window > MOST_WINDOW:
         raise ValueError(f"its window is {shape.window}, expected at most {MOST_WINDOW}")
-    for kv_heads, head_size, rope_size in (shape.heads_of("attention"), shape.heads_of("sliding")):
+    for kv_heads, head_size, rope_size, _ in (shape.heads_of("attention"), shape.heads_of("sliding")):
         if shape.heads % kv_heads:
             raise ValueError(f"its {shape.heads} heads are no multiple of its {kv_heads} key/value heads")
         if rope_size % 2 or rope_size > head_size:
@@ -48,6 +48,9 @@ def check_sizes(shape: ModelShape) -> None:
         raise ValueError(
             f"{shape.borrowing_layers} of its layers borrow keys and values, expected less than its {shape.layers}"
         )
+    for name in ("latent", "latent_keys", "latent_values"):
+        if (size := getattr(shape, name)) % BLOCK:
+            raise ValueError(f"its {name.replace('_', ' ')} are {size}, expected a multiple of {BLOCK}")
     if shape.token_inputs % BLOCK:
         raise ValueError(f"its layers take {shape.token_inputs} values of a token, expected a multiple of {BLOCK}")
     if shape.experts_used > shape.experts:
@@ -62,6 +65,8 @@ def check_sizes(shape: ModelShape) -> None:
         raise ValueError(f"its convolution has {shape.conv_kernel} taps, expected at most {MOST_TAPS}")
     rows = {
         "heads": 2 * shape.heads * max(shape.head_size, shape.local_head_size),
+        "heads of latent attention": shape.heads
+        * max(shape.latent, shape.latent_keys + shape.rope_size, shape.latent_values),
         "token inputs": shape.layers * shape.token_inputs,
         "experts": shape.experts * max(shape.expert_ffn, shape.width),
         "recurrent heads": 2 * shape.key_heads * shape.key_size + shape.value_heads * shape.value_size,

@@ -20,7 +20,11 @@ def expected_tensors(shape: ModelShape) -> Iterator[Expected]:
     for layer in range(shape.layers):
         recurrent = shape.kinds[layer] == "recurrent"
         parts = chain(
-            recurrent_layer(shape) if recurrent else attention(shape, layer),
+            recurrent_layer(shape)
+            if recurrent
+            else latent_attention(shape)
+            if shape.latent
+            else attention(shape, layer),
             experts(shape) if shape.experts and layer >= shape.dense_layers else feed_forward(shape, layer),
             layer_end(shape),
         )
@@ -56,6 +60,23 @@ def attention(shape: ModelShape, layer: int) -> Iterator[Expected]:
         yield "attn_k_norm.weight", 1, heads.head_size
     if shape.value_norm and keeps:
         yield "attn_v_norm.weight", 1, heads.head_size
+
+
+def latent_attention(shape: ModelShape) -> Iterator[Expected]:
+    """The matrices of heads lie one below the other."""
+    queries = shape.heads * (shape.latent_keys + shape.rope_size)
+    yield "attn_norm.weight", 1, shape.width
+    if shape.query_rank:
+        yield "attn_q_a.weight", shape.query_rank, shape.width
+        yield "attn_q_a_norm.weight", 1, shape.query_rank
+        yield "attn_q_b.weight", queries, shape.query_rank
+    else:
+        yield "attn_q.weight", queries, shape.width
+    yield "attn_kv_a_mqa.weight", shape.latent + shape.rope_size, shape.width
+    yield "attn_kv_a_norm.weight", 1, shape.latent
+    yield "attn_k_b.weight", shape.heads * shape.latent, shape.latent_keys
+    yield "attn_v_b.weight", shape.heads * shape.latent_values, shape.latent
+    yield "attn_output.weight", shape.width, shape.heads * shape.latent_values
 
 
 def recurrent_layer(shape: ModelShape) -> Iterator[Expected]:

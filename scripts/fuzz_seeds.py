@@ -19,6 +19,7 @@ FILES = {
     "gemma3": ("--type=F16", "--tied"),
     "gemma4": ("--type=Q8_0", "--tied", "--layers=3", "--borrowing=1", "--token-inputs=32", "--local-head-size=32"),
     "gemma4_moe": ("--type=F16", "--tied", "--local-kv-heads=1"),
+    "deepseek2": ("--type=Q8_0", "--query-rank=32", "--rope-size=8"),
     "gpt_oss": ("--type=MXFP4",),
     "qwen2moe": ("--type=Q5_1",),
     "qwen3moe": ("--type=Q4_0",),
@@ -69,6 +70,19 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "top_k_experts": 2,
         **EXPERTS,
     },
+    "deepseek": {
+        "model_type": "glm4_moe_lite",
+        "kv_lora_rank": 32,
+        "q_lora_rank": 16,
+        "qk_nope_head_dim": 32,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 32,
+        "mlp_layer_types": ["sparse", "sparse"],
+        "n_shared_experts": 0,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 24,
+    },
     "qwen3moe": {"model_type": "qwen3_moe", "norm_topk_prob": True, "rope_scaling": YARN, **EXPERTS},
     "qwen35": {"model_type": "qwen3_5_text", "rope_parameters": {"rope_theta": 1e4}, **RECURRENT},
     "gpt_oss": {
@@ -80,6 +94,17 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "intermediate_size": 32,
         "layer_types": ["sliding_attention", "full_attention"],
     },
+}
+
+
+LATENT_LAYER: dict[str, tuple[int, ...]] = {
+    "self_attn.q_a_proj.weight": (16, 32),
+    "self_attn.q_a_layernorm.weight": (16,),
+    "self_attn.q_b_proj.weight": (160, 16),
+    "self_attn.kv_a_proj_with_mqa.weight": (40, 32),
+    "self_attn.kv_a_layernorm.weight": (32,),
+    "self_attn.kv_b_proj.weight": (256, 32),
+    "self_attn.o_proj.weight": (32, 128),
 }
 
 
@@ -111,6 +136,8 @@ def tensors(family: str) -> dict[str, np.ndarray]:
         parts = attention(family) if family != "qwen35" or layer else recurrent()
         if family == "gemma4":
             parts = gemma4_layer(full=layer == 1)
+        if family == "deepseek":
+            parts = LATENT_LAYER
         shapes |= {f"model.layers.{layer}.{part}": shape for part, shape in (parts | feed_forward(family)).items()}
     return {name: drawn(random, name, shape) for name, shape in shapes.items()}
 
@@ -182,7 +209,7 @@ def feed_forward(family: str) -> dict[str, tuple[int, ...]]:
     parts: dict[str, tuple[int, ...]] = {f"{norm}.weight": (32,) for norm in norms}
     if family == "gpt_oss":
         return parts | gpt_oss_experts()
-    if family != "qwen3moe":
+    if family not in ("qwen3moe", "deepseek"):
         return (
             parts
             | {f"mlp.{part}_proj.weight": (48, 32) for part in ("gate", "up")}

@@ -89,6 +89,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--local-head-size", type=int, help="of gemma4's sliding layers, default: --head-size")
     parser.add_argument("--borrowing", type=int, default=0, help="gemma4's last layers that keep no keys and values")
     parser.add_argument("--token-inputs", type=int, default=0, help="what gemma4's layers take of a token itself")
+    parser.add_argument("--latent", type=int, default=64, help="values that deepseek2 keeps of a token")
+    parser.add_argument("--latent-keys", type=int, default=32, help="of each of deepseek2's heads, beside --rope-size")
+    parser.add_argument("--latent-values", type=int, default=32, help="of each of deepseek2's heads")
+    parser.add_argument("--query-rank", type=int, default=0, help="values that deepseek2's queries come of")
     parser.add_argument("--experts", type=int, default=8)
     parser.add_argument("--experts-used", type=int, default=3)
     parser.add_argument("--expert-ffn", type=int, default=32)
@@ -172,6 +176,8 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     writer.add_head_count(chosen.heads)
     if chosen.architecture in GEMMA_4:
         tiny_gemma4.add_metadata(writer, chosen)
+    elif chosen.architecture == "deepseek2":
+        add_latent(writer, chosen)
     else:
         writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
         writer.add_head_count_kv(chosen.kv_heads)
@@ -213,6 +219,20 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_ssm_state_size(chosen.key_size)
         writer.add_ssm_time_step_rank(chosen.value_heads)
         writer.add_ssm_group_count(chosen.key_heads)
+
+
+def add_latent(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
+    writer.add_feed_forward_length(chosen.ffn)
+    writer.add_head_count_kv(1)
+    writer.add_key_length(chosen.latent + chosen.rope_size)
+    writer.add_value_length(chosen.latent)
+    writer.add_key_length_mla(chosen.latent_keys + chosen.rope_size)
+    writer.add_value_length_mla(chosen.latent_values)
+    writer.add_kv_lora_rank(chosen.latent)
+    writer.add_expert_shared_count(chosen.shared_ffn // chosen.expert_ffn)
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if chosen.query_rank:
+        writer.add_q_lora_rank(chosen.query_rank)
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ from tiny_gemma4 import GEMMA_4
 
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
-PLAIN_SHARED_EXPERT = ("glm4moe", "ernie4_5-moe", "granitemoe")  # without a gate
-BIASED_CHOICE = DENSE_FIRST = ("glm4moe", "ernie4_5-moe")  # their first layer has no experts
+PLAIN_SHARED_EXPERT = ("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe")  # without a gate
+BIASED_CHOICE = DENSE_FIRST = ("glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
 EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", "gemma4-moe", *SHARED_EXPERT, *PLAIN_SHARED_EXPERT)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
@@ -118,6 +118,23 @@ class Weights:
             self.norm(f"{block}.attn_q_norm.weight", chosen.head_size)
             self.norm(f"{block}.attn_k_norm.weight", chosen.head_size)
 
+    def latent_attention(self, block: str) -> None:
+        chosen = self.chosen
+        queries = chosen.heads * (chosen.latent_keys + chosen.rope_size)
+        if chosen.query_rank:
+            self.matrix(f"{block}.attn_q_a.weight", chosen.query_rank, chosen.width, 1.0)
+            self.norm(f"{block}.attn_q_a_norm.weight", chosen.query_rank)
+            self.matrix(f"{block}.attn_q_b.weight", queries, chosen.query_rank, 1.5)
+        else:
+            self.matrix(f"{block}.attn_q.weight", queries, chosen.width, 1.5)
+        self.matrix(f"{block}.attn_kv_a_mqa.weight", chosen.latent + chosen.rope_size, chosen.width, 1.5)
+        self.norm(f"{block}.attn_kv_a_norm.weight", chosen.latent)
+        keys = np.sqrt(chosen.latent_keys / chosen.latent)  # of which each head's have as many as the latent values
+        self.matrix(f"{block}.attn_k_b.weight", chosen.latent, chosen.latent_keys, 1.5 * keys, experts=chosen.heads)
+        self.matrix(f"{block}.attn_v_b.weight", chosen.latent_values, chosen.latent, 1.0, experts=chosen.heads)
+        outputs = chosen.heads * chosen.latent_values
+        self.matrix(f"{block}.attn_output.weight", chosen.width, outputs, self.outgoing)
+
     def recurrent(self, block: str) -> None:
         """A recurrent layer whose state decays to about nine tenths from one position to the next."""
         chosen = self.chosen
@@ -178,6 +195,8 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             weights.recurrent(block)
         elif chosen.architecture in GEMMA_4:
             tiny_gemma4.add_attention(weights, layer)
+        elif chosen.architecture == "deepseek2":
+            weights.latent_attention(block)
         else:
             weights.attention(block)
         if chosen.architecture in (*SLIDING_GEMMAS, *GEMMA_4):  # louder than its scaled embedding

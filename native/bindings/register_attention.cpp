@@ -20,7 +20,7 @@ using Ints = py::array_t<int32_t, py::array::c_style | py::array::forcecast>;
 class AttentionProbe {
  public:
   AttentionProbe(int head_size, int pages, const std::string& key_type, const std::string& value_type, int window, float softcap)
-      : head_size_(head_size), layout_({{1, head_size}}, paceline::cache_type_named(key_type), paceline::cache_type_named(value_type)),
+      : head_size_(head_size), layout_({{1, head_size, head_size}}, paceline::cache_type_named(key_type), paceline::cache_type_named(value_type)),
         pool_(pages * layout_.page_bytes(), 0xff), table_(pages) {
     for (int i = 0; i < pages; ++i) table_[i] = pages - 1 - i;
     view_ = layout_.view(pool_.data(), 0, 0);

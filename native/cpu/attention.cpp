@@ -242,17 +242,17 @@ Query query_at(const CacheView& cache, int position, float sink, float* scratch)
   return query;
 }
 
-// out [head_size] of a query whose splits are merged
-void finish(const Query& query, int head_size, float* out) {
+// out [size] of a query whose splits are merged
+void finish(const Query& query, int size, float* out) {
   const Lanes inverse = broadcast(1.0f / query.merged.sum);
-  for (int d = 0; d < head_size; d += kLanes) {
+  for (int d = 0; d < size; d += kLanes) {
     const Lanes o = load(query.total + d) * inverse;
-    if (d + kLanes <= head_size) {
+    if (d + kLanes <= size) {
       store(out + d, o);
       continue;
     }
     store(query.total + d, o);
-    std::memcpy(out + d, query.total + d, sizeof(float) * (head_size - d));
+    std::memcpy(out + d, query.total + d, sizeof(float) * (size - d));
   }
 }
 
@@ -300,7 +300,7 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
       }
     }
   }
-  for (int i = 0; !part && i < count; ++i) finish(queries[i], cache.head_size, out[i]);
+  for (int i = 0; !part && i < count; ++i) finish(queries[i], cache.value_size, out[i]);
 }
 
 void merge_splits(const CacheView& cache, int position, float sink, const float* states, float* out, float* scratch) {
@@ -311,7 +311,7 @@ void merge_splits(const CacheView& cache, int position, float sink, const float*
     query.split = {state[cache.value_stride], state[cache.value_stride + 1]};
     merge_split(query, cache.value_stride);
   }
-  finish(query, cache.head_size, out);
+  finish(query, cache.value_size, out);
 }
 
 }  // namespace paceline::PACELINE_ISA

@@ -21,14 +21,18 @@ CacheType cache_type_named(const std::string& name) {
 
 CacheLayout::CacheLayout(std::vector<CachedHeads> layers, CacheType key_type, CacheType value_type)
     : layers_(std::move(layers)), key_type_(key_type), value_type_(value_type) {
-  for (const auto& [kv_heads, head_size] : layers_) {
+  const auto check = [](CacheType used, int head_size) {
     for (const auto& [word, type] : kTypes)
-      if (is_quantized(type) && (type == key_type || type == value_type) && head_size % kCacheBlock)
+      if (is_quantized(type) && type == used && head_size % kCacheBlock)
         throw std::invalid_argument(std::string("a cache of type ") + word + " needs a head size that is a multiple of " + std::to_string(kCacheBlock) +
                                     ", and this model's is " + std::to_string(head_size));
+  };
+  for (const CachedHeads& heads : layers_) {
+    check(key_type, heads.head_size);
+    check(value_type, heads.value_size);
     begins_.push_back(page_bytes_);
-    page_bytes_ += head_bytes(head_size) * kv_heads;
-    most_values_ = std::max(most_values_, value_stride(head_size));
+    page_bytes_ += (key_bytes(heads) + value_bytes(heads)) * heads.kv_heads;
+    most_values_ = std::max(most_values_, value_stride(heads));
   }
 }
 

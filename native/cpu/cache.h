@@ -50,14 +50,14 @@ struct CacheView {
   size_t key_offset;        // of this layer and head within a page
   size_t value_offset;
   CacheType key_type, value_type;
-  int head_size;
-  int value_stride;         // values to a key: head_size rounded up to 16
+  int head_size, value_size;  // of a key and of its value
+  int value_stride;         // values to a key: value_size rounded up to 16
   int window = 0;           // a query sees its last `window` positions, its own included; 0: all
   float softcap = 0.0f;     // scores become softcap * tanh(score / softcap); 0: as they are
 };
 
 struct CachedHeads {
-  int kv_heads, head_size;
+  int kv_heads, head_size, value_size;
 };
 
 // What lies where in a page, of which `layers` are the layers that keep keys and values.
@@ -67,19 +67,19 @@ class CacheLayout {
   CacheLayout(std::vector<CachedHeads> layers, CacheType key_type, CacheType value_type);
 
   size_t page_bytes() const { return page_bytes_; }
-  size_t head_bytes(int head_size) const { return key_bytes(head_size) + value_bytes(head_size); }  // of one layer and head
+  size_t head_bytes(int layer) const { return key_bytes(layers_[layer]) + value_bytes(layers_[layer]); }  // of one kv head
   int most_values() const { return most_values_; }  // to a key
 
   CacheView view(uint8_t* pool, int layer, int kv_head) const {
-    const int head_size = layers_[layer].head_size;
-    const size_t begin = begins_[layer] + kv_head * head_bytes(head_size);
-    return {pool, page_bytes_, begin, begin + key_bytes(head_size), key_type_, value_type_, head_size, value_stride(head_size)};
+    const CachedHeads& heads = layers_[layer];
+    const size_t begin = begins_[layer] + kv_head * head_bytes(layer);
+    return {pool, page_bytes_, begin, begin + key_bytes(heads), key_type_, value_type_, heads.head_size, heads.value_size, value_stride(heads)};
   }
 
  private:
-  static int value_stride(int head_size) { return (head_size + 15) / 16 * 16; }
-  size_t key_bytes(int head_size) const { return cache_bytes(key_type_, static_cast<size_t>(kPage) * head_size); }
-  size_t value_bytes(int head_size) const { return cache_bytes(value_type_, static_cast<size_t>(kPage) * value_stride(head_size)); }
+  static int value_stride(const CachedHeads& heads) { return (heads.value_size + 15) / 16 * 16; }
+  size_t key_bytes(const CachedHeads& heads) const { return cache_bytes(key_type_, static_cast<size_t>(kPage) * heads.head_size); }
+  size_t value_bytes(const CachedHeads& heads) const { return cache_bytes(value_type_, static_cast<size_t>(kPage) * value_stride(heads)); }
 
   std::vector<CachedHeads> layers_;
   CacheType key_type_, value_type_;

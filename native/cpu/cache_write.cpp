@@ -69,11 +69,11 @@ void write_key(CacheType type, uint8_t* k, int head_size, int key, const float* 
   }
 }
 
-void write_value(CacheType type, uint8_t* v, int stride, int head_size, int key, const float* x) {
+void write_value(CacheType type, uint8_t* v, int stride, int size, int key, const float* x) {
   uint8_t* row = v + code_bytes(type, static_cast<size_t>(key) * stride);
   if (is_quantized(type)) {
     uint16_t* scales = reinterpret_cast<uint16_t*>(v + code_bytes(type, static_cast<size_t>(kPage) * stride)) + key * (stride / kCacheBlock);
-    for (int d = 0; d < head_size; d += kCacheBlock) {
+    for (int d = 0; d < size; d += kCacheBlock) {
       uint8_t codes[kCacheBlock];
       scales[d / kCacheBlock] = quantize_block(type, x + d, codes);
       if (type == CacheType::Q8_0) std::memcpy(row + d, codes, sizeof codes);
@@ -82,7 +82,7 @@ void write_value(CacheType type, uint8_t* v, int stride, int head_size, int key,
     }
     return;
   }
-  for (int d = 0; d < head_size; d += kLanes) narrow(type, x + d, head_size - d, row + code_bytes(type, d));
+  for (int d = 0; d < size; d += kLanes) narrow(type, x + d, size - d, row + code_bytes(type, d));
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ void write_value(CacheType type, uint8_t* v, int stride, int head_size, int key,
 void write_cache(const CacheView& cache, int page, int position, const float* k, const float* v) {
   uint8_t* base = cache.pool + static_cast<size_t>(page) * cache.page_stride;
   write_key(cache.key_type, base + cache.key_offset, cache.head_size, position % kPage, k);
-  write_value(cache.value_type, base + cache.value_offset, cache.value_stride, cache.head_size, position % kPage, v);
+  write_value(cache.value_type, base + cache.value_offset, cache.value_stride, cache.value_size, position % kPage, v);
 }
 
 }  // namespace paceline::PACELINE_ISA

@@ -26,7 +26,8 @@ void Shape::check() const {
   const std::pair<const char*, int> positive[] = {{"width", width}, {"heads", heads}, {"kv_heads", kv_heads}, {"head_size", head_size}, {"vocab", vocab}, {"context", context}};
   for (const auto& [name, size] : positive) within(name, size, 1);
   const std::pair<const char*, int> optional[] = {{"ffn", ffn}, {"window", window}, {"experts", experts}, {"expert_ffn", expert_ffn}, {"shared_ffn", shared_ffn}, {"dense_layers", dense_layers}, {"key_heads", key_heads}, {"value_heads", value_heads}, {"value_size", value_size},
-      {"local_kv_heads", local_kv_heads}, {"local_head_size", local_head_size}, {"local_rope_size", local_rope_size}, {"borrowing_ffn", borrowing_ffn}, {"token_inputs", token_inputs}};
+      {"local_kv_heads", local_kv_heads}, {"local_head_size", local_head_size}, {"local_rope_size", local_rope_size}, {"borrowing_ffn", borrowing_ffn}, {"token_inputs", token_inputs},
+      {"latent", latent}, {"query_rank", query_rank}, {"latent_keys", latent_keys}, {"latent_values", latent_values}};
   for (const auto& [name, size] : optional) within(name, size, 0);
   for (const LayerKind kind : {LayerKind::Attention, LayerKind::Sliding}) {
     const Heads own = heads_of(kind);
@@ -34,6 +35,19 @@ void Shape::check() const {
     multiple("heads", heads, "kv_heads", own.kv_heads);
     within("rope_size", own.rope_size, 0, own.head_size);
     multiple("rope_size", own.rope_size, "two", 2);
+  }
+  if (latent) {
+    // Their activations are quantized block by block, head by head.
+    multiple("latent", latent, "a block of", kBlock);
+    multiple("latent_keys", latent_keys, "a block of", kBlock);
+    multiple("latent_values", latent_values, "a block of", kBlock);
+    within("latent + rope_size", int64_t{latent} + rope_size, head_size, head_size);
+    within("latent_keys", latent_keys, 1);
+    within("latent_values", latent_values, 1);
+    within("heads * (latent_keys + rope_size)", int64_t{heads} * (int64_t{latent_keys} + rope_size), 1);
+    within("heads * latent_values", int64_t{heads} * latent_values, 1);
+    if (kv_heads != 1) refuse("latent keys of " + std::to_string(kv_heads) + " heads, expected one");
+    if (gated_attention || qkv_bias || output_bias || sinks || qk_norm || value_norm || keys_as_values || borrowing_layers || layers_of(true)) refuse("latent attention beside another kind, expected it alone");
   }
   within("borrowing_layers", borrowing_layers, 0, layers - 1);
   for (int l = 0; l < layers; ++l)
@@ -76,6 +90,12 @@ void Weights::check_loaded() {
     if (layer.kind == LayerKind::Recurrent) {
       for (const Matrix* matrix : {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta}) need(matrix->data, "recurrent input", l);
       for (const float* vector : {layer.convolution, layer.decay, layer.time_bias, layer.recurrent_norm}) need(vector, "recurrent vector", l);
+    } else if (shape.latent) {
+      for (const Matrix* matrix : {&layer.q, &layer.k}) need(matrix->data, "query or key matrix", l);
+      if (shape.query_rank) need(layer.q_b.data, "query matrix", l), need(layer.q_norm, "query norm", l);
+      need(layer.k_norm, "norm of latent values", l);
+      need(layer.k_b.empty() ? nullptr : layer.k_b[0].data, "key matrix of the heads", l);
+      need(layer.v_b.empty() ? nullptr : layer.v_b[0].data, "value matrix of the heads", l);
     } else {
       need(layer.q.data, "query matrix", l);
       if (layer.keeps) need(layer.k.data, "key matrix", l);

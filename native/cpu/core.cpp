@@ -54,7 +54,7 @@ CacheLayout Core::cache_layout(const Shape& shape, CacheType key_type, CacheType
   std::vector<CachedHeads> layers;
   for (int l = 0; l < static_cast<int>(shape.kinds.size()); ++l) {
     const Heads heads = shape.heads_of(shape.kinds[l]);
-    if (shape.kinds[l] != LayerKind::Recurrent && shape.keeper_of(l) == l) layers.push_back({heads.kv_heads, heads.head_size});
+    if (shape.kinds[l] != LayerKind::Recurrent && shape.keeper_of(l) == l) layers.push_back({heads.kv_heads, heads.head_size, heads.value_size});
   }
   return {std::move(layers), key_type, value_type};
 }

@@ -65,10 +65,10 @@ struct Kernels {
   // Rotates heads of x [heads][head_size] in place; cosine, sine [rope_size / 2] of the position. The rest of a head stays.
   void (*rotate)(float* x, int heads, int head_size, int rope_size, bool pairs, const float* cosine, const float* sine);
 
-  // k, v [head_size] into key `position % 64` of the page.
+  // k [head_size], v [value_size] into key `position % 64` of the page.
   void (*write_cache)(const CacheView& cache, int page, int position, const float* k, const float* v);
 
-  // `queries` queries q[i] [head_size], already scaled, at positions[i], over the keys up to it, or those of its window -> out[i] [head_size].
+  // `queries` queries q[i] [head_size], already scaled, at positions[i], over the keys up to it, or those of its window -> out[i] [value_size].
   // sinks[i]: a score that takes part in the softmax and has no value; kNoSink: none.
   // part: only some splits, whose states are kept for merge_splits(); out is not used then. May be null.
   // then: keys that will be read next, of any head, their values at the same distance as here; prefetched meanwhile. May be null.
@@ -76,7 +76,7 @@ struct Kernels {
   void (*attend)(const CacheView& cache, const int32_t* table, int queries, const float* const* q, const int* positions, const float* sinks,
                  float* const* out, const SplitPart* part, const uint8_t* then, float* scratch);
 
-  // The states of all splits of a query's history -> out [head_size], as attend() gives it. scratch: attention_scratch(value_stride) floats.
+  // The states of all splits of a query's history -> out [value_size], as attend() gives it. scratch: attention_scratch(value_stride) floats.
   void (*merge_splits)(const CacheView& cache, int position, float sink, const float* states, float* out, float* scratch);
 
   // Index of the largest of x [size]; the lower index on ties.

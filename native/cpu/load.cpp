@@ -88,6 +88,16 @@ void Weights::load_experts(Layer& layer, Matrix FeedForward::*part, const Source
   }
 }
 
+// source: [heads * rows, columns], one matrix below the other
+void Weights::load_heads(std::vector<Matrix>& heads, const Source& source, Store& store, int rows, int columns) {
+  expect(source, shape.heads * rows, columns);
+  if (source.size % shape.heads) throw std::invalid_argument("tensor '" + source.name + "' has " + std::to_string(source.size) + " bytes, expected a multiple of " + std::to_string(shape.heads));
+  const size_t size = source.size / shape.heads;
+  std::vector<Matrix> loaded(shape.heads);
+  for (int h = 0; h < shape.heads; ++h) load_matrix(loaded[h], {source.name, source.type, rows, columns, source.data + size * h, size, source.scales, source.mapped}, store, rows, columns);
+  heads = std::move(loaded);
+}
+
 void Weights::load_vector(const float*& vector, const Source& source, Store& store, int size) {
   expect(source, 1, size);
   if (source.type != "F32" || source.size != static_cast<size_t>(size) * 4) throw std::invalid_argument("tensor '" + source.name + "' is " + source.type + ", expected a vector of F32");
@@ -165,6 +175,16 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "ssm_a") return load_vector(layer.decay, source, store, s.value_heads);
     if (part == "ssm_dt.bias") return load_vector(layer.time_bias, source, store, s.value_heads);
     if (part == "ssm_norm.weight") return load_vector(layer.recurrent_norm, source, store, s.value_size);
+  } else if (s.latent) {
+    if (part == "attn_q_a.weight" && s.query_rank) return load_matrix(layer.q, source, store, s.query_rank, width);
+    if (part == "attn_q_a_norm.weight" && s.query_rank) return load_vector(layer.q_norm, source, store, s.query_rank);
+    if (part == "attn_q_b.weight" && s.query_rank) return load_matrix(layer.q_b, source, store, s.latent_queries(), s.query_rank);
+    if (part == "attn_q.weight" && !s.query_rank) return load_matrix(layer.q, source, store, s.latent_queries(), width);
+    if (part == "attn_kv_a_mqa.weight") return load_matrix(layer.k, source, store, s.head_size, width);
+    if (part == "attn_kv_a_norm.weight") return load_vector(layer.k_norm, source, store, s.latent);
+    if (part == "attn_k_b.weight") return load_heads(layer.k_b, source, store, s.latent, s.latent_keys);
+    if (part == "attn_v_b.weight") return load_heads(layer.v_b, source, store, s.latent_values, s.latent);
+    if (part == "attn_output.weight") return load_matrix(layer.output, source, store, width, s.heads * s.latent_values);
   } else {
     if (part == "attn_q.bias" && s.qkv_bias) return load_vector(layer.q.bias, source, store, queries);
     if (part == "attn_k.bias" && s.qkv_bias) return load_vector(layer.k.bias, source, store, keys);

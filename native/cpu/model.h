@@ -14,7 +14,7 @@ enum class LayerKind { Attention, Sliding, Recurrent };
 
 // The sizes of a layer's attention.
 struct Heads {
-  int kv_heads, head_size, rope_size;
+  int kv_heads, head_size, rope_size, value_size;
 };
 
 // Zero means that a model has no such thing.
@@ -37,6 +37,9 @@ struct Shape {
   int local_kv_heads = 0, local_head_size = 0, local_rope_size = 0;  // of sliding layers; 0: as elsewhere
   int borrowing_layers = 0;         // the last ones, which read the keys and values of the last layer of their kind before them
   int borrowing_ffn = 0;            // the width of their feed-forward; 0: as elsewhere
+  int latent = 0;                   // values of a token from which all heads' keys and values follow, by a matrix each; a cached key is these and rope_size more
+  int query_rank = 0;               // queries come of so many values, 0: of the residual stream itself
+  int latent_keys = 0, latent_values = 0;  // of each head, without what turns
   bool layer_scale = false;         // what leaves a layer is multiplied by a number of its own
   int token_inputs = 0;             // values that each layer takes of a token itself, by a table and by a product of its embedding
   float embedding_scale = 1.0f, query_scale = 1.0f;
@@ -52,10 +55,13 @@ struct Shape {
   bool grouped_heads = false;       // value head h reads key head h / (value_heads / key_heads); otherwise h mod key_heads
 
   Heads heads_of(LayerKind kind) const {
-    const Heads all = {kv_heads, head_size, rope_size};
-    if (kind != LayerKind::Sliding) return all;
-    return {local_kv_heads ? local_kv_heads : kv_heads, local_head_size ? local_head_size : head_size, local_rope_size ? local_rope_size : rope_size};
+    if (latent) return {1, head_size, rope_size, latent};
+    if (kind != LayerKind::Sliding) return {kv_heads, head_size, rope_size, head_size};
+    const int size = local_head_size ? local_head_size : head_size;
+    return {local_kv_heads ? local_kv_heads : kv_heads, size, local_rope_size ? local_rope_size : rope_size, size};
   }
+  int latent_queries() const { return heads * (latent_keys + rope_size); }
+  int attention_outputs() const { return latent ? heads * latent_values : queries(); }  // the inputs of the last product of attention, at most
   Heads local_heads() const { return heads_of(LayerKind::Sliding); }
   int queries() const { return heads * std::max(head_size, local_head_size); }  // at most
   int ffn_of(int layer) const { return borrowing_ffn && layer >= layers - borrowing_layers ? borrowing_ffn : ffn; }
@@ -97,6 +103,8 @@ struct Layer {
 
   Matrix q, k, v, output;  // output: of recurrent layers too
   const float *q_norm = nullptr, *k_norm = nullptr, *v_norm = nullptr;              // [head_size]
+  Matrix q_b;                      // latent: q gives query_rank values, or all of q_b's itself; k gives the latent values and what turns of a key
+  std::vector<Matrix> k_b, v_b;    // latent: [latent] and [latent_values], of each head
   const float* sinks = nullptr;                                                     // [heads]
 
   Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice
@@ -115,12 +123,14 @@ struct Layer {
 
   template <class Function>
   void each_dense_matrix(Function f) const {
-    for (const Matrix* m : {&q, &k, &v, &output, &mixed, &gate, &alpha, &beta, &ffn.gate, &ffn.up, &ffn.down, &router, &shared_gate, &token_gate, &token_output})
+    for (const Matrix* m : {&q, &k, &v, &output, &mixed, &gate, &alpha, &beta, &ffn.gate, &ffn.up, &ffn.down, &router, &shared_gate, &token_gate, &token_output, &q_b})
       if (m->data) f(*m);
   }
   template <class Function>
   void each_matrix(Function f) const {
     each_dense_matrix(f);
+    for (const std::vector<Matrix>* heads : {&k_b, &v_b})
+      for (const Matrix& m : *heads) f(m);
     for (const FeedForward& expert : experts)
       for (const Matrix* m : {&expert.gate, &expert.up, &expert.down})
         if (m->data) f(*m);
@@ -163,6 +173,7 @@ class Weights {
   void load_layer(Layer& layer, const std::string& part, const Source& source, Store& store);
   void load_matrix(Matrix& matrix, const Source& source, Store& store, int rows, int columns, bool paired = false);
   void load_experts(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int rows, int columns, bool paired = false);
+  void load_heads(std::vector<Matrix>& heads, const Source& source, Store& store, int rows, int columns);
   void load_vector(const float*& vector, const Source& source, Store& store, int size);
   void load_expert_biases(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int size);
   void load_choice_bias(Layer& layer, const Source& source, Store& store);

@@ -90,7 +90,7 @@ void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& wo
 void Core::reserve(const std::vector<Row>& rows, Work& work) {
   const Shape& s = shape_;
   const int columns = work.columns, outputs = static_cast<int>(work.output_column.size());
-  const int attention = std::max(s.queries(), s.inner()), groups = padded(columns, kGroup) / kGroup;
+  const int attention = std::max({s.latent ? s.heads * s.latent : s.queries(), s.attention_outputs(), s.inner()}), groups = padded(columns, kGroup) / kGroup;
   bool integer = false, floating = false;
   int mixed = s.width;
   const auto note = [&](const Matrix& m) { (is_float(m.format) ? floating : integer) = true; };
@@ -104,7 +104,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   work.stride_x = padded(s.width, kBlock);
   work.stride_mixed = padded(mixed, kBlock) + kTileRows;
   work.stride_attention = padded(attention, kBlock) + kBlock;  // whole lanes are loaded past a head's end and dropped: no other thread may own them
-  work.stride_normed = floating ? padded(s.width, kBlock) : 0;
+  work.stride_normed = floating ? padded(std::max(s.width, s.query_rank), kBlock) : 0;
   work.x.reserve(columns * work.stride_x);
   work.normed.reserve(std::max(columns, outputs) * work.stride_normed);
   work.mixed.reserve(columns * work.stride_mixed);
@@ -125,6 +125,15 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   }
   const int together = std::min(columns, kGroup);
   work.width_input.reserve(groups, s.width, integer, floating, together);
+  if (s.latent) {
+    work.stride_latent = padded(std::max(s.latent_queries(), s.heads * s.latent_values), kTileRows);
+    work.stride_queries = static_cast<size_t>(s.heads) * s.head_size;
+    work.latent_queries.reserve(columns * work.stride_latent);
+    work.queries.reserve(columns * work.stride_queries);
+    work.rank_input.reserve(groups, std::max(1, s.query_rank), integer, floating, together);
+    work.key_input.reserve(s.heads * groups, s.latent_keys, integer, floating, together);
+    work.value_input.reserve(s.heads * groups, s.latent, integer, floating, together);
+  }
   work.ffn_input.reserve(groups, std::max({1, s.dense_ffn(), s.token_inputs}), integer, floating, together);
   work.head_input.reserve(groups, std::max(attention, s.width), integer, floating, together);
 
@@ -143,7 +152,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   for (int index = 0; index < options_.threads; ++index) {
     Private& own = work.own[index];
     if (index < outputs) own.sampler.reserve(s.vocab);  // megabytes where the vocabulary is large
-    own.norm.reserve(padded(std::max({s.width, s.head_size, s.local_head_size, s.value_size, s.layers * s.token_inputs}), kBlock) + kLanesWide);
+    own.norm.reserve(padded(std::max({s.width, s.head_size, s.query_rank, s.local_head_size, s.value_size, s.layers * s.token_inputs}), kBlock) + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(cache_.most_values()));
     own.scratch = {own.panel.reserve(kPanelBytes), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};
   }
@@ -159,6 +168,7 @@ void Core::Step::run(Member& me) {
   if (s.token_inputs) read_token_inputs(me, own);
   for (const Layer& layer : core.weights_.layers) {
     if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
+    else if (s.latent) latent_attention(me, own, layer);
     else attention(me, own, layer);
     feed_forward(me, own, layer);
     if (s.token_inputs) add_token_inputs(me, own, layer);

@@ -33,11 +33,19 @@ class Core::Step {
   // step_attention.cpp
   void attention(Member& me, Private& own, const Layer& layer);
   void place_keys(Private& own, const Layer& layer, int column);
+  float* queries(int column) { return s.latent ? work.queries.data() + column * work.stride_queries : mixed(column); }
   const uint8_t* first_keys(const Layer& layer, const AttentionItem& item) const;
   void attend(Member& me, Private& own, const Layer& layer);
   void merge_splits(Member& me, Private& own, const Layer& layer);
   const AttentionList& list_of(const Layer& layer) const { return layer.heads.kv_heads == s.kv_heads ? work.attention_list : work.local_list; }
   void quantize_attention(Member& me, int size, bool gated);
+
+  // step_latent.cpp
+  void latent_attention(Member& me, Private& own, const Layer& layer);
+  void expand_queries(Member& me, Private& own, const Layer& layer);
+  void place_latents(Private& own, const Layer& layer, int column);
+  void head_products(Member& me, Private& own, const std::vector<Matrix>& heads, const ActivationRoom& input, float* out, size_t stride, int head_stride);
+  void interleave_heads(Member& me, const float* inputs, size_t stride, int head_stride, const ActivationRoom& output);
 
   // step_recurrent.cpp
   void recurrent(Member& me, Private& own, const Layer& layer);

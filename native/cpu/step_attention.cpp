@@ -30,7 +30,7 @@ void Core::Step::attention(Member& me, Private& own, const Layer& layer) {
 
 // Norms and rotation of one column's queries and keys; its key and value into the cache. No barrier.
 void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
-  const auto [kv_heads, head_size, rope_size] = layer.heads;
+  const int kv_heads = layer.heads.kv_heads, head_size = layer.heads.head_size, rope_size = layer.heads.rope_size;
   float* const q = mixed(c);
   float* const k = q + static_cast<size_t>(layer.q.tiles) * kTileRows;
   float* const v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
@@ -72,29 +72,29 @@ const uint8_t* Core::Step::first_keys(const Layer& layer, const AttentionItem& i
 
 void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
   const AttentionList& list = list_of(layer);
-  const int items = static_cast<int>(list.items.size()), group = s.heads / layer.heads.kv_heads, head_size = layer.heads.head_size;
+  const int items = static_cast<int>(list.items.size()), group = s.heads / layer.heads.kv_heads, head_size = layer.heads.head_size, value_size = layer.heads.value_size;
   std::atomic<int>& next = work.next_item[layer.number];
   for (int i = next.fetch_add(1, std::memory_order_relaxed); i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
     const AttentionItem& item = list.items[i];
     const CacheView view = cache(layer, item.kv_head);
     // Each item begins with a page that the hardware prefetcher cannot predict. If the members advance evenly, this is the member's next item.
     const uint8_t* const then = i + me.count < items ? first_keys(layer, list.items[i + me.count]) : nullptr;
-    const float* queries[kQueryTile];
+    const float* of[kQueryTile];
     float *out[kQueryTile], *states[kQueryTile];
     int positions[kQueryTile], count = 0;
     float sinks[kQueryTile];
     const SplitPart part{item.begin_split, item.end_split, states};
     const bool whole = !list.kept[work.first_column[item.row] + item.first].splits;
     const auto flush = [&] {
-      kernels.attend(view, rows[item.row].table, count, queries, positions, sinks, out, whole ? nullptr : &part, then, own.attention.data());
+      kernels.attend(view, rows[item.row].table, count, of, positions, sinks, out, whole ? nullptr : &part, then, own.attention.data());
       count = 0;
     };
     for (int token = 0; token < item.count; ++token) {
       const int c = work.first_column[item.row] + item.first + token;
       for (int g = 0; g < group; ++g) {
         const int head = item.kv_head * group + g;
-        queries[count] = mixed(c) + head * head_size;
-        out[count] = work.attention.data() + c * work.stride_attention + head * head_size;
+        of[count] = queries(c) + head * head_size;
+        out[count] = work.attention.data() + c * work.stride_attention + head * value_size;
         if (!whole) states[count] = split_states(list.kept[c], head);
         positions[count] = work.position_of[c];
         sinks[count] = sink(layer, head);
@@ -114,7 +114,7 @@ void Core::Step::merge_splits(Member& me, Private& own, const Layer& layer) {
   me.divide(columns * s.heads, [&](int i) {
     const int c = i / s.heads, head = i % s.heads;
     if (!list.kept[c].splits) return;
-    float* const out = work.attention.data() + c * work.stride_attention + head * layer.heads.head_size;
+    float* const out = work.attention.data() + c * work.stride_attention + head * layer.heads.value_size;
     kernels.merge_splits(view, work.position_of[c], sink(layer, head), split_states(list.kept[c], head), out, own.attention.data());
   });
 }

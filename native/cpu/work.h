@@ -102,6 +102,10 @@ struct Core::Work {
   Buffer<float> gates;      // [columns][queries padded] of gated attention; decay and beta [2 * value_heads] of recurrent layers
   Buffer<float> attention;  // [columns][stride_attention]
   Buffer<float> split_states;  // [kept columns][heads][splits][split_state]
+  size_t stride_latent = 0, stride_queries = 0;
+  Buffer<float> latent_queries;  // [columns][stride_latent] queries as they come, later each head's values
+  Buffer<float> queries;         // [columns][stride_queries] of latent attention, [heads][head_size]
+  ActivationRoom rank_input, key_input, value_input;  // of the queries' product; of each head's, group by group of one head after the other
   Buffer<float> token_inputs;  // [columns][stride_tokens], of which each layer takes its own
   Buffer<float> logits;     // [outputs][logits_stride]
   Buffer<float> changed;    // [outputs][logits_stride] where bias, penalties or allowed ids apply

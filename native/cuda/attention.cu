@@ -61,6 +61,7 @@ PACELINE_DEVICE Merge merge(float& peak, float& sum, float split_peak, float spl
 
 // Gates dimension d of a head's output and stores it as an activation; a warp does so for the block of 32 that d is in.
 PACELINE_DEVICE void join_block(const Attention& a, int column, int head, int d, float y) {
+  if (a.padded) return store_block(a.joined, head * a.padded + column, d / kBlock, y);
   const int input = head * a.cache.head_size + d;
   if (a.gates) y = y * sigmoid(a.gates[static_cast<size_t>(column) * a.heads * a.cache.head_size + input]);
   store_block(a.joined, column, input / kBlock, y);
@@ -205,15 +206,15 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     float* const to = a.ends_with_blocks() ? queries.q + i * cache.head_size  // the queries are no longer needed
                                            : a.out + static_cast<size_t>(queries.column(i)) * a.out_stride + queries.head(i) * cache.head_size;
     const float inverse = 1.0f / queries.merged[4 * i + 1];
-    if (d < cache.head_size) to[d] = values.total[n].low * inverse;
-    if (d + 1 < cache.head_size) to[d + 1] = values.total[n].high * inverse;
+    if (d < cache.value_size) to[d] = values.total[n].low * inverse;
+    if (d + 1 < cache.value_size) to[d + 1] = values.total[n].high * inverse;
   }
   if (a.partial || !a.ends_with_blocks()) return;
   sync_block();
-  const int blocks = cache.head_size / kBlock;
+  const int blocks = cache.value_size / kBlock;
   for (int i = warp; i < queries.count * blocks; i += kAttentionWarps) {
-    const int query = i / blocks, lane = static_cast<int>(lane_index());
-    join_block(a, queries.column(query), queries.head(query), i % blocks * kBlock + lane, queries.q[i * kBlock + lane]);
+    const int query = i / blocks, d = i % blocks * kBlock + static_cast<int>(lane_index());
+    join_block(a, queries.column(query), queries.head(query), d, queries.q[query * cache.head_size + d]);
   }
 }
 
@@ -226,7 +227,7 @@ PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
   const int position = input.columns[column].position, lowest = a.cache.window > 0 && position - a.cache.window + 1 > 0 ? position - a.cache.window + 1 : 0;
   const int end = position / kSplit + 1;
   const float* const parts = a.partial + (static_cast<size_t>(column) * a.heads + head) * a.splits * (stride + 2);
-  for (int d = static_cast<int>(thread_index()); d < a.cache.head_size; d += kMergeThreads) {
+  for (int d = static_cast<int>(thread_index()); d < a.cache.value_size; d += kMergeThreads) {
     float peak = a.sinks ? a.sinks[head] : -__builtin_huge_valf(), sum = a.sinks ? 1.0f : 0.0f, total = 0.0f;
     for (int split = lowest / kSplit; split < end; split += kSplitsAhead) {
       float peaks[kSplitsAhead], sums[kSplitsAhead], values[kSplitsAhead];

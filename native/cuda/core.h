@@ -17,6 +17,7 @@
 namespace paceline::cuda {
 
 using Stream = void*;
+struct ExpertWeights;
 
 // Device memory, which is the caller's: Python's, through CuPy or the emulator.
 class Memory {
@@ -127,6 +128,11 @@ class DeviceCore {
   int likeliest_of(const Row& row) const;
   // step*.cu
   void attention(const Layer& layer, const Pass& pass);
+  void latent_attention(const Layer& layer, const Pass& pass);
+  void list_heads(const Pass& pass);
+  void head_products(const std::vector<Matrix>& heads, const ExpertWeights* weights, const Activations& input, float* out, int stride, const Pass& pass);
+  static int padded_columns(int most);
+  const ExpertWeights* upload_weights(const std::vector<ExpertWeights>& weights);
   void feed_forward(const Layer& layer, const Pass& pass);
   Activations dense(const FeedForward& ffn, int size, const Pass& pass);
   static bool runs_gated(const FeedForward& ffn);

@@ -74,12 +74,48 @@ struct Attention {
   int out_stride;
   const float* gates;              // [columns][heads * head_size], or null: outputs are multiplied by their sigmoid, in `joined` only
   const float* sinks;              // [heads], or null: scores that take part in the softmax and have no value
-  Activations joined;              // in place of `out`, where head_size is a multiple of 32
-  PACELINE_HOST_DEVICE bool ends_with_blocks() const { return cache.head_size % kBlock == 0; }
+  Activations joined;              // in place of `out`, where a head's values are a multiple of 32
+  int padded = 0;                  // of latent attention: places of `joined` to a head, whose columns lie together; 0: a column's heads do
+  PACELINE_HOST_DEVICE bool ends_with_blocks() const { return cache.value_size % kBlock == 0; }
 };
 // most_tokens: of an item, at most tokens_together()
 void attend(const Attention& attention, const StepInput& input, int most_tokens, int most_columns, Stream stream);
-constexpr int kMostHeadSize = 512;
+constexpr int kMostHeadSize = 768, kMostValueSize = 512;
+
+// latent.cu
+// Each head's columns, as an expert's; head h has the places from h * padded on.
+struct HeadLists {
+  ExpertColumns* lists;            // [heads * ceil(columns / together)]
+  int* count;
+  int padded;
+};
+void list_head_columns(const HeadLists& lists, int heads, int together, const StepInput& input, Stream stream);
+// `size` inputs of each head of x -> activations. from_places: x is [places][stride] and the activations are a column's, head after head; otherwise x is
+// [columns][stride], a head at head * head_stride, and the activations are at the places.
+struct HeadInputs {
+  const float* x;
+  int stride, head_stride, size, heads, padded;
+  bool from_places;
+  Activations out;
+};
+void quantize_of_heads(const HeadInputs& inputs, const StepInput& input, int most, Stream stream);
+struct LatentPlace {
+  const float* queries_from;       // [columns][query_stride], a head has head_keys, then rope_size values
+  int query_stride;
+  const float* absorbed;           // [places][absorbed_stride]: queries for the latent values
+  int absorbed_stride, padded;
+  const float* keys_from;          // [columns][key_stride]: latent values, then rope_size
+  int key_stride;
+  const float* norm;               // [latent]
+  float epsilon, query_scale;
+  const float *cosine, *sine;      // [positions][rope_size / 2]
+  int heads, latent, head_keys, rope_size;
+  bool pairs;
+  float* queries;                  // [columns][heads * (latent + rope_size)]
+  CacheView cache;
+  int room = 0;                    // of a warp, floats
+};
+void place_latents(LatentPlace place, const StepInput& input, int most, Stream stream);
 
 // gate.cu
 // x [columns][stride], times sigmoid(gates) where there are gates -> activations of `size` inputs

@@ -30,8 +30,9 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
       work_(std::make_unique<Work>()) {
   if (options.slots < 1 || options.pages < 0) throw std::invalid_argument("slots must be at least 1, and pages no less than 0");
   if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
-  const int head_size = std::max(shape.head_size, shape.local_head_size);
-  if (head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(head_size) + " is more than " + std::to_string(kMostHeadSize));
+  const int head_size = std::max(shape.head_size, shape.local_head_size), value_size = shape.latent ? shape.latent : head_size;
+  if (head_size > kMostHeadSize || value_size > kMostValueSize)
+    throw std::invalid_argument("a head size of " + std::to_string(std::max(head_size, value_size)) + " is more than " + std::to_string(value_size > kMostValueSize ? kMostValueSize : kMostHeadSize));
   if (shape.token_inputs > kMostTokenInputs)
     throw std::invalid_argument(std::to_string(shape.token_inputs) + " inputs of a token to a layer are more than " + std::to_string(kMostTokenInputs));
   check_rotations(shape, rotation, local);
@@ -86,6 +87,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     if (!layer.experts.empty()) expert = std::max(expert, layer.experts[0].gate.tiles + layer.experts[0].up.tiles);
   }
   if (s.token_inputs) note(weights_.token_product);
+  work.stride_latent = static_cast<int>(padded(s.latent ? s.latent_queries() : 0, kTileRows));
   work.stride_tokens = weights_.token_product.tiles * kTileRows;
   work.stride_x = static_cast<int>(padded(s.width, kBlock));
   work.stride_mixed = mixed * kTileRows;
@@ -130,7 +132,17 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.candidates, room.sampled ? outputs * kMostCandidates : 0);
     take(work.told, room.sampled ? outputs * bytes_told(kMostLogprobs) : 0);
     take_activations(work.width_input, columns, s.width);
-    take_activations(work.attention_input, columns, s.queries());
+    take_activations(work.attention_input, columns, s.attention_outputs());
+    if (s.latent) {
+      const size_t places = static_cast<size_t>(s.heads) * padded_columns(room.columns);
+      take(work.latent_queries, s.query_rank ? columns * work.stride_latent : 0);
+      take(work.head_outputs, places * std::max(s.latent, s.latent_values));
+      take(work.head_lists, places / kColumns);
+      take(work.head_list_count, 1);
+      take_activations(work.rank_input, columns, std::max(1, s.query_rank));
+      take_activations(work.key_input, places, s.latent_keys);
+      take_activations(work.value_input, places, s.latent);
+    }
     take_activations(work.ffn_input, columns, std::max(s.dense_ffn(), s.token_inputs));
     take_activations(work.head_input, outputs, s.width);
     if (states_) {
@@ -203,8 +215,10 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   embed(table.format, rows, table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
   const Pass pass = {sizes, input, stream, sizes.columns, &input.counts->columns};
   if (s.token_inputs) read_token_inputs(pass);
+  if (s.latent) list_heads(pass);
   for (const Layer& layer : weights_.layers) {
     if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
+    else if (s.latent) latent_attention(layer, pass);
     else attention(layer, pass);
     feed_forward(layer, pass);
     if (s.token_inputs) add_token_inputs(layer, pass);
@@ -237,12 +251,12 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   const Matrix* const qkv[] = {&layer.q, &layer.k, &layer.v};
   run_products(product_of(work.width_input, columns, work.stride_mixed), qkv, nullptr, layer.v.data ? 3 : layer.keeps ? 2 : 1, work.mixed, most, stream);
 
-  const auto [kv_heads, head_size, rope_size] = layer.heads;
+  const int kv_heads = layer.heads.kv_heads, head_size = layer.heads.head_size, rope_size = layer.heads.rope_size;
   const int queries = s.heads * head_size;
   CacheView view = cache_.view(pool_, layer.ordinal, 0);
   view.window = layer.kind == LayerKind::Sliding ? s.window : 0;
   view.softcap = s.attention_softcap;
-  const size_t head_stride = cache_.head_bytes(head_size);
+  const size_t head_stride = cache_.head_bytes(layer.ordinal);
   const bool local = layer.kind == LayerKind::Sliding && local_cosine_;
   Place place{};
   place.mixed = work.mixed;
@@ -279,6 +293,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
 // For experts an upper bound: as if the choices fell on as many experts as possible.
 uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
   const Shape& s = shape();
+  const int lists_of_head = (sizes.columns + experts_together(sizes.columns) - 1) / experts_together(sizes.columns);
   const auto bytes = [](const Matrix& m, int columns) {
     const int together = columns_together(m.format, columns);
     return static_cast<uint64_t>(m.tiles) * device_row_tile_bytes(m.format, m.blocks) * ((columns + together - 1) / together);
@@ -287,6 +302,8 @@ uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
   if (s.token_inputs) sum += bytes(weights_.token_product, sizes.columns);
   for (const Layer& layer : weights_.layers) {
     layer.each_dense_matrix([&](const Matrix& m) { sum += bytes(m, sizes.columns); });
+    for (const std::vector<Matrix>* heads : {&layer.k_b, &layer.v_b})
+      for (const Matrix& m : *heads) sum += bytes(m, 1) * lists_of_head;
     if (layer.experts.empty()) continue;
     const int lists = most_groups(s.experts, sizes.columns * s.experts_used, experts_together(sizes.columns));
     const FeedForward& any = layer.experts[0];

@@ -102,9 +102,24 @@ void DeviceCore::add_shared_expert(const Layer& layer, const Pass& pass) {
   run_product_of(layer.ffn.down, inputs, pass.columns, work.branch, work.stride_x, false, pass.most, pass.stream);
 }
 
-// Uploads pointers to the experts of every layer, once all weights are loaded.
+const ExpertWeights* DeviceCore::upload_weights(const std::vector<ExpertWeights>& weights) {
+  uint8_t* const place = allocate(weights.size() * sizeof(ExpertWeights));
+  memory_.upload(place, weights.data(), weights.size() * sizeof(ExpertWeights));
+  return reinterpret_cast<const ExpertWeights*>(place);
+}
+
+// Uploads pointers to the experts of every layer, and to its heads' matrices, once all weights are loaded.
 void DeviceCore::list_experts() {
   Work& work = *work_;
+  if (shape().latent && work.heads.empty())
+    for (const Layer& layer : weights_.layers) {
+      const auto table = [&](const std::vector<Matrix>& heads) {
+        std::vector<ExpertWeights> all;
+        for (const Matrix& m : heads) all.push_back({m.data, m.bias, m.scale});
+        return upload_weights(all);
+      };
+      work.heads.push_back({table(layer.k_b), table(layer.v_b)});
+    }
   if (!shape().experts || !work.experts.empty()) return;
   for (const Layer& layer : weights_.layers) {
     if (layer.experts.empty()) {
@@ -114,9 +129,7 @@ void DeviceCore::list_experts() {
     const auto table = [&](Matrix FeedForward::*part) {
       std::vector<ExpertWeights> all;
       for (const FeedForward& expert : layer.experts) all.push_back({(expert.*part).data, (expert.*part).bias, (expert.*part).scale});
-      uint8_t* const place = allocate(all.size() * sizeof(ExpertWeights));
-      memory_.upload(place, all.data(), all.size() * sizeof(ExpertWeights));
-      return reinterpret_cast<const ExpertWeights*>(place);
+      return upload_weights(all);
     };
     work.experts.push_back({table(&FeedForward::gate), table(&FeedForward::up), table(&FeedForward::down)});
   }

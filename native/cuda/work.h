@@ -12,6 +12,11 @@ struct ExpertTables {
   const ExpertWeights *gate = nullptr, *up = nullptr, *down = nullptr;
 };
 
+// Of a layer's heads, of latent attention.
+struct HeadTables {
+  const ExpertWeights *keys = nullptr, *values = nullptr;
+};
+
 // One allocation, for steps of up to the sizes `room`.
 struct DeviceCore::Work {
   Sizes room;
@@ -26,6 +31,12 @@ struct DeviceCore::Work {
   uint8_t* told = nullptr;
 
   float *token_products = nullptr, *token_inputs = nullptr;  // [columns][stride_tokens]
+  std::vector<HeadTables> heads;  // [layers], of latent attention
+  int stride_latent = 0;
+  float *latent_queries = nullptr, *head_outputs = nullptr;  // [columns][stride_latent], [places][latent or latent_values]
+  ExpertColumns* head_lists = nullptr;
+  int* head_list_count = nullptr;
+  Activations rank_input, key_input, value_input;
   float *convolved = nullptr, *delta_gates = nullptr;  // of recurrent layers
   Activations recurrent_input;
 

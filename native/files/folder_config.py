@@ -25,6 +25,7 @@ from .folder_families import (
 )
 from .folder_gemma4 import full_heads, gemma4_values
 from .folder_keys import MOST, ConfigKeys
+from .folder_latent import TURNING, latent_values, rope_layout, with_dense_layers
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import read_rope
 from .folder_sizes import Sizes
@@ -52,7 +53,8 @@ class Config:
         given = _by_own_names({k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}, kind)
         if "rope_scaling" in given:
             defaults.pop("rope_parameters", None)
-        self._values = {k: v for k, v in {**defaults, **given}.items() if v is not None}
+        filled = {k: v for k, v in {**defaults, **given}.items() if v is not None}
+        self._values = with_dense_layers(filled) if self._family.latent else filled
         self._keys = ConfigKeys(self._values)
         if not self._slides():
             self._values.pop("sliding_window", None)
@@ -61,7 +63,8 @@ class Config:
 
     def sizes(self) -> Sizes:
         heads = self._keys.size("num_attention_heads")
-        head_size = self._keys.size("head_dim", max(1, self._keys.size("hidden_size") // heads))
+        usual = max(1, self._keys.size("hidden_size") // heads)
+        head_size = self._keys.size(TURNING) if self._family.latent else self._keys.size("head_dim", usual)
         if head_size % 2:
             raise ValueError(f"its head size is {head_size}, expected an even number")
         recurs, layers = self._family.recurs, self._keys.size("num_hidden_layers")
@@ -70,6 +73,8 @@ class Config:
         kv_heads = self._keys.size("num_key_value_heads", heads)
         if self._family.varied:
             kv_heads, head_size = full_heads(self._keys, layers)
+        if self._family.latent:
+            kv_heads = 1
         sizes = Sizes(
             architecture=self.architecture,
             layers=layers,
@@ -79,13 +84,15 @@ class Config:
             kv_heads=kv_heads,
             head_size=head_size,
             experts=expert_count(self._keys, self._kind),
+            head_keys=self._keys.size("qk_nope_head_dim") if self._family.latent else 0,
+            head_values=self._keys.size("v_head_dim") if self._family.latent else 0,
             key_heads=self._keys.size("linear_num_key_heads") if recurs else 0,
             value_heads=self._keys.size("linear_num_value_heads") if recurs else 0,
             key_size=self._keys.size("linear_key_head_dim") if recurs else 0,
             value_size=self._keys.size("linear_value_head_dim") if recurs else 0,
         )
-        counts = (heads, sizes.kv_heads, sizes.key_heads, sizes.value_heads)
-        widths = (head_size, head_size, sizes.key_size, sizes.value_size)
+        counts = (heads, heads, sizes.kv_heads, sizes.key_heads, sizes.value_heads)
+        widths = (head_size, sizes.head_keys + sizes.head_values, head_size, sizes.key_size, sizes.value_size)
         for count, width in zip(counts, widths, strict=True):
             if count * width > MOST:
                 raise ValueError(f"its {count} heads of {width} are wider than {MOST}")
@@ -137,6 +144,8 @@ class Config:
             check_alike(self._values.get("layer_types"), sizes.layers, self._kind_of_layer(window))
         if window:
             values["attention.sliding_window"] = window
+        if self._family.latent:
+            values |= latent_values(self._keys, self._kind, self._rope)
         if self._family.varied:
             values |= gemma4_values(self._keys, sizes) | {"rope.freq_base_swa": self._rope.local_base}
         elif self._family.slides:
@@ -149,6 +158,7 @@ class Config:
             "general.architecture": self.architecture,
             **{f"{self.architecture}.{key}": value for key, value in values.items()},
             **self._rope.gguf_values(self.architecture, sizes.head_size),
+            **({"paceline.rope_layout": rope_layout(self._keys)} if self._family.latent else {}),
         }
 
     def rope_divisors(self) -> dict[str, Sequence[float]]:

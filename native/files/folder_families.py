@@ -14,6 +14,9 @@ ARCHITECTURES: Mapping[str, str] = {
     "phi3": "phi3",
     "glm4": "glm4",
     "glm4_moe": "glm4moe",
+    "glm4_moe_lite": "deepseek2",
+    "deepseek_v2": "deepseek2",
+    "deepseek_v3": "deepseek2",
     "dots1": "dots1",
     "ernie4_5": "ernie4_5",
     "ernie4_5_moe": "ernie4_5-moe",
@@ -61,6 +64,9 @@ DRAFTING = "num_nextn_predict_layers"  # how many layers after the others draft 
 # Other names that transformers has for a key, by model type.
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "glm4_moe": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
+    "glm4_moe_lite": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
+    "deepseek_v2": {"num_experts": "n_routed_experts"},
+    "deepseek_v3": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
     "dots1": {"num_local_experts": "n_routed_experts"},
     "ernie4_5_moe": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
 }
@@ -83,6 +89,16 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "norm_topk_prob": False,
         "sliding_window": 4096,
         "max_window_layers": 62,
+    },
+    "deepseek2": {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128},
+    "deepseek_v2": {"n_shared_experts": 2},
+    "deepseek_v3": {"n_shared_experts": 1, "first_k_dense_replace": 3, "n_group": 8, "topk_group": 4},
+    "glm4_moe_lite": {
+        "rms_norm_eps": 1e-5,
+        "qk_nope_head_dim": 192,
+        "v_head_dim": 256,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 1,
     },
     "ernie4_5": {"head_dim": 128, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_theta": 5e5},
     "ernie4_5-moe": {
@@ -207,6 +223,12 @@ DEEP_SEEK_KEYS: Mapping[str, tuple[Any, ...]] = {
 UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "glm4moe": DEEP_SEEK_KEYS,
     "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
+    "deepseek2": {
+        **DEEP_SEEK_KEYS,
+        "attention_bias": (False,),
+        "scoring_func": ("sigmoid", "softmax", "noaux_tc"),
+        "topk_method": ("noaux_tc", "greedy"),
+    },
     "ernie4_5": {"use_bias": (False,)},
     "ernie4_5-moe": {"use_bias": (False,), "moe_layer_interval": (1,), "moe_norm_min": (1e-12,)},
     "gemma4": {"attention_bias": (False,), "use_bidirectional_attention": (False, "vision")},
@@ -226,6 +248,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "granitemoe": tuple(MULTIPLIERS),
     "glm4moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "dots1": ("norm_topk_prob", "routed_scaling_factor"),
+    "deepseek2": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "qwen2moe": ("norm_topk_prob",),
     "qwen3moe": ("norm_topk_prob",),
     "qwen3next": ("norm_topk_prob",),

@@ -13,6 +13,7 @@ from ..families import FAMILIES
 from .folder_expert_names import expert_matrix, expert_parts
 from .folder_gemma4 import OUTER_NAMES, gemma4_parts
 from .folder_gpt_oss import gpt_oss_parts
+from .folder_latent import latent_parts
 from .folder_parts import Change, Parts, float32, same
 from .folder_recurrent import recurrent_parts
 from .folder_sizes import Sizes
@@ -26,7 +27,13 @@ SEEING = re.compile(
 DRAFTERS = re.compile(r"(model\.)?mtp[._]")  # the head that drafts tokens ahead, of Qwen's later models and ERNIE's
 # Families whose queries and keys rotate by halves in a folder, by pairs in GGUF.
 PAIRED = ("llama", "granite", "granitemoe", "smollm3")
-MIXED = ("glm4moe", "dots1", "ernie4_5-moe", "gemma4")  # families with a plain feed-forward part in some layers, or all
+MIXED = (
+    "glm4moe",
+    "deepseek2",
+    "dots1",
+    "ernie4_5-moe",
+    "gemma4",
+)  # families with a plain feed-forward part in some layers, or all
 # Families that store norm weights minus one.
 CENTRED = ("gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next")
 
@@ -123,6 +130,8 @@ def _parts(sizes: Sizes) -> Parts:
         parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
     if architecture == "gemma4":
         parts |= gemma4_parts()
+    if family.latent:
+        parts |= latent_parts(sizes.head_keys, sizes.head_values)
     if architecture == "gpt-oss":
         parts |= gpt_oss_parts()
     elif sizes.experts:

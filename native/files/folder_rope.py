@@ -30,6 +30,7 @@ class Rope:
     high: float
     trained: float
     amplitude: float
+    growth: float  # mscale_all_dim, by which DeepSeek's scores grow; 0: they do not
     yarn: Mapping[str, float]
     rounded: bool
     long: tuple[float, ...]
@@ -118,6 +119,7 @@ def read_rope(values: Mapping[str, Any], architecture: str) -> Rope:
         high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
         trained=trained,
         amplitude=_amplitude(kind, settings, factor, trained),
+        growth=_given(settings).get("mscale_all_dim", 0.0) if yarn else 0.0,
         yarn=_yarn_turns(settings) if yarn else {},
         rounded=_rounded(settings),
         long=_factors("long_factor", settings) if long else (),

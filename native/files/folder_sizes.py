@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes by which tensors are split and reordered. The last four are 0 without recurrent layers.
+    """The sizes by which tensors are split and reordered. `head_keys` and `head_values` belong to latent
+    attention, the last four to recurrent layers; they are 0 without.
 
     The `drafting` layers after the others draft tokens ahead, and are left out.
     """
@@ -18,6 +19,8 @@ class Sizes:
     kv_heads: int
     head_size: int
     experts: int
+    head_keys: int
+    head_values: int
     key_heads: int
     value_heads: int
     key_size: int

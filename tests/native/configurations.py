@@ -139,6 +139,21 @@ def gemma4(kv_heads: int, head_size: int, window: int, **more: Any) -> dict[str,
     return sizes | {"rope_parameters": both, "hidden_size_per_layer_input": 0, "pad_token_id": None} | more
 
 
+def latent(width: int, heads: int, rank: int | None, kept: int, keys: int, turning: int, values: int) -> dict[str, Any]:
+    return {
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "q_lora_rank": rank,
+        "kv_lora_rank": kept,
+        "qk_nope_head_dim": keys,
+        "qk_rope_head_dim": turning,
+        "v_head_dim": values,
+        "n_group": 1,
+        "topk_group": 1,
+    }
+
+
 QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
 MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
@@ -209,6 +224,22 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | GLM
     | rope(1e6)
     | {"first_k_dense_replace": 0, "n_shared_experts": 2, "num_experts_per_tok": 7, "norm_topk_prob": True},
+    "deepseek_v2-lite": latent(64, 4, None, 64, 32, 16, 32)
+    | GLM
+    | rope()
+    | {"num_hidden_layers": 3, "tie_word_embeddings": False, "n_shared_experts": 2},
+    "deepseek_v2-yarn": latent(66, 3, 40, 32, 64, 8, 96)
+    | GLM
+    | rope(1e4, **YARN, mscale=0.7, mscale_all_dim=0.7)
+    | {"num_hidden_layers": 2, "tie_word_embeddings": True, "routed_scaling_factor": 1.7, "first_k_dense_replace": 0},
+    "deepseek_v3-odd": latent(72, 6, 48, 96, 32, 20, 64)
+    | GLM
+    | rope(1e5)
+    | {"num_hidden_layers": 4, "tie_word_embeddings": False, "first_k_dense_replace": 2, "routed_scaling_factor": 2.5},
+    "glm4_moe_lite-ratio": latent(64, 5, 56, 64, 96, 16, 64)
+    | GLM
+    | rope(1e6)
+    | {"num_hidden_layers": 3, "tie_word_embeddings": False, "routed_scaling_factor": 1.8},
     "ernie4_5-ratio2-tied": attention(64, 4, 2, 24, 3, True) | rope(5e5) | FFN,
     "ernie4_5_moe-ratio2": attention(64, 4, 2, 24, 3) | rope(5e5) | FFN | ERNIE,
     "ernie4_5_moe-odd-tied": attention(70, 3, 1, 20, 4, True)

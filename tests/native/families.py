@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from . import routed_families
+from . import latent_files, routed_families
 from .routed_families import CHOICE_BIAS
 
 VOCAB = 131
@@ -23,6 +23,7 @@ CLASSES = {
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM"),
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM"),
     **routed_families.CLASSES,
+    **latent_files.CLASSES,
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
     "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
@@ -44,7 +45,7 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
     config_class, model_class = (getattr(transformers, name) for name in CLASSES[family])
     sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "initializer_range": 0.2}
     model = model_class(config_class(**sizes, **options)).eval()
-    if family in (*EXPERTS, *routed_families.CLASSES) or options.get("enable_moe_block"):
+    if family in (*EXPERTS, *routed_families.CLASSES, *latent_files.CLASSES) or options.get("enable_moe_block"):
         model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
     for name, weights in stored(model):
         if name.endswith(CHOICE_BIAS):

@@ -6,13 +6,18 @@ from typing import Any
 import gguf
 import numpy as np
 
-from . import gemma4_files, routed_families
+from . import gemma4_files, latent_files, routed_families
 from .families import CENTRED, GRANITES, SLIDING_GEMMAS, stored
 from .family_keys import add_keys
 
-ARCHITECTURES = {"mixtral": "llama", "gpt_oss": "gpt-oss", **routed_families.ARCHITECTURES}  # others by the same name
+ARCHITECTURES = {  # others by the same name
+    "mixtral": "llama",
+    "gpt_oss": "gpt-oss",
+    **routed_families.ARCHITECTURES,
+    **dict.fromkeys(latent_files.CLASSES, "deepseek2"),
+}
 PAIRED = ("mixtral", "smollm3", *GRANITES)
-PLAIN = ("gemma", "qwen2moe", "qwen3moe", "phi3", "dots1", "ernie4_5", "ernie4_5_moe", *PAIRED)
+PLAIN = (*latent_files.CLASSES, "gemma", "qwen2moe", "qwen3moe", "phi3", "dots1", "ernie4_5", "ernie4_5_moe", *PAIRED)
 OUTER = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",
@@ -50,6 +55,7 @@ NAMES = {
     "linear_attn.out_proj": "ssm_out",
     **routed_families.NAMES,
     **gemma4_files.NAMES,
+    **latent_files.NAMES,
 }
 PLAIN_NORMS = {"post_attention_layernorm": "ffn_norm"}
 GEMMA_NORMS = {
@@ -130,6 +136,8 @@ def parts(
 ) -> list[tuple[str, np.ndarray]]:
     """The tensors that one parameter becomes."""
     match part.rsplit(".", 1)[-1]:
+        case "kv_b_proj":
+            return latent_files.head_parts(weights, config)
         case "A_log":
             return [("ssm_a", -np.exp(weights))]
         case "dt_bias":

@@ -5,7 +5,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from . import gemma4_files, routed_families
+from . import gemma4_files, latent_files, routed_families
 from .families import EXPERTS, GRANITES
 from .routed_families import add_routing
 
@@ -18,6 +18,9 @@ def head_size(config: Any) -> int:
 def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     if family == "gemma4":
         gemma4_files.add_keys(writer, config)
+        return
+    if family in latent_files.CLASSES:
+        latent_files.add_keys(writer, family, config)
         return
     rope = config.rope_parameters
     writer.add_context_length(config.max_position_embeddings)

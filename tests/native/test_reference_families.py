@@ -15,6 +15,7 @@ FAMILIES = [
     "gemma3",
     "gemma4",
     "gemma4-moe",
+    "deepseek2",
     "smollm3",
     "granite",
     "gpt-oss",

@@ -1,0 +1,43 @@
+"""What a file says of latent attention: DeepSeek's, and GLM 4.7 Flash's."""
+
+from math import log
+from typing import Any
+
+from .families import Family
+from .metadata_keys import Keys
+
+YARN_WEIGHT = "rope.scaling.yarn_log_multiplier"
+
+
+def read_latent(keys: Keys, family: Family) -> dict[str, Any]:
+    """Nothing for other families. The head size of a file is that of a key that is kept: the latent values and what
+    turns."""
+    if not family.latent:
+        return {}
+    latent, turning = keys.size("attention.kv_lora_rank"), keys.size("rope.dimension_count")
+    head_keys = keys.size("attention.key_length_mla") - turning
+    if head_keys < 1:
+        raise ValueError(
+            f"the key '{keys.architecture}.attention.key_length_mla' is {head_keys + turning}, expected more than the "
+            f"{turning} that turn"
+        )
+    for name, size in (("key_length", latent + turning), ("value_length", latent)):
+        if (given := keys.size(f"attention.{name}", size)) != size:
+            raise ValueError(f"the key '{keys.architecture}.attention.{name}' is {given}, expected {size}")
+    if (heads := keys.size("attention.head_count_kv", 1)) != 1:
+        raise ValueError(f"the key '{keys.architecture}.attention.head_count_kv' is {heads}, expected 1")
+    return {
+        "kv_heads": 1,
+        "head_size": latent + turning,
+        "latent": latent,
+        "query_rank": keys.optional_size("attention.q_lora_rank"),
+        "latent_keys": head_keys,
+        "latent_values": keys.size("attention.value_length_mla"),
+        "query_scale": (head_keys + turning) ** -0.5 * _growth(keys) ** 2,
+    }
+
+
+def _growth(keys: Keys) -> float:
+    """By what queries and keys grow with YaRN's factor; the key holds a tenth of DeepSeek's mscale_all_dim."""
+    weight = keys.optional(YARN_WEIGHT)
+    return 1 + weight * log(keys.positive("rope.scaling.factor")) if weight else 1.0
