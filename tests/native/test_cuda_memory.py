@@ -87,7 +87,7 @@ def test_more_slots_of_a_hybrid_are_more_memory(
             taken[len(asked) - 1] += bytes
             return super().allocate(bytes)
 
-    def stop(*arguments: Any) -> None:
+    def stop(*arguments: Any, **options: Any) -> None:
         raise StopIteration
 
     monkeypatch.setattr(open_device, "SHARE", 1e9)
