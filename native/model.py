@@ -64,8 +64,10 @@ def read_shape(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         check_sizes(shape)
         _check_tensors(shape, arranged(shape, tensors))
         keys = Keys(shape.architecture, metadata.values)
-        rounded = FAMILIES[shape.architecture].yarn_rounded
-        scaling = read_scaling(keys, shape.rope_base, shape.rope_size, tensors, rounded)
+        family = FAMILIES[shape.architecture]
+        scaling = read_scaling(
+            keys, shape.rope_base, shape.rope_size, tensors, family.yarn_rounded, weighed=family.latent
+        )
         shape = replace(shape, **scaling._asdict())
     except ValueError as problem:
         raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None

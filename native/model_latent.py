@@ -5,8 +5,7 @@ from typing import Any
 
 from .families import Family
 from .metadata_keys import Keys
-
-YARN_WEIGHT = "rope.scaling.yarn_log_multiplier"
+from .rope_scaling import YARN_WEIGHT
 
 
 def read_latent(keys: Keys, family: Family) -> dict[str, Any]:
@@ -39,5 +38,5 @@ def read_latent(keys: Keys, family: Family) -> dict[str, Any]:
 
 def _growth(keys: Keys) -> float:
     """By what queries and keys grow with YaRN's factor; the key holds a tenth of DeepSeek's mscale_all_dim."""
-    weight = keys.optional(YARN_WEIGHT)
+    weight = keys.optional(f"rope.{YARN_WEIGHT}")
     return 1 + weight * log(keys.positive("rope.scaling.factor")) if weight else 1.0

@@ -29,13 +29,8 @@ ROPE_KEYS = (
     "scaling.type",
 )
 # yarn_attn_factor is not read, as in llama.cpp: converters write either of two factors of config.json into it.
-YARN_KEYS = (
-    "scaling.yarn_log_multiplier",
-    "scaling.yarn_attn_factor",
-    "scaling.yarn_beta_fast",
-    "scaling.yarn_beta_slow",
-    "scaling.yarn_ext_factor",
-)
+YARN_KEYS = ("scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow", "scaling.yarn_ext_factor")
+YARN_WEIGHT = "scaling.yarn_log_multiplier"  # DeepSeek's, whose scores grow with the factor (model_latent.py)
 
 Factors = npt.NDArray[np.float64]
 
@@ -52,18 +47,21 @@ class Scaling(NamedTuple):
     short_context: int = 0
 
 
-def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tensor], rounded: bool = True) -> Scaling:
+def read_scaling(
+    keys: Keys, base: float, rope_size: int, tensors: Sequence[Tensor], rounded: bool = True, weighed: bool = False
+) -> Scaling:
     """Linear scaling divides all frequencies alike, rope_freqs.weight (Llama 3) each by a factor of its own, YaRN the
     slow ones, LongRoPE by factors that depend on the context. `rounded`: whether YaRN's blend is, where the file does
-    not say. Raises ValueError for any other, and for a key that is not known: a model with wrong rotations still
-    produces fluent text."""
+    not say. `weighed`: a file may say that scores grow with YaRN's factor; cosines and sines do not then. Raises
+    ValueError for any other, and for a key that is not known: a model with wrong rotations still produces fluent text.
+    """
     prefix = f"{keys.architecture}.rope."
     factors = {tensor.name: _factors(tensor) for tensor in tensors if tensor.name in ROPE_TENSORS}
     long = LONG_FACTORS in factors or SHORT_FACTORS in factors
     kind = keys.values.get(f"{prefix}scaling.type", "longrope" if long else "linear")
     if kind not in KINDS:
         raise ValueError(f"the key '{prefix}scaling.type' is {kind!r}, supported: {', '.join(map(repr, KINDS))}")
-    known = ROPE_KEYS + (YARN_KEYS if kind == "yarn" else ())
+    known = ROPE_KEYS + (YARN_KEYS if kind == "yarn" else ()) + ((YARN_WEIGHT,) if weighed else ())
     for key in keys.values:
         if key.startswith(prefix) and key.removeprefix(prefix) not in known:
             raise ValueError(f"the key {key!r} is not known: its RoPE may be another than it seems")
@@ -81,9 +79,7 @@ def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tens
         )
         _check_is(keys, "rope.scaling.yarn_ext_factor", 1.0)
         own = own * np.array(yarn.divisors(base, rope_size))
-        usual = amplitude(yarn.factor)
-        if keys.optional("rope.scaling.yarn_log_multiplier"):  # DeepSeek scales the scores instead (model_latent.py)
-            usual = 1.0
+        usual = 1.0 if keys.optional(f"rope.{YARN_WEIGHT}") else amplitude(yarn.factor)
         given = Keys("paceline", keys.values).positive("rope_amplitude", usual)  # by a folder
         return Scaling(tuple(own.tolist()), given, stretched(context, yarn.trained, yarn.factor))
     scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
