@@ -10,7 +10,7 @@ from ..harmony import harmony_message
 from .call_ids import short_id
 from .requests.messages import ASSISTANT, CALL_ID, CALLS, TOOL, USER, Message
 from .requests.options import EFFORT, NO_EFFORT, THINKS
-from .speech.call_marks import CallMarks
+from .speech.call_marks import BLOCK_CALL, CallMarks
 
 ONE_CALL: Final = "single tool-calls"  # Llama 3's: one call in a turn
 NINE: Final = re.compile(r"length\s*!=\s*9")  # Mistral's: ids of calls
@@ -18,6 +18,10 @@ ALTERNATE: Final = "must alternate"  # Mistral's: no user's message right behind
 RESULTS: Final = "tool_responses"  # Gemma 4's first: results in the message that called
 CHANNEL: Final = "<|channel>thought"  # Gemma 4's, which thinks only if it is told to
 NO_THOUGHT: Final = f"{CHANNEL}\n<channel|>"
+THINKING: Final = "thinking"  # as DeepSeek V3.1's calls what others call enable_thinking
+ASKED: Final = f"not {THINKING} is defined"
+JOINED: Final = re.compile(r"\[.arguments.\]\s*\+")  # DeepSeek's: arguments are texts,
+NOTHING: Final = re.compile(r"\[.content.\] is none")  # and a message with calls is one that says nothing
 TURN: Final = "<|turn>model\n"
 TURN_END: Final = "<turn|>\n"
 Turns = Iterable[Message]
@@ -36,6 +40,10 @@ def prepared(messages: Sequence[Message], source: str, marks: CallMarks | None, 
         steps.append(_joined_to_results)
     if RESULTS in source and CALL_ID not in source:
         steps.append(_with_results)
+    if BLOCK_CALL in source and JOINED.search(source):
+        steps.append(_with_texts)
+    if BLOCK_CALL in source and NOTHING.search(source):
+        steps.append(_saying_nothing)
     if marks and CALLS not in source:
         steps.append(lambda turns: (_spelled(one, marks) for one in turns))
     turns: Turns = messages
@@ -45,10 +53,11 @@ def prepared(messages: Sequence[Message], source: str, marks: CallMarks | None, 
 
 
 def named(names: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Gemma 4's template knows no effort: any asks for thoughts."""
+    """The templates of Gemma 4 and of DeepSeek V3.1 know no effort: any asks for thoughts."""
     effort = names.get(EFFORT, NO_EFFORT)
-    asks = CHANNEL in source and effort != NO_EFFORT
-    return ({THINKS: True} if asks else {}) | dict(names)
+    asks = (CHANNEL in source or ASKED in source) and effort != NO_EFFORT
+    found = ({THINKS: True} if asks else {}) | dict(names)
+    return ({THINKING: found[THINKS]} if ASKED in source and THINKS in found else {}) | found
 
 
 def begun(text: str) -> str:
@@ -111,6 +120,23 @@ def _with_short_ids(turns: Turns) -> Iterator[Message]:
         if calls := one.get(CALLS):
             one = one | {CALLS: [call | {"id": short_id(call["id"])} for call in calls]}
         yield one | {CALL_ID: short_id(one[CALL_ID])} if CALL_ID in one else one
+
+
+def _with_texts(turns: Turns) -> Iterator[Message]:
+    """Arguments as JSON."""
+    for one in turns:
+        if CALLS in one:
+            one = one | {CALLS: [call | {"function": _with_text(call["function"])} for call in one[CALLS]]}
+        yield one
+
+
+def _with_text(function: Message) -> Message:
+    return function | {"arguments": json.dumps(function["arguments"], ensure_ascii=False)}
+
+
+def _saying_nothing(turns: Turns) -> Iterator[Message]:
+    for one in turns:
+        yield one | {"content": one["content"] or None} if CALLS in one else one
 
 
 def _joined_to_results(turns: Turns) -> Iterator[Message]:

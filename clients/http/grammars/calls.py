@@ -6,7 +6,7 @@ from json import dumps
 from typing import Any, Final
 
 from ..requests.tools import FUNCTION, Tools
-from ..speech.call_marks import BRACE, IN_JSON, CallMarks
+from ..speech.call_marks import BLOCK_CALL, BLOCK_CALL_END, BRACE, FENCE, FENCE_END, IN_JSON, CallMarks
 from ..speech.open_call import ARGUMENTS
 from ..speech.tool_calls import CALL_ID
 from .arguments import ANY, BLANK, LINE, LINES, function_arguments, json_arguments, pair_arguments
@@ -28,6 +28,7 @@ class CallRules:
         self._schema_of = schema_of
         self._json = marks.before.endswith(IN_JSON)
         self._listed = marks.before.startswith("[")
+        self._block = marks.before.startswith(BLOCK_CALL)
         self._several = tools.several and not marks.bare
 
     def forced(self) -> list[str]:
@@ -58,15 +59,20 @@ class CallRules:
 
     def _more(self) -> str:
         """Further calls, each with a mark of its own."""
-        return f"({LINES} {self._whole()})*" if self._several and not self._listed else ""
+        return f"({LINES} {self._whole()})*" if self._several and not (self._listed or self._block) else ""
 
     def _opening(self, begin: str) -> str:
         """What stands before a name."""
         before = self._marks.before.lstrip()
+        if self._block:
+            return f"{self._mark(begin) if begin else ''} {LINES} {self._mark(before)}"
         return f"{self._mark(begin) if begin else ''} {LINES} {dumps(before) if before else ''}"
 
     def _closing(self) -> str:
         """What stands behind the arguments."""
+        if self._block:
+            more = f"({LINES} {self._mark(self._marks.before)} call)*" if self._several else ""
+            return f"{more} {LINES} {self._mark(self._marks.end)}"
         more = f'("," {BLANK} {dumps(IN_JSON)} call)*' if self._listed and self._several else ""
         end = f"{LINES} {self._mark(self._marks.end)}" if self._marks.end else ""
         return f'{more} "]" {end}' if self._listed else end
@@ -85,6 +91,9 @@ class CallRules:
                 found = f'{json_arguments(schema)} {ID_IN_JSON if self._listed else ""} "}}"'
             elif self._marks.after == ARGUMENTS:
                 found = json_arguments(schema)
+            elif self._block:
+                fence = dumps(FENCE_END) if self._marks.after == FENCE else ""
+                found = f"{json_arguments(schema)} {fence} {self._mark(BLOCK_CALL_END)}"
             elif self._marks.after == BRACE:
                 found = braced.arguments(schema)
             else:
@@ -99,6 +108,8 @@ class CallRules:
         after = self._marks.after
         if self._json:
             return dumps(f" {dumps(name)}{after}")
+        if self._block:
+            return f"{dumps(name)} {self._mark(after)}"
         if after == ARGUMENTS:
             return f"{dumps(name)} ({self._mark(CALL_ID)} {ID})? {self._mark(after)}"
         return dumps(name + after) if self._marks.before else f"{dumps(name)} {LINE}"

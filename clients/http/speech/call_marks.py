@@ -6,6 +6,11 @@ from typing import Final, NamedTuple
 
 IN_JSON: Final = '{"name":'
 BRACE: Final = "{"
+BLOCK_CALL: Final = "<｜tool▁call▁begin｜>"  # DeepSeek's: each call in a block of them
+BLOCK_CALL_END: Final = "<｜tool▁call▁end｜>"
+BLOCK_SIGN: Final = "<｜tool▁sep｜>"
+FENCE: Final = "\n```json\n"
+FENCE_END: Final = "\n```"
 
 
 class CallMarks(NamedTuple):
@@ -31,13 +36,17 @@ def call_marks_of(template: str) -> CallMarks | None:
     """For the source of a chat template; None if it does not offer tools in any of the known ways."""
     marks = next((marks for sign, marks in KNOWN if sign in template and "tools" in template), None)
     around = next((around for sign, around in AROUND_NAMES if sign in template), None)
+    if marks is _BLOCK and FENCE.strip() in template:  # V3, R1
+        return marks._replace(before=f"{BLOCK_CALL}function{BLOCK_SIGN}", after=FENCE)
     return marks._replace(before=around[0], after=around[1]) if marks and around else marks
 
 
+_BLOCK: Final = CallMarks("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", before=BLOCK_CALL, after=BLOCK_SIGN)
 _TAGGED: Final = CallMarks("<tool_call>", "</tool_call>", before='\n{"name":')
 _LIST: Final = '[{"name":'
 KNOWN: Final = (
     ("<|tool_call>call:", CallMarks("<|tool_call>", "<tool_call|>", before="call:", after=BRACE)),  # Gemma 4
+    (BLOCK_CALL, _BLOCK),  # DeepSeek
     ("<seed:tool_call>", CallMarks("<seed:tool_call>", "</seed:tool_call>")),
     ("[TOOL_CALLS]", CallMarks("[TOOL_CALLS]", before=_LIST)),  # Mistral
     ("<|tool_call|>", CallMarks("<|tool_call|>", before=_LIST)),  # Granite 3
@@ -49,6 +58,7 @@ KNOWN: Final = (
 )
 AROUND_NAMES: Final = (
     ("<function=", ("\n<function=", ">\n")),
+    ("{function-name}<arg_key>", ("", "")),  # GLM 4.7
     ("<arg_key>", ("", "\n")),
     ("[ARGS]", ("", "[ARGS]")),
 )

@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import Final
 
 from .braced import QUOTE
+from .call_marks import BLOCK_CALL, BLOCK_SIGN
 
 
 class Form(Enum):
@@ -14,14 +15,20 @@ class Form(Enum):
     PAIRS = auto()
     NAMED = auto()
     BRACED = auto()
+    BLOCK = auto()
 
 
 FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>\s*")
 FUNCTION_END: Final = "</function>"
 BRACED: Final = re.compile(r"\s*call:\s*([^\s{<\[]+)\s*(?=\{)")
+BLOCK: Final = re.compile(
+    rf"\s*{BLOCK_CALL}\s{{0,8}}(?:function{BLOCK_SIGN})?([^\s<{{`]+)"
+    rf"\s{{0,8}}(?:{BLOCK_SIGN}\s{{0,8}})?(?:```(?:json)?\s{{0,8}})?(?=\{{)"
+)
 KEY: Final = "<arg_key>"
 ARGUMENTS: Final = "[ARGS]"
 JSON_BEGINS: Final = re.compile(r"\s*(?:\{|\[(?!ARGS\]))")
+BLOCK_BEGINS: Final = re.compile(rf"\s*{BLOCK_CALL}")
 QUOTES: Final = re.compile(r'\\.|"', re.DOTALL)
 PARAMETERS: Final = re.compile("<parameter=|</parameter>")
 BRACED_QUOTES: Final = re.compile(re.escape(QUOTE))
@@ -37,6 +44,8 @@ def form_of(text: str, start: int = 0) -> Form:
         return Form.FUNCTIONS
     if BRACED.match(text, start):
         return Form.BRACED
+    if BLOCK_BEGINS.match(text, start):
+        return Form.BLOCK
     named, key = (text.find(mark, start, start + LONGEST) for mark in (ARGUMENTS, KEY))
     return Form.NAMED if named >= 0 and not 0 <= key < named else Form.PAIRS
 

@@ -5,6 +5,7 @@
     f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>            GLM 4.5 and later
     f[ARGS]{"x": 1}                                          Mistral
     call:f{x:1,y:<|"|>text<|"|>}                             Gemma 4
+    <｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜>     DeepSeek; V3 and R1 put a fence around it
 
 The first kind is JSON. In the second and third an argument is bare text, and the tool's own description says whether it
 is a string. What is none of these is no call: it is text that the model wrote."""
@@ -18,12 +19,14 @@ from typing import Any, Final, NamedTuple
 from ..requests.arguments import check_depth, read_arguments, read_next, read_value
 from ..requests.tools import Tools
 from .braced import read_braced
-from .open_call import ARGUMENTS, BRACED, FUNCTION, FUNCTION_END, KEY, Form, form_of
+from .call_marks import BLOCK_CALL_END
+from .open_call import ARGUMENTS, BLOCK, BRACED, FUNCTION, FUNCTION_END, KEY, Form, form_of
 
 PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>(.*?)</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
 ARGUMENT: Final = re.compile(
     r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*(?=<arg_key>|\Z)", re.DOTALL
 )
+BLOCK_BEHIND: Final = re.compile(rf"\s*(?:```)?\s{{0,8}}(?:{BLOCK_CALL_END}\s*|\Z)")
 CALL_ID: Final = "[CALL_ID]"
 BETWEEN: Final = re.compile(r"[\s;,]*")  # calls that are not in a list
 HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
@@ -71,6 +74,8 @@ def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield _named(name.partition(CALL_ID)[0]), read_arguments(arguments)
         case Form.BRACED:
             yield _braced(text)
+        case Form.BLOCK:
+            yield from _block(text)
         case Form.PAIRS:
             yield _pairs(text, tools)
 
@@ -81,6 +86,15 @@ def _braced(text: str) -> tuple[str, Mapping[str, Any]]:
     if text[end:].strip():
         raise NoCall(text)
     return _named(begin[1]), arguments
+
+
+def _block(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    at = 0
+    while at < len(text):
+        begin = _match(BLOCK, text, at)
+        arguments, end = read_next(text, begin.end())
+        at = _match(BLOCK_BEHIND, text, end).end()
+        yield _named(begin[1]), arguments
 
 
 def _json(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:

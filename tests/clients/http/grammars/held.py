@@ -19,6 +19,13 @@ from paceline.protocol import Grammar
 SPECIAL = [
     *("<think>", "</think>", "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
     *(*MARKS, "[TOOL_CALLS]", "[ARGS]"),
+    *(
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁calls▁end｜>",
+        "<｜tool▁call▁begin｜>",
+        "<｜tool▁call▁end｜>",
+        "<｜tool▁sep｜>",
+    ),
     *("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<eos>"),
 ]
 TEXTS = [*(bytes([byte]) for byte in range(256)), *(mark.encode() for mark in SPECIAL)]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from paceline.clients.http.refused import HttpRefused
+from paceline.clients.http.speech.call_marks import call_marks_of
 from paceline.protocol import Refusal
 
 from ..speech.test_tool_calls import as_function
@@ -107,3 +108,13 @@ def test_loose_tools_may_have_any_arguments_unless_they_are_strict() -> None:
 def test_what_is_no_json_is_refused(schema: Any) -> None:
     with pytest.raises(HttpRefused, match=r"^tools: "):
         forced(FORMS["hermes"], offered(("weather",), schema=schema))
+
+
+def test_glms_name_without_a_line_end() -> None:
+    call = "weather<arg_key>city</arg_key><arg_value>Rome</arg_value><arg_key>days</arg_key><arg_value>3</arg_value>"
+    tools = offered(("now", "weather"), several=False)
+    assert fits(forced(FORMS["pairs"], tools), f"{call}</tool_call>")
+    named = call_marks_of("tools <tool_call>{function-name}<arg_key>")
+    must = offered(("weather",), several=False)
+    grammar = held(calls=named).grammar(None, PROMPT, must, True)
+    assert fits(grammar, f"{call.removeprefix('weather')}</tool_call>")

@@ -13,6 +13,7 @@ from paceline.clients.http.speech.call_splitter import CallSplitter
 from paceline.clients.http.speech.cutter import Delta
 from paceline.protocol import Grammar
 
+from ..speech.test_block_calls import as_block, as_fenced
 from ..speech.test_tool_calls import as_braced, as_function, as_named, as_pairs
 from .held import fits, held
 
@@ -73,6 +74,8 @@ FORMS = {
     "functions": Form("tools <tool_call><function=", as_function),
     "pairs": Form("tools <tool_call><arg_key>", as_pairs),
     "braced": Form("tools <|tool_call>call:", as_braced),
+    "block": Form("tools <｜tool▁call▁begin｜>", as_block),
+    "fenced": Form("tools <｜tool▁call▁begin｜>```json", as_fenced),
     "llama": Form('tools {"name": function name, "parameters": x}', as_parameters),
 }
 PROMPT = "<assistant>"
@@ -141,6 +144,8 @@ def test_another_call_may_follow_where_there_may_be_several(form: Form, several:
     both = f"{first}\n{second}" if form.marks.end else first + second
     if form.marks.before.startswith("["):
         both = f"{first[:-1]}, {second[second.index('{') :]}"
+    if form.write in (as_block, as_fenced):  # calls of one block
+        both = first.removesuffix(form.marks.end) + second.removeprefix(form.marks.begin)
     can = several and not form.marks.bare
     assert fits(forced(form, tools), rest(form, begun, both)) is can
     if can:
@@ -232,12 +237,6 @@ def test_mistrals_ids() -> None:
     tools = offered(("now", "weather"), several=False)
     assert fits(forced(FORMS["named"], tools), "now[CALL_ID]a1b2c3d4e[ARGS]{}")
     assert fits(forced(FORMS["list"], tools), ' "now", "arguments": {}, "id": "a1b2c3d4e"}]')
-
-
-def test_glms_name_without_a_line_end() -> None:
-    call = "weather<arg_key>city</arg_key><arg_value>Rome</arg_value><arg_key>days</arg_key><arg_value>3</arg_value>"
-    tools = offered(("now", "weather"), several=False)
-    assert fits(forced(FORMS["pairs"], tools), f"{call}</tool_call>")
 
 
 def test_two_tools_of_one_name() -> None:

@@ -20,6 +20,8 @@ LLAMA = '{{ tools }}\'in the format {"name": function name, "parameters": dictio
          "<tool_call>\n<function=f>\n", "<tool_call>\n<function="),
         ("{% if tools %}<tool_call>{{ name }}<arg_key>", "<tool_call>", "</tool_call>",
          "<tool_call>f\n", "<tool_call>"),
+        ("{{ tools }}<tool_call>{function-name}<arg_key>", "<tool_call>", "</tool_call>",
+         "<tool_call>f", "<tool_call>"),
         ("{{ tools }}<seed:tool_call>\n<function=", "<seed:tool_call>", "</seed:tool_call>",
          "<seed:tool_call>\n<function=f>\n", "<seed:tool_call>\n<function="),
         ("{{ tools }}[TOOL_CALLS][", "[TOOL_CALLS]", "",
