@@ -23,6 +23,7 @@ KNOWN: Final = (
     GapMarks("<fim-prefix>", "<fim-suffix>", "<fim-middle>"),
     GapMarks("<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"),  # GLM
     GapMarks("<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>"),  # Seed
+    GapMarks("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),  # DeepSeek
     GapMarks("▁<PRE>", "▁<SUF>", "▁<MID>"),  # CodeLlama
 )
 
