@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from paceline.clients.http.requests.tools import Tools
 from paceline.clients.http.speech.tool_calls import Call, NoCall, read_calls
@@ -100,6 +100,7 @@ BARE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<\r\
 @pytest.mark.parametrize("way", [as_json, as_named, as_braced])
 @given(arguments=st.dictionaries(st.text(), VALUES, max_size=4))
 def test_arguments_in_json_may_be_anything(way: Any, arguments: dict[str, Any]) -> None:
+    assume(r"<|\"|>" not in json.dumps(arguments))  # Gemma 4 has no way to write the mark of a string in one
     assert read(way("f", arguments)) == [("f", arguments)]
 
 
