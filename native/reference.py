@@ -10,9 +10,8 @@ with recurrent layers go down no further than where the last step began, or to 0
 It is the measure for numerical closeness, not for equal bits: BLAS may sum in another order for another number of rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 import numpy as np
 from gguf.constants import GGMLQuantizationType
@@ -25,6 +24,7 @@ from .reference_experts import feed_forward
 from .reference_latent import expanded, read_latents, read_queries
 from .reference_math import Floats, Integers, attend, likeliest, root_mean_square_norm, rotate, sigmoid, silu, softcap
 from .reference_recurrent import advance, empty_state, gated, read_inputs
+from .reference_rows import Row, RowLogits, spans
 from .reference_tokens import taken_in, token_inputs
 from .rope import local_rope_table, rope_table, unrotated_table
 from .shape import ModelShape
@@ -33,24 +33,6 @@ from .weights import Tensor, open_model
 __all__ = ["Floats", "Reference", "Row", "RowLogits", "attend", "open_reference", "rotate", "silu"]
 
 QUERY_BLOCK = 256  # queries whose scores are in memory together
-
-
-class Row(Protocol):
-    """What the reference reads of a row."""
-
-    @property
-    def slot(self) -> int: ...
-    @property
-    def tokens(self) -> Sequence[int]: ...
-    @property
-    def position(self) -> int: ...
-    @property
-    def outputs(self) -> int: ...
-
-
-class RowLogits(NamedTuple):
-    tokens: tuple[int, ...]  # the greedy choice of each output
-    logits: Floats  # [outputs, vocab]
 
 
 class Reference:
@@ -245,11 +227,3 @@ def to_float32(tensor: Tensor) -> Floats:
     if tensor.scales:
         floats = floats.reshape(len(tensor.scales), -1) * np.array(tensor.scales, np.float32)[:, None]
     return floats.reshape(tensor.rows, tensor.columns)
-
-
-def spans(rows: Sequence[Row]) -> Iterator[tuple[Row, slice]]:
-    """Each row and the span of its tokens among those of all rows, concatenated."""
-    begin = 0
-    for row in rows:
-        yield row, slice(begin, begin + len(row.tokens))
-        begin += len(row.tokens)

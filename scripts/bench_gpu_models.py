@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from make_shaped_model import SHAPES, dense, pool, tensor_bytes, tensors
+from make_shaped_model import pool, tensor_bytes, tensors
+from model_shapes import SHAPES, dense
 from paceline.native.core import native_shape, rotations
 from paceline.native.cuda_core import DeviceStepper
 from paceline.native.shape import ModelShape

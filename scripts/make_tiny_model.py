@@ -21,6 +21,7 @@ from string import ascii_lowercase
 
 import gguf
 import tiny_gemma4
+import tiny_latent
 from tiny_gemma4 import GEMMA_4
 from tiny_weights import DENSE_FIRST, EXPERTS, HYBRIDS, PLAIN_SHARED_EXPERT, SHARED_EXPERT, SLIDING_GEMMAS, add_weights
 
@@ -177,7 +178,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     if chosen.architecture in GEMMA_4:
         tiny_gemma4.add_metadata(writer, chosen)
     elif chosen.architecture == "deepseek2":
-        add_latent(writer, chosen)
+        tiny_latent.add_metadata(writer, chosen)
     else:
         writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
         writer.add_head_count_kv(chosen.kv_heads)
@@ -219,20 +220,6 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_ssm_state_size(chosen.key_size)
         writer.add_ssm_time_step_rank(chosen.value_heads)
         writer.add_ssm_group_count(chosen.key_heads)
-
-
-def add_latent(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
-    writer.add_feed_forward_length(chosen.ffn)
-    writer.add_head_count_kv(1)
-    writer.add_key_length(chosen.latent + chosen.rope_size)
-    writer.add_value_length(chosen.latent)
-    writer.add_key_length_mla(chosen.latent_keys + chosen.rope_size)
-    writer.add_value_length_mla(chosen.latent_values)
-    writer.add_kv_lora_rank(chosen.latent)
-    writer.add_expert_shared_count(chosen.shared_ffn // chosen.expert_ffn)
-    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    if chosen.query_rank:
-        writer.add_q_lora_rank(chosen.query_rank)
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import zlib
 import gguf
 import numpy as np
 import tiny_gemma4
+import tiny_latent
 from tiny_gemma4 import GEMMA_4
 
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
@@ -118,23 +119,6 @@ class Weights:
             self.norm(f"{block}.attn_q_norm.weight", chosen.head_size)
             self.norm(f"{block}.attn_k_norm.weight", chosen.head_size)
 
-    def latent_attention(self, block: str) -> None:
-        chosen = self.chosen
-        queries = chosen.heads * (chosen.latent_keys + chosen.rope_size)
-        if chosen.query_rank:
-            self.matrix(f"{block}.attn_q_a.weight", chosen.query_rank, chosen.width, 1.0)
-            self.norm(f"{block}.attn_q_a_norm.weight", chosen.query_rank)
-            self.matrix(f"{block}.attn_q_b.weight", queries, chosen.query_rank, 1.5)
-        else:
-            self.matrix(f"{block}.attn_q.weight", queries, chosen.width, 1.5)
-        self.matrix(f"{block}.attn_kv_a_mqa.weight", chosen.latent + chosen.rope_size, chosen.width, 1.5)
-        self.norm(f"{block}.attn_kv_a_norm.weight", chosen.latent)
-        keys = np.sqrt(chosen.latent_keys / chosen.latent)  # of which each head's have as many as the latent values
-        self.matrix(f"{block}.attn_k_b.weight", chosen.latent, chosen.latent_keys, 1.5 * keys, experts=chosen.heads)
-        self.matrix(f"{block}.attn_v_b.weight", chosen.latent_values, chosen.latent, 1.0, experts=chosen.heads)
-        outputs = chosen.heads * chosen.latent_values
-        self.matrix(f"{block}.attn_output.weight", chosen.width, outputs, self.outgoing)
-
     def recurrent(self, block: str) -> None:
         """A recurrent layer whose state decays to about nine tenths from one position to the next."""
         chosen = self.chosen
@@ -196,7 +180,7 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         elif chosen.architecture in GEMMA_4:
             tiny_gemma4.add_attention(weights, layer)
         elif chosen.architecture == "deepseek2":
-            weights.latent_attention(block)
+            tiny_latent.add_attention(weights, block)
         else:
             weights.attention(block)
         if chosen.architecture in (*SLIDING_GEMMAS, *GEMMA_4):  # louder than its scaled embedding

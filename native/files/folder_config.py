@@ -10,11 +10,11 @@ from typing import Any
 from ..families import FAMILIES
 from ..yarn import stretched
 from .folder_checks import check_supported, check_tensors
+from .folder_defaults import DEFAULTS
 from .folder_experts import expert_count, expert_values
 from .folder_families import (
     ALIASES,
     ARCHITECTURES,
-    DEFAULTS,
     DRAFTING,
     FIRST_FULL,
     MULTIPLIERS,
