@@ -62,6 +62,8 @@ class Shape:
     layer_scale: bool
     token_inputs: int
     expert_norms: bool
+    expert_groups: int
+    groups_used: int
     latent: int
     query_rank: int
     latent_keys: int

@@ -26,6 +26,7 @@ def read_experts(keys: Keys, family: Family, tensors: Sequence[Tensor], layers: 
         "shared_gated": bool(shared) and family.shared_gated,
         "expert_norms": family.dense_beside,
         "dense_layers": _dense_layers(keys, family),
+        **_groups(keys, family),
         "sigmoid_routing": _routing(keys, family, biased),
         "choice_bias": family.may_bias_choice and biased,
         "normalize_experts": keys.flag("expert_weights_norm", family.normalize_experts),
@@ -55,17 +56,24 @@ def _shared_size(keys: Keys, family: Family) -> int:
 
 
 def _routing(keys: Keys, family: Family, biased: bool) -> bool:
-    """Whether it is by sigmoids; a bias tells where a DeepSeek does not say. Raises ValueError where experts are chosen
-    by groups, or in another way."""
+    """Whether it is by sigmoids; a bias tells where a DeepSeek does not say. Raises ValueError where they are weighed
+    in another way."""
     if "expert_gating_func" not in family.own_keys:
         return family.sigmoid_routing
-    for name in ("expert_group_count", "expert_group_used_count"):
-        if (groups := keys.optional_size(name)) > 1:
-            raise ValueError(f"the key '{keys.architecture}.{name}' is {groups}, supported: 1")
     gating = keys.optional_size("expert_gating_func")
     if gating and gating not in ROUTINGS:
         raise ValueError(f"the key '{keys.architecture}.expert_gating_func' is {gating}, supported: 1 or 2")
     return ROUTINGS[gating] if gating else family.sigmoid_routing or (family.latent and biased)
+
+
+def _groups(keys: Keys, family: Family) -> dict[str, Any]:
+    """None is one of all experts."""
+    if "expert_group_count" not in family.own_keys:
+        return {}
+    return {
+        "expert_groups": keys.optional_size("expert_group_count") or 1,
+        "groups_used": keys.optional_size("expert_group_used_count") or 1,
+    }
 
 
 def _expert_size(keys: Keys, family: Family) -> int:

@@ -75,8 +75,21 @@ def choose(shape: ModelShape, scores: Floats, bias: Floats | None) -> tuple[npt.
         likely = np.exp(scores - scores.max(axis=1, keepdims=True))
         likely /= likely.sum(axis=1, keepdims=True)
     keys = likely if bias is None else likely + bias
+    if shape.expert_groups > 1:
+        keys = np.where(_in_chosen_groups(shape, keys), keys, np.float32(-np.inf))
     chosen = np.argsort(-keys, axis=1, kind="stable")[:, : shape.experts_used]  # [n, experts_used]
     shares = np.take_along_axis(likely, chosen, axis=1)
     if shape.normalize_experts:
         shares /= shares.sum(axis=1, keepdims=True) + np.float32(1e-20)
     return chosen, shares
+
+
+def _in_chosen_groups(shape: ModelShape, keys: Floats) -> npt.NDArray[np.bool_]:
+    """Of keys [n, experts], by which experts are chosen: those of the groups with the largest sums of two keys, or, as
+    DeepSeek V2's by a softmax, with the largest keys; ties to the lower group. [n, experts]."""
+    grouped = np.sort(keys.reshape(len(keys), shape.expert_groups, -1), axis=2)
+    scores = grouped[..., -2:].sum(axis=2) if shape.sigmoid_routing else grouped[..., -1]  # [n, groups]
+    best = np.argsort(-scores, axis=1, kind="stable")[:, : shape.groups_used]
+    chosen = np.zeros(scores.shape, bool)
+    np.put_along_axis(chosen, best, True, axis=1)
+    return np.repeat(chosen, shape.experts // shape.expert_groups, axis=1)

@@ -82,6 +82,8 @@ class ModelShape:
     dense_layers: int = 0  # the first so many layers have a feed-forward part in place of experts
     sigmoid_routing: bool = False  # an expert's weight is the sigmoid of its score, not its share of a softmax
     choice_bias: bool = False  # exp_probs_b is added to the weights where experts are chosen, not where they count
+    expert_groups: int = 1  # of as many experts each, of which the likeliest groups_used are chosen from
+    groups_used: int = 1
     normalize_experts: bool = False  # the weights of the chosen experts are divided by their sum
     expert_scale: float = 1.0  # of what the routed experts add
     shared_gated: bool = False  # the shared expert's output is multiplied by the sigmoid of a score

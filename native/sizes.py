@@ -14,6 +14,7 @@ MOST = 2**31 - 1  # sizes and their products are 32 bits wide in the C++ core
 MOST_WINDOW = MOST - 64  # a page beyond it is counted too
 MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h
 MOST_TAPS = 16
+MOST_GROUPS = 32  # of experts: one for each lane of a GPU's warp
 BLOCK = 32  # inputs of a product to a scale
 ID_BYTES = FLOAT_BYTES = 4
 
@@ -55,6 +56,13 @@ def check_sizes(shape: ModelShape) -> None:
         raise ValueError(f"its layers take {shape.token_inputs} values of a token, expected a multiple of {BLOCK}")
     if shape.experts_used > shape.experts:
         raise ValueError(f"it uses {shape.experts_used} of its {shape.experts} experts")
+    if shape.experts % shape.expert_groups or not 1 <= shape.groups_used <= shape.expert_groups <= MOST_GROUPS:
+        raise ValueError(
+            f"it chooses {shape.groups_used} of {shape.expert_groups} groups of its {shape.experts} experts, expected "
+            f"at most {MOST_GROUPS} of one size"
+        )
+    if shape.experts_used * shape.expert_groups > shape.experts * shape.groups_used:
+        raise ValueError(f"it uses {shape.experts_used} experts of {shape.groups_used} groups, which have fewer")
     if shape.dense_layers and shape.dense_layers >= shape.layers:
         raise ValueError(f"it has {shape.dense_layers} layers without experts, expected less than its {shape.layers}")
     if shape.key_heads and shape.value_heads % shape.key_heads:

@@ -96,6 +96,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--query-rank", type=int, default=0, help="values that deepseek2's queries come of")
     parser.add_argument("--experts", type=int, default=8)
     parser.add_argument("--experts-used", type=int, default=3)
+    parser.add_argument("--expert-groups", type=int, default=1, help="of deepseek2's experts")
+    parser.add_argument("--groups-used", type=int, default=1, help="groups that deepseek2 chooses experts from")
     parser.add_argument("--expert-ffn", type=int, default=32)
     parser.add_argument("--shared-ffn", type=int, default=64)
     parser.add_argument("--conv-kernel", type=int, default=4)

@@ -21,6 +21,8 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     writer.add_value_length_mla(chosen.latent_values)
     writer.add_kv_lora_rank(chosen.latent)
     writer.add_expert_shared_count(chosen.shared_ffn // chosen.expert_ffn)
+    writer.add_expert_group_count(chosen.expert_groups)
+    writer.add_expert_group_used_count(chosen.groups_used)
     writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     if chosen.query_rank:
         writer.add_q_lora_rank(chosen.query_rank)

@@ -77,7 +77,7 @@ void register_core(py::module_& m) {
       FIELD(layers) FIELD(width) FIELD(heads) FIELD(kv_heads) FIELD(head_size) FIELD(ffn) FIELD(vocab) FIELD(context)
       FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(tied) FIELD(qkv_bias) FIELD(output_bias) FIELD(expert_bias) FIELD(qk_norm)
       FIELD(value_norm) FIELD(keys_as_values) FIELD(local_kv_heads) FIELD(local_head_size) FIELD(local_rope_size)
-      FIELD(borrowing_layers) FIELD(borrowing_ffn) FIELD(layer_scale) FIELD(token_inputs) FIELD(expert_norms)
+      FIELD(borrowing_layers) FIELD(borrowing_ffn) FIELD(layer_scale) FIELD(token_inputs) FIELD(expert_norms) FIELD(expert_groups) FIELD(groups_used)
       FIELD(latent) FIELD(query_rank) FIELD(latent_keys) FIELD(latent_values)
       FIELD(sinks) FIELD(gated_attention) FIELD(post_norms)
       FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)

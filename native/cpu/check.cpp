@@ -59,6 +59,10 @@ void Shape::check() const {
   if (layer_scale && !post_norms && !token_inputs) refuse("scales of layers, expected norms after each branch too");
   if (expert_norms) within("shared_ffn", shared_ffn, 1);
   within("experts_used", experts_used, experts ? 1 : 0, experts);
+  within("expert_groups", expert_groups, 1, kMostGroups);
+  within("groups_used", groups_used, 1, expert_groups);
+  multiple("experts", experts, "expert_groups", expert_groups);
+  within("experts_used", experts_used, 0, experts / expert_groups * groups_used);
   within("experts * expert_ffn", int64_t{experts} * expert_ffn, experts ? 1 : 0);
   within("experts * width", int64_t{experts} * width, 0);
   within("dense_layers", dense_layers, 0, experts ? layers - 1 : 0);

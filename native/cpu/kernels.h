@@ -29,6 +29,7 @@ struct DeltaRule {
 };
 constexpr int kDeltaPart = 32;   // values to a part: a unit of work
 constexpr int kDeltaKeys = 256;  // most to a head
+constexpr int kMostGroups = 32;  // of experts
 constexpr int kMostTaps = 16;    // of a convolution
 
 // Splits begin .. end - 1 of the histories of some queries. states: of each query, split_state(value_stride) floats for every split of the longest history

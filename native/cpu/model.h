@@ -48,6 +48,7 @@ struct Shape {
   int dense_layers = 0;             // the first ones, which have no experts
   bool sigmoid_routing = false;     // an expert's weight is the sigmoid of its own logit, not its share of a softmax
   bool choice_bias = false;         // added to the weights where experts are chosen, not where they count
+  int expert_groups = 1, groups_used = 1;  // experts are chosen from the likeliest groups only, all of one size
   bool normalize_experts = false;   // the chosen experts' weights are divided by their sum
   bool shared_gated = false;        // the shared expert's output is multiplied by the sigmoid of a logit
   bool expert_norms = false;        // router, experts and shared expert each have norms of their own

@@ -59,6 +59,7 @@ class Core::Step {
   void shared_expert(Member& me, Private& own, const Layer& layer);
   void choose_experts(Member& me, Private& own, const Layer& layer);
   void weigh_experts(float* weights, float* spare);
+  void keep_groups(float* keys);
   void run_experts(Member& me, Private& own, const Layer& layer);
   void group_choices();
   void gather(Member& me);

@@ -56,6 +56,7 @@ void Core::Step::choose_experts(Member& me, Private& own, const Layer& layer) {
     for (int e = 0; e < s.experts; ++e) broken += weights[e] * 0.0f;
     weigh_experts(weights, keys);
     for (int e = 0; e < s.experts; ++e) keys[e] = layer.choice_bias ? weights[e] + layer.choice_bias[e] : weights[e];
+    if (s.expert_groups > 1) keep_groups(keys);
     float chosen = 0.0f;
     Choice* choices = experts.choices.data() + static_cast<size_t>(c) * s.experts_used;
     for (int k = 0; k < s.experts_used; ++k) {
@@ -87,6 +88,27 @@ void Core::Step::weigh_experts(float* weights, float* spare) {
   float all = 0.0f;
   for (int e = 0; e < s.experts; ++e) all += weights[e];
   for (int e = 0; e < s.experts; ++e) weights[e] /= all;
+}
+
+// Only the experts of the likeliest groups can be chosen: those with the largest sums of two keys, or, where the weights are a softmax, with the largest keys
+// (https://arxiv.org/abs/2412.19437, https://arxiv.org/abs/2405.04434). Ties go to the lower group.
+void Core::Step::keep_groups(float* keys) {
+  const int size = s.experts / s.expert_groups;
+  const float none = -std::numeric_limits<float>::infinity();
+  float scores[kMostGroups];
+  for (int g = 0; g < s.expert_groups; ++g) {
+    float first = none, second = none;
+    for (int e = g * size; e < (g + 1) * size; ++e) {
+      if (keys[e] > first) second = first, first = keys[e];
+      else if (keys[e] > second) second = keys[e];
+    }
+    scores[g] = s.sigmoid_routing && size > 1 ? first + second : first;
+  }
+  for (int g = 0; g < s.expert_groups; ++g) {
+    int better = 0;
+    for (int other = 0; other < s.expert_groups; ++other) better += scores[other] > scores[g] || (scores[other] == scores[g] && other < g);
+    if (better >= s.groups_used) std::fill(keys + g * size, keys + (g + 1) * size, none);
+  }
 }
 
 // By one thread.

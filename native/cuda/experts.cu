@@ -29,6 +29,35 @@ PACELINE_DEVICE void weigh_experts(const Routing& r, const float* logits, int la
   for (int e = lane; e < r.experts; e += kWarp) weights[e] = weights[e] / all;
 }
 
+// Keys of experts outside the likeliest groups become -inf (native/cpu/step_feed_forward.cpp); a lane takes a group. kept: room for kWarp numbers.
+PACELINE_DEVICE void keep_groups(const Routing& r, int lane, float* keys, int* kept) {
+  const int size = r.experts / r.groups;
+  const float none = -__builtin_huge_valf();
+  float score = none;
+  sync_warp();  // the keys are there
+  if (lane < r.groups) {
+    float first = none, second = none;
+    for (int e = lane * size; e < (lane + 1) * size; ++e) {
+      if (keys[e] > first) {
+        second = first;
+        first = keys[e];
+      } else if (keys[e] > second) {
+        second = keys[e];
+      }
+    }
+    score = r.sigmoid && size > 1 ? first + second : first;
+  }
+  int better = 0;
+  for (int other = 0; other < r.groups; ++other) {
+    const float others = shuffle(score, other);
+    better += others > score || (others == score && other < lane);
+  }
+  kept[lane] = better < r.groups_used;
+  sync_warp();
+  for (int e = lane; e < r.experts; e += kWarp)
+    if (!kept[e / size]) keys[e] = none;
+}
+
 // The `used` largest, ties to the lower id. If any logit is infinite or NaN, all weights are NaN. A warp takes a column.
 PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   begin_kernel();
@@ -39,12 +68,14 @@ PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   float* const keys = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp_index() * r.experts;     // what the experts are chosen by
   int* const chosen = memory.take<int>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
   float* const chosen_weights = memory.take<float>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
+  int* const kept = memory.take<int>(kWarps * kWarp) + warp_index() * kWarp;
   const float* const logits = r.logits + static_cast<size_t>(column) * r.stride;
   bool own_broken = false;
   for (int e = lane; e < r.experts; e += kWarp) own_broken = own_broken || logits[e] - logits[e] != 0.0f;
   const bool broken = any_of_warp(own_broken);
   weigh_experts(r, logits, lane, weights);
   for (int e = lane; e < r.experts; e += kWarp) keys[e] = r.choice_bias ? weights[e] + r.choice_bias[e] : weights[e];
+  if (r.groups > 1) keep_groups(r, lane, keys, kept);
   float sum = 0.0f;
   for (int k = 0; k < r.used; ++k) {
     Largest best = {-__builtin_huge_valf(), r.experts};
@@ -187,7 +218,7 @@ PACELINE_KERNEL combine_column(Combination c, StepInput input) {
 void choose_experts(const Routing& r, int together, const StepInput& input, int most, Stream stream) {
   const size_t chosen = ((static_cast<size_t>(kWarps) * r.used * 4 + 15) / 16 * 16) * 2;
   const Grid columns = {static_cast<unsigned>((most + kWarps - 1) / kWarps), 1, 1};
-  launch("choose_experts", choose_of_column, columns, kWarps * kWarp, 2 * (static_cast<size_t>(kWarps) * r.experts * 4) + chosen, stream, r, input);
+  launch("choose_experts", choose_of_column, columns, kWarps * kWarp, 2 * (static_cast<size_t>(kWarps) * r.experts * 4) + chosen + kWarps * kWarp * sizeof(int), stream, r, input);
   const size_t row = (static_cast<size_t>(r.experts) * 4 + 15) / 16 * 16;
   launch("group_choices", group_choices, {}, kGroupThreads, static_cast<size_t>(kGroupWarps) * r.experts * 4 + 3 * row, stream, r, input, together);
 }

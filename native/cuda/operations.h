@@ -136,6 +136,7 @@ void gate(const Gate& gate, int most, Stream stream);
 struct Routing {
   const float* logits;             // [columns][stride]
   int stride, experts, used;
+  int groups, groups_used;         // of experts, of which the likeliest are chosen from
   bool sigmoid, normalize;
   const float* choice_bias;        // [experts], or null
   Choice* choices;                 // [columns][used], each column's by ascending expert

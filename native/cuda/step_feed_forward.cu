@@ -53,7 +53,7 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   }
   const Matrix* const routers[] = {&layer.router, &layer.shared_gate};
   run_products(product_of(work.width_input, pass.columns, work.stride_router), routers, nullptr, s.shared_gated ? 2 : 1, work.router, pass.most, pass.stream);
-  const Routing routing = {work.router, work.stride_router, s.experts, s.experts_used, s.sigmoid_routing, s.normalize_experts, layer.choice_bias,
+  const Routing routing = {work.router, work.stride_router, s.experts, s.experts_used, s.expert_groups, s.groups_used, s.sigmoid_routing, s.normalize_experts, layer.choice_bias,
                            work.choices, work.lists, work.list_count};
   choose_experts(routing, together, pass.input, pass.most, pass.stream);
   if (s.expert_norms) norm(layer.expert_norm);

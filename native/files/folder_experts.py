@@ -70,6 +70,8 @@ def expert_values(keys: ConfigKeys, kind: str, layers: int) -> dict[str, Any]:
         values["expert_weights_norm"] = keys.flag("norm_topk_prob", True)
     if "routed_scaling_factor" in own:
         values["expert_weights_scale"] = keys.number("routed_scaling_factor", 1.0)
+    if names is DEEP_SEEK_NAMES:
+        values |= _groups(keys, kind)
     if shared := _shared_width(keys, names, kind, width):
         values[SHARED] = shared
     if names.dense:
@@ -86,6 +88,16 @@ def _shared_width(keys: ConfigKeys, names: ExpertNames, kind: str, width: int) -
     if names.shared:
         return keys.count(names.shared) * width
     return keys.count(names.shared_width) if names.shared_width else 0
+
+
+def _groups(keys: ConfigKeys, kind: str) -> dict[str, Any]:
+    """DeepSeek V2 has them only where it says so."""
+    if kind == "deepseek_v2" and keys.values.get("topk_method") != "group_limited_greedy":
+        return {}
+    return {
+        "expert_group_count": keys.size("n_group", 1),
+        "expert_group_used_count": keys.size("topk_group", 1),
+    }
 
 
 def _check_last(key: str, last: Any, layers: int) -> None:

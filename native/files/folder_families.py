@@ -97,10 +97,8 @@ UNUSED: Mapping[str, tuple[Any, ...]] = {
     "attention_multiplier": (),
     "routed_scaling_factor": (1,),
 }
-# Those of routing in the manner of DeepSeek, which chooses experts by their sigmoids and may choose groups first.
+# Those of routing in the manner of DeepSeek, which chooses experts by their sigmoids.
 DEEP_SEEK_KEYS: Mapping[str, tuple[Any, ...]] = {
-    "n_group": (1,),
-    "topk_group": (1,),
     "scoring_func": ("sigmoid", "noaux_tc"),
     "topk_method": ("noaux_tc",),
     "moe_layer_freq": (1,),
@@ -113,7 +111,7 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         **DEEP_SEEK_KEYS,
         "attention_bias": (False,),
         "scoring_func": ("sigmoid", "softmax", "noaux_tc"),
-        "topk_method": ("noaux_tc", "greedy"),
+        "topk_method": ("noaux_tc", "greedy", "group_limited_greedy"),
     },
     "ernie4_5": {"use_bias": (False,)},
     "ernie4_5-moe": {"use_bias": (False,), "moe_layer_interval": (1,), "moe_norm_min": (1e-12,)},

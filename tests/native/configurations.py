@@ -236,6 +236,15 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | GLM
     | rope(1e5)
     | {"num_hidden_layers": 4, "tie_word_embeddings": False, "first_k_dense_replace": 2, "routed_scaling_factor": 2.5},
+    "deepseek_v2-groups": latent(64, 4, 40, 64, 32, 16, 32)
+    | GLM
+    | rope()
+    | {"num_hidden_layers": 3, "tie_word_embeddings": False, "topk_method": "group_limited_greedy"}
+    | {"n_routed_experts": 12, "n_group": 4, "topk_group": 2},
+    "deepseek_v3-groups": latent(64, 4, 40, 64, 32, 16, 32)
+    | GLM
+    | rope()
+    | {"num_hidden_layers": 4, "tie_word_embeddings": True, "n_routed_experts": 16, "n_group": 8, "topk_group": 3},
     "glm4_moe_lite-ratio": latent(64, 5, 56, 64, 96, 16, 64)
     | GLM
     | rope(1e6)

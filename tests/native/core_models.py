@@ -92,6 +92,18 @@ MODELS = {
         "expert_ffn": 40,
         "shared_ffn": 40,
     },
+    "deepseek2, groups": {
+        "architecture": "deepseek2",
+        "type": "F32",
+        "head_size": 32,
+        "kv_heads": 1,
+        "rope_size": 16,
+        "experts": 12,
+        "experts_used": 3,
+        "expert_groups": 4,
+        "groups_used": 2,
+        "expert_ffn": 32,
+    },
     "deepseek2, Q8_0": {
         "architecture": "deepseek2",
         "type": "Q8_0",
@@ -240,6 +252,7 @@ TOLERANCE = {
     "glm4moe": 1e-3,
     "glm4moe, Q4_0": 0.05,
     "deepseek2": 1e-3,
+    "deepseek2, groups": 1e-3,
     "deepseek2, Q8_0": 0.1,  # queries and results of the heads are inputs of products too
     "ernie4_5-moe": 1e-3,
     "granitemoe": 2e-3,  # louder branches
@@ -265,6 +278,7 @@ EXPERTS = (
     "gpt-oss",
     "glm4moe",
     "deepseek2",
+    "deepseek2, groups",
     "ernie4_5-moe",
     "granitemoe",
     "gemma4-moe",

@@ -48,6 +48,9 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     writer.add_expert_used_count(config.num_experts_per_tok)
     writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     writer.add_expert_shared_count(config.n_shared_experts)
+    if family != "deepseek_v2" or config.topk_method == "group_limited_greedy":
+        writer.add_expert_group_count(config.n_group)
+        writer.add_expert_group_used_count(config.topk_group)
     writer.add_expert_weights_scale(config.routed_scaling_factor)
     if config.norm_topk_prob:
         writer.add_expert_weights_norm(True)

@@ -27,6 +27,7 @@ NAMES = (
     "glm4moe",
     "glm4moe, Q4_0",
     "deepseek2",
+    "deepseek2, groups",
     "deepseek2, Q8_0",
     "ernie4_5-moe",
     "granitemoe",

@@ -80,7 +80,10 @@ def test_yarn_scales_the_scores_or_the_rotation(model: Opened, weight: float, am
         ({"attention__key_length_mla": 40}, "its latent keys are 24, expected a multiple of 32"),
         ({"attention__value_length_mla": 24}, "its latent values are 24, expected a multiple of 32"),
         ({"attention__q_lora_rank": 0}, r"the tensor 'blk.0.attn_q.weight' \[192, 64\] is missing"),
-        ({"expert_group_count": 8}, "'deepseek2.expert_group_count' is 8, supported: 1"),
+        ({"expert_group_count": 3}, "it chooses 1 of 3 groups of its 8 experts, expected at most 32 of one size"),
+        ({"expert_group_count": 4}, "it uses 3 experts of 1 groups, which have fewer"),
+        ({"expert_group_count": 2, "expert_group_used_count": 3}, "it chooses 3 of 2 groups of its 8 experts"),
+        ({"expert_group_count": -1}, "expert_group_count' is -1, expected a whole number above 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(model: Opened, changes: dict[str, Any], says: str) -> None:

@@ -113,9 +113,8 @@ def test_a_layer_too_many_is_refused_where_none_drafts(tmp_path: Path, count: in
 @pytest.mark.parametrize(
     ("kind", "changes", "reason"),
     [
-        ("glm4_moe", {"n_group": 8}, "the key 'n_group' of config.json is 8, supported: 1"),
-        ("glm4_moe", {"topk_group": 4}, "the key 'topk_group' of config.json is 4, supported: 1"),
-        ("dots1", {"n_group": 8}, "the key 'n_group' of config.json is 8, supported: 1"),
+        ("glm4_moe", {"n_group": 0}, "the key 'n_group' of config.json is 0, expected a whole number above 0"),
+        ("dots1", {"topk_group": "one"}, "the key 'topk_group' of config.json is 'one', expected a whole number"),
         ("dots1", {"scoring_func": "softmax"}, "the key 'scoring_func' of config.json is 'softmax', supported: 'sigm"),
         ("dots1", {"moe_layer_freq": 2}, "the key 'moe_layer_freq' of config.json is 2, supported: 1"),
         ("glm4_moe", {"topk_method": "greedy"}, "the key 'topk_method' of config.json is 'greedy', supported: 'noaux"),

@@ -105,6 +105,23 @@ def test_how_experts_are_weighed_follows_from_the_model_type(tmp_path: Path, kin
     assert read_shape(*open_model(write_folder(tmp_path, tensors(), CONFIG | more))).sigmoid_routing is sigmoid
 
 
+@pytest.mark.parametrize(
+    ("kind", "method", "groups"),
+    [
+        ("deepseek_v2", "greedy", (1, 1)),
+        ("deepseek_v2", "group_limited_greedy", (5, 2)),
+        ("deepseek_v3", "noaux_tc", (5, 2)),
+        ("glm4_moe_lite", None, (5, 2)),
+    ],
+)
+def test_experts_may_be_chosen_by_groups(
+    tmp_path: Path, kind: str, method: str | None, groups: tuple[int, int]
+) -> None:
+    more = {"model_type": kind, "topk_method": method, "n_group": 5, "topk_group": 2}
+    shape = read_shape(*open_model(write_folder(tmp_path, tensors(), CONFIG | {"first_k_dense_replace": 1} | more)))
+    assert (shape.expert_groups, shape.groups_used) == groups
+
+
 def test_scores_grow_with_yarns_factor(tmp_path: Path) -> None:
     """By the square of what mscale_all_dim says, and cosines and sines by what is left of mscale."""
     growth = {"mscale": 0.707, "mscale_all_dim": 0.707}
@@ -117,8 +134,8 @@ def test_scores_grow_with_yarns_factor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"n_group": 8}, "'n_group' of config.json is 8, supported: 1"),
-        ({"topk_method": "group_limited_greedy"}, "'topk_method' of config.json is 'group_limited_greedy', supported"),
+        ({"n_group": 0}, "'n_group' of config.json is 0, expected a whole number above 0"),
+        ({"topk_method": "hottest"}, "'topk_method' of config.json is 'hottest', supported"),
         (
             {"mlp_layer_types": ["sparse", "dense"]},
             "'mlp_layer_types' of config.json is .* 'dense' for the first layers",
