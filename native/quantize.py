@@ -13,7 +13,8 @@ from .files.rearrange import FLOAT_TYPES
 TYPES = ("q8_0", "q4_0")
 ENDS = re.compile(r"(token_embd|per_layer_token_embd|output)\.weight")  # embeddings and the head: never below 8 bits
 MATRICES = re.compile(
-    r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?|ssm_(in|out)|inp_gate|proj)\.weight"
+    r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output|q_a|q_b|kv_a_mqa|k_b|v_b)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?"
+    r"|ssm_(in|out)|inp_gate|proj)\.weight"
 )
 TOGETHER = 1 << 22  # weights converted at once: the gguf package makes several copies of them
 

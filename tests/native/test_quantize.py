@@ -46,7 +46,9 @@ def test_the_bytes_are_those_of_the_gguf_package(monkeypatch: pytest.MonkeyPatch
         assert new.data.tobytes() == gguf.quants.quantize(to_float32(old), kind).tobytes()
 
 
-@pytest.mark.parametrize("name", ["ffn_gate_up_exps", "ssm_in", "ffn_up_shexp", "attn_gate", "inp_gate", "proj"])
+@pytest.mark.parametrize(
+    "name", ["ffn_gate_up_exps", "ssm_in", "ffn_up_shexp", "attn_gate", "attn_q_a", "attn_k_b", "inp_gate", "proj"]
+)
 def test_fused_matrices_and_those_of_experts_are_quantized(name: str) -> None:
     [new] = quantized([tensor(f"blk.0.{name}.weight")], "q4_0")
     assert new.type == "Q4_0"
