@@ -3,12 +3,12 @@
     python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
 
 Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers),
-gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), gemma4 (that of Gemma 4 E2B with 10 of its 35 layers, of which 5
-borrow keys and values), tiny (for tests of formats with blocks of 256). bench, moe, gpt-oss and gemma4 have the demo
-model's tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the same bytes. A tensor
-is a cyclic run through one pool of random blocks, from an offset that depends on its name; the number of blocks is
-prime, so that no two rows of most matrices are alike. Scales are chosen so that the logits spread and attention sees
-more than one token.
+gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), glm-flash (that of GLM 4.7 Flash with 4 of its 47 layers), gemma4
+(that of Gemma 4 E2B with 10 of its 35 layers, of which 5 borrow keys and values), tiny (for tests of formats with
+blocks of 256). bench, moe, gpt-oss, glm-flash and gemma4 have the demo model's tokenizer, and as many tokens, so that
+llama.cpp loads them too. The same options give the same bytes. A tensor is a cyclic run through one pool of random
+blocks, from an offset that depends on its name; the number of blocks is prime, so that no two rows of most matrices are
+alike. Scales are chosen so that the logits spread and attention sees more than one token.
 """
 
 import argparse
@@ -53,7 +53,8 @@ HALVES: dict[str, tuple[int, int, float] | tuple[int]] = {
 TYPES = ("F32", "F16", "BF16", *HALVES, "MXFP4", "NVFP4")
 
 
-WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "gemma4")
+OF_HEADS = ("attn_k_b.weight", "attn_v_b.weight")
+WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "gemma4")
 
 
 def scale_bytes(kind: str, scale: float) -> np.ndarray:
@@ -130,9 +131,11 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
         writer.add_feed_forward_length(shape.ffn)
         writer.add_head_count_kv(shape.kv_heads)
         writer.add_key_length(shape.head_size)
-        writer.add_value_length(shape.head_size)
+        writer.add_value_length(shape.latent or shape.head_size)
         if shape.window:
             writer.add_sliding_window(shape.window)
+    if shape.latent:
+        add_latent_keys(writer, shape)
     writer.add_rope_dimension_count(shape.rope_size)
     writer.add_rope_freq_base(shape.rope_base)
     writer.add_layer_norm_rms_eps(shape.norm_epsilon)
@@ -141,6 +144,17 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
         writer.add_expert_count(shape.experts)
         writer.add_expert_used_count(shape.experts_used)
         writer.add_expert_feed_forward_length(shape.expert_ffn)
+
+
+def add_latent_keys(writer: gguf.GGUFWriter, shape: ModelShape) -> None:
+    writer.add_key_length_mla(shape.latent_keys + shape.rope_size)
+    writer.add_value_length_mla(shape.latent_values)
+    writer.add_kv_lora_rank(shape.latent)
+    writer.add_q_lora_rank(shape.query_rank)
+    writer.add_leading_dense_block_count(shape.dense_layers)
+    writer.add_expert_shared_count(shape.shared_ffn // shape.expert_ffn)
+    writer.add_expert_weights_norm(shape.normalize_experts)
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 
 
 def gemma4_of(shape: ModelShape) -> Gemma4:
@@ -170,6 +184,8 @@ def add_tensor_infos(writer: gguf.GGUFWriter, shape: ModelShape, kind: str) -> N
         dimensions = [columns] if rows == 1 else [rows, columns]
         if name.endswith("_exps.weight"):
             dimensions = [shape.experts, rows // shape.experts, columns]
+        if name.endswith(OF_HEADS):
+            dimensions = [shape.heads, rows // shape.heads, columns]
         quantization = gguf.GGMLQuantizationType[own]
         writer.add_tensor_info(name, dimensions, np.dtype(np.float32), size, raw_dtype=quantization)
 

@@ -51,6 +51,26 @@ SHAPES = {
         experts_used=4,
         expert_ffn=2880,
     ),
+    "glm-flash": replace(
+        dense(
+            "deepseek2", 4, width=2048, ffn=10240, heads=20, kv_heads=1, head_size=576, vocab=DEMO_VOCAB, context=202752
+        ),
+        qk_norm=False,
+        rope_size=64,
+        rope_layout="pairs",
+        query_scale=256**-0.5,
+        latent=512,
+        query_rank=768,
+        latent_keys=192,
+        latent_values=256,
+        experts=64,
+        experts_used=4,
+        expert_ffn=1536,
+        shared_ffn=1536,
+        dense_layers=1,
+        sigmoid_routing=True,
+        normalize_experts=True,
+    ),
     "gemma4": replace(
         dense("gemma4", 10, width=1536, ffn=6144, heads=8, kv_heads=1, head_size=512, vocab=DEMO_VOCAB, context=131072),
         tied=True,

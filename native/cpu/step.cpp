@@ -43,11 +43,15 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
 }
 
 // A few long histories would keep only a few threads busy, so their splits become items of their own, as long as there is room for the partial results: no
-// item has much more than a third of a thread's share of the keys.
+// item has much more than a third of a thread's share of the keys. So do parts of the heads that share a kv head, where these are many and columns are few.
 void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& work, AttentionList& list) const {
   constexpr int kPieces = 3;
   constexpr size_t kMostStates = 16 << 20;  // floats
-  const int tile = std::max(1, kQueryTile / (shape_.heads / kv_heads));
+  constexpr int kFewestHeads = 4;  // to a part: each part reads the keys and values anew
+  const int group = shape_.heads / kv_heads;
+  int parts = (group + kQueryTile - 1) / kQueryTile;
+  while (parts * kv_heads * work.columns < options_.threads && 2 * parts * kFewestHeads <= group) parts *= 2;
+  const int tile = std::max(1, kQueryTile * parts / group);
   const size_t state = split_state(cache_.most_values());
   std::vector<AttentionItem> tiles;  // of one kv head, whole
   const auto history = [&](const AttentionItem& item) { return rows[item.row].position + item.first + item.count; };
@@ -55,9 +59,9 @@ void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& wo
   for (int r = 0; r < static_cast<int>(rows.size()); ++r) {
     const int count = static_cast<int>(rows[r].tokens.size());
     for (int i = 0; i < count; i += tile) {
-      AttentionItem item{r, i, std::min(tile, count - i), 0, 0, 0};
+      AttentionItem item{r, i, std::min(tile, count - i), 0, 0, 0, 0, 0};
       item.end_split = (history(item) + kSplit - 1) / kSplit;
-      keys += static_cast<int64_t>(history(item)) * kv_heads;
+      keys += static_cast<int64_t>(history(item)) * kv_heads * parts;
       tiles.push_back(item);
     }
   }
@@ -74,10 +78,13 @@ void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& wo
       list.kept[work.first_column[whole.row] + whole.first + token] = {list.state_floats, splits};
       list.state_floats += floats;
     }
-    for (int h = 0; h < kv_heads; ++h)
+    for (int unit = 0; unit < kv_heads * parts; ++unit)
       for (int piece = 0; piece < pieces; ++piece) {
+        const int part = unit % parts;
         AttentionItem item = whole;
-        item.kv_head = h;
+        item.kv_head = unit / parts;
+        item.first_head = item.kv_head * group + group * part / parts;
+        item.heads = item.kv_head * group + group * (part + 1) / parts - item.first_head;
         item.begin_split = splits * piece / pieces;
         item.end_split = splits * (piece + 1) / pieces;
         list.items.push_back(item);

@@ -72,7 +72,7 @@ const uint8_t* Core::Step::first_keys(const Layer& layer, const AttentionItem& i
 
 void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
   const AttentionList& list = list_of(layer);
-  const int items = static_cast<int>(list.items.size()), group = s.heads / layer.heads.kv_heads, head_size = layer.heads.head_size, value_size = layer.heads.value_size;
+  const int items = static_cast<int>(list.items.size()), head_size = layer.heads.head_size, value_size = layer.heads.value_size;
   std::atomic<int>& next = work.next_item[layer.number];
   for (int i = next.fetch_add(1, std::memory_order_relaxed); i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
     const AttentionItem& item = list.items[i];
@@ -91,8 +91,7 @@ void Core::Step::attend(Member& me, Private& own, const Layer& layer) {
     };
     for (int token = 0; token < item.count; ++token) {
       const int c = work.first_column[item.row] + item.first + token;
-      for (int g = 0; g < group; ++g) {
-        const int head = item.kv_head * group + g;
+      for (int head = item.first_head; head < item.first_head + item.heads; ++head) {
         of[count] = queries(c) + head * head_size;
         out[count] = work.attention.data() + c * work.stride_attention + head * value_size;
         if (!whole) states[count] = split_states(list.kept[c], head);

@@ -14,7 +14,8 @@ constexpr int kLanesWide = 16;
 
 // Queries of one row and kv head, few enough that an attention work item is short, and all splits of their history or some.
 struct AttentionItem {
-  int row, first, count, kv_head;  // tokens first .. first+count-1 of the row
+  int row, first, count;           // tokens first .. first+count-1 of the row
+  int kv_head, first_head, heads;  // query heads first_head .. first_head+heads-1, which read that kv head
   int begin_split, end_split;
 
   int keys(int history) const { return std::min(history, end_split * kSplit) - begin_split * kSplit; }
