@@ -4,7 +4,7 @@ Templates come with model files, which anybody may have made, so they run in jin
 blocks, the extra names) is the one that template authors test with."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -102,7 +102,14 @@ class ChatTemplate:
 
 
 def _tojson(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, default=_listed, **options)
+
+
+def _listed(value: Any) -> list[Any]:
+    """Of what other filters give, as `map`."""
+    if not isinstance(value, Generator):
+        raise TypeError(f"{type(value).__name__} is no JSON")
+    return list(value)
 
 
 def _raise_exception(message: str) -> NoReturn:

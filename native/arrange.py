@@ -23,9 +23,9 @@ Indexes = npt.NDArray[np.int64]
 ROUTED = ".ffn_down_exps.weight"
 EXPERT_SCALES = "_exps.scale"
 MOST_DIGITS = 10  # of a layer's number
+HEAD_KEYS = ".attn_k_b.weight"
 # What is scaled by the sizes: a router's inputs; the product of the embedding, before its norm; and the inputs that
 # layers take of a token, (normed product + table row times the root of token_inputs) over the root of 2.
-HEAD_KEYS = ".attn_k_b.weight"
 ROUTER_NORM = ".ffn_gate_inp_norm.weight"
 TOKEN_TABLE, TOKEN_PRODUCT, TOKEN_NORM = (
     "per_layer_token_embd.weight",

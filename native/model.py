@@ -39,6 +39,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "attention.shared_kv_layers": 0,
     "attention.sliding_window": 0,
     "attention.temperature_length": 0,
+    "attention.temperature_scale": 0.0,
     "attn_logit_softcapping": 0.0,
     "embedding_scale": 1.0,
     "expert_count": 0,

@@ -67,7 +67,7 @@ def _routing(keys: Keys, family: Family, biased: bool) -> bool:
 
 
 def _groups(keys: Keys, family: Family) -> dict[str, Any]:
-    """None is one of all experts."""
+    """Where there are none, all experts are one group."""
     if "expert_group_count" not in family.own_keys:
         return {}
     return {

@@ -1,11 +1,13 @@
 """What a file says of latent attention: DeepSeek's, and GLM 4.7 Flash's."""
 
-from math import log
 from typing import Any
 
 from .families import Family
 from .metadata_keys import Keys
 from .rope_scaling import YARN_WEIGHT
+from .yarn import amplitude
+
+MOST_GROWTH = 1.0  # of a weight that is a tenth in the largest models
 
 
 def read_latent(keys: Keys, family: Family) -> dict[str, Any]:
@@ -14,6 +16,11 @@ def read_latent(keys: Keys, family: Family) -> dict[str, Any]:
     if not family.latent:
         return {}
     latent, turning = keys.size("attention.kv_lora_rank"), keys.size("rope.dimension_count")
+    if f"{keys.architecture}.attention.key_length_mla" not in keys.values:
+        raise ValueError(
+            f"the key '{keys.architecture}.attention.key_length_mla' is missing: the file has the older form, with one "
+            "matrix for the keys and values of all heads; expected one made by a newer converter"
+        )
     head_keys = keys.size("attention.key_length_mla") - turning
     if head_keys < 1:
         raise ValueError(
@@ -39,4 +46,8 @@ def read_latent(keys: Keys, family: Family) -> dict[str, Any]:
 def _growth(keys: Keys) -> float:
     """By what queries and keys grow with YaRN's factor; the key holds a tenth of DeepSeek's mscale_all_dim."""
     weight = keys.optional(f"rope.{YARN_WEIGHT}")
-    return 1 + weight * log(keys.positive("rope.scaling.factor")) if weight else 1.0
+    if weight > MOST_GROWTH:
+        raise ValueError(
+            f"the key '{keys.architecture}.rope.{YARN_WEIGHT}' is {weight}, expected at most {MOST_GROWTH}"
+        )
+    return amplitude(keys.positive("rope.scaling.factor"), 10 * weight) if weight else 1.0

@@ -15,7 +15,7 @@ from .cuda_core import DeviceStepper
 from .cupy_memory import CupyMemory
 from .device_memory import DeviceMemory, EmulatedMemory
 from .lost import DeviceLost
-from .sizes import held_bytes
+from .sizes import held_bytes, latent_room
 
 SHARE = 0.9  # of the free memory
 OWN_PART = 64  # one part in so many of the free memory is left out of a share, for CUDA's kernels and graphs
@@ -55,7 +55,7 @@ def open_device(
         memory: DeviceMemory = EmulatedMemory()
         pages = wanted.pages
     else:
-        beside = held_bytes(shape, wanted.slots, wanted.states, wanted.replay)
+        beside = held_bytes(shape, wanted.slots, wanted.states, wanted.replay) + latent_room(shape, wanted.columns)
         held = replace(wanted, weight_bytes=wanted.weight_bytes + beside)
         native, memory = open_gpu(kind, lambda free: arena_bytes(free, held, shape.page_bytes(*cache_types)))
         pages = 0

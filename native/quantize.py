@@ -11,9 +11,10 @@ from .files.model_file import Bytes, Tensor, row_bytes
 from .files.rearrange import FLOAT_TYPES
 
 TYPES = ("q8_0", "q4_0")
-ENDS = re.compile(r"(token_embd|per_layer_token_embd|output)\.weight")  # embeddings and the head: never below 8 bits
+# Never below 8 bits: embeddings, the head, and the small matrices between latent values and heads.
+FINE = re.compile(r"(token_embd|per_layer_token_embd|output|blk\.\d+\.attn_(k_b|v_b))\.weight")
 MATRICES = re.compile(
-    r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output|q_a|q_b|kv_a_mqa|k_b|v_b)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?"
+    r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output|q_a|q_b|kv_a_mqa)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?"
     r"|ssm_(in|out)|inp_gate|proj)\.weight"
 )
 TOGETHER = 1 << 22  # weights converted at once: the gguf package makes several copies of them
@@ -31,7 +32,7 @@ def quantized(tensors: Sequence[Tensor], kind: str) -> list[Tensor]:
 
 
 def _quantized(tensor: Tensor, kind: str) -> Tensor:
-    if ENDS.fullmatch(tensor.name):
+    if FINE.fullmatch(tensor.name):
         kind = "Q8_0"
     elif not MATRICES.fullmatch(tensor.name):
         return tensor

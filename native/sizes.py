@@ -15,6 +15,7 @@ MOST_WINDOW = MOST - 64  # a page beyond it is counted too
 MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h
 MOST_TAPS = 16
 MOST_GROUPS = 32  # of experts: one for each lane of a GPU's warp
+SPLIT, MOST_APART = 512, 64  # positions of a split of attention; with more columns a device does not keep splits apart
 BLOCK = 32  # inputs of a product to a scale
 ID_BYTES = FLOAT_BYTES = 4
 
@@ -28,6 +29,17 @@ def held_bytes(shape: Shape, slots: int, states: int, replay: int) -> int:
     tables = shape.context * turning * FLOAT_BYTES
     recurrent = (2 * slots + states) * shape.state_bytes + slots * replay * shape.update_bytes
     return tables + slots * shape.context * ID_BYTES + recurrent
+
+
+def latent_room(shape: Shape, columns: int) -> int:
+    """What latent attention takes on a device for steps of `columns` tokens, approximate: its heads read and give far
+    more than others, and some are kept apart until they are merged."""
+    if not shape.latent:
+        return 0
+    of_token = 2 * (shape.head_size + shape.latent) + shape.latent_keys + shape.rope_size + shape.latent_values
+    splits = 1 << (max(1, shape.context // SPLIT) - 1).bit_length()
+    apart = min(columns, MOST_APART) * splits * (shape.latent + 2)
+    return shape.heads * (columns * of_token + apart) * FLOAT_BYTES
 
 
 def check_sizes(shape: ModelShape) -> None:

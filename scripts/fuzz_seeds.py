@@ -72,6 +72,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
     "deepseek": {
         "model_type": "glm4_moe_lite",
+        "rope_scaling": YARN | {"mscale": 0.7, "mscale_all_dim": 0.7},
         "kv_lora_rank": 32,
         "q_lora_rank": 16,
         "qk_nope_head_dim": 32,

@@ -96,14 +96,18 @@ void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& wo
 
 void Core::reserve(const std::vector<Row>& rows, Work& work) {
   const Shape& s = shape_;
-  const int columns = work.columns, outputs = static_cast<int>(work.output_column.size());
-  const int attention = std::max({s.latent ? s.heads * s.latent : s.queries(), s.attention_outputs(), s.inner()}), groups = padded(columns, kGroup) / kGroup;
+  const int columns = work.columns, outputs = static_cast<int>(work.output_column.size()), joined = std::max(s.attention_outputs(), s.inner());
+  const int attention = std::max(s.latent ? s.heads * s.latent : s.queries(), joined), groups = padded(columns, kGroup) / kGroup;
   bool integer = false, floating = false;
+  struct { bool integer = false, floating = false; } of_heads;  // the matrices between latent values and heads, of which there are as many as heads
   int mixed = s.width;
   const auto note = [&](const Matrix& m) { (is_float(m.format) ? floating : integer) = true; };
   note(weights_.head());
   for (const Layer& layer : weights_.layers) {
     layer.each_matrix(note);
+    if (s.latent) {
+      for (const Matrix* m : {&layer.k_b[0], &layer.v_b[0]}) (is_float(m->format) ? of_heads.floating : of_heads.integer) = true;
+    }
     const int tiles = layer.kind == LayerKind::Recurrent ? layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles : layer.q.tiles + 2 * layer.k.tiles;
     mixed = std::max({mixed, tiles * kTileRows, layer.token_gate.tiles * kTileRows});
   }
@@ -138,11 +142,11 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
     work.latent_queries.reserve(columns * work.stride_latent);
     work.queries.reserve(columns * work.stride_queries);
     work.rank_input.reserve(groups, std::max(1, s.query_rank), integer, floating, together);
-    work.key_input.reserve(s.heads * groups, s.latent_keys, integer, floating, together);
-    work.value_input.reserve(s.heads * groups, s.latent, integer, floating, together);
+    work.key_input.reserve(s.heads * groups, s.latent_keys, of_heads.integer, of_heads.floating, together);
+    work.value_input.reserve(s.heads * groups, s.latent, of_heads.integer, of_heads.floating, together);
   }
   work.ffn_input.reserve(groups, std::max({1, s.dense_ffn(), s.token_inputs}), integer, floating, together);
-  work.head_input.reserve(groups, std::max(attention, s.width), integer, floating, together);
+  work.head_input.reserve(groups, std::max(joined, s.width), integer, floating, together);
 
   int most_columns = std::max(columns, outputs);
   if (s.experts) {
@@ -215,15 +219,18 @@ void Core::Step::quantize_column(const float* inputs, int blocks, int column, in
 // columns, each line would travel between their cores with every store. Where there is nothing to do, no barrier.
 void Core::Step::interleave(Member& me, const float* inputs, size_t stride, int blocks, int count, const Activations& output) {
   if (!output.wide || count == 1) return;
-  const auto [begin, end] = me.share(blocks);
+  interleave_blocks(inputs, stride, blocks, me.share(blocks), count, output);
+  me.barrier.wait();
+}
+
+void Core::Step::interleave_blocks(const float* inputs, size_t stride, int blocks, Range share, int count, const Activations& output) {
   for (int first = 0; first < count; first += kGroup) {
     const int together = std::min(kGroup, count - first);
-    for (int i = begin * kBlock; i < end * kBlock; ++i) {
+    for (int i = share.begin * kBlock; i < share.end * kBlock; ++i) {
       float* const wide = output.wide + output.wide_place(blocks, first, i);
       for (int c = 0; c < together; ++c) wide[c] = inputs[(first + c) * stride + i];
     }
   }
-  me.barrier.wait();
 }
 
 // The tiles of all `count` matrices as one list, shared out.

@@ -25,6 +25,7 @@ class Core::Step {
   float* normed(Private& own, int column, int count) { return count > 1 && work.stride_normed ? work.normed.data() + column * work.stride_normed : own.norm.data(); }
   void quantize_column(const float* inputs, int blocks, int column, int count, Activations output);  // no barrier
   void interleave(Member& me, const float* inputs, size_t stride, int blocks, int count, const Activations& output);
+  static void interleave_blocks(const float* inputs, size_t stride, int blocks, Range share, int count, const Activations& output);
   void products(Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count);  // of width_input, into mixed
   void add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm, const float* scale = nullptr);
   void add_normed(Private& own, const float* branch, const float* norm, const float* scale, int column);  // to x; no barrier

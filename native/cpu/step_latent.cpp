@@ -81,8 +81,14 @@ void Core::Step::head_products(Member& me, Private& own, const std::vector<Matri
 
 // As interleave(), of inputs [columns][head_stride * head].
 void Core::Step::interleave_heads(Member& me, const float* inputs, size_t stride, int head_stride, const ActivationRoom& output) {
+  if (!output.views.wide || columns == 1) return;
   const int groups = padded(columns, kGroup) / kGroup;
-  for (int h = 0; h < s.heads; ++h) interleave(me, inputs + static_cast<size_t>(h) * head_stride, stride, output.blocks, columns, output.from(h * groups));
+  const auto [begin, end] = me.share(s.heads * output.blocks);
+  for (int i = begin; i < end; ++i) {
+    const int h = i / output.blocks, block = i % output.blocks;
+    interleave_blocks(inputs + static_cast<size_t>(h) * head_stride, stride, output.blocks, {block, block + 1}, columns, output.from(h * groups));
+  }
+  me.barrier.wait();
 }
 
 }  // namespace paceline

@@ -8,17 +8,21 @@
 
 #include "../cpu/repack.h"
 #include "layout.h"
+#include "product.h"
 
 namespace paceline::cuda {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{16} << 20;  // packed and sent at once
 
-// Many kernels have a block per column, and a grid has at most 65,535 blocks in y and z; sizes are powers of two.
+// Many kernels have a block per column, latent attention one per list of a head's columns; sizes are powers of two.
+constexpr int kMostBlocks = 65'535;  // of a grid, in y and z
 constexpr int kMostColumns = 1 << 15;
 
-void check_columns_of_step(int columns) {
-  if (columns > kMostColumns) throw std::invalid_argument("a step of " + std::to_string(columns) + " tokens is more than the " + std::to_string(kMostColumns) + " of a GPU's");
+void check_columns_of_step(const Shape& s, int columns) {
+  const int of_heads = s.latent ? kMostBlocks / s.heads * experts_together(kMostColumns) : kMostColumns;
+  const int most = std::min(kMostColumns, static_cast<int>(std::bit_floor(static_cast<unsigned>(of_heads))));
+  if (columns > most) throw std::invalid_argument("a step of " + std::to_string(columns) + " tokens is more than the " + std::to_string(most) + " of a GPU's");
 }
 
 int power_of_two(int n) { return n ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))) : 0; }
@@ -102,7 +106,7 @@ void DeviceCore::take_pages(int pages) {
 
 void DeviceCore::make_room(int columns, int outputs) {
   weights_.check_loaded();
-  check_columns_of_step(std::max(columns, outputs));
+  check_columns_of_step(shape(), std::max(columns, outputs));
   reserve({power_of_two(columns), power_of_two(outputs), power_of_two((shape().context + kSplit - 1) / kSplit), 1, 1});
 }
 
@@ -132,7 +136,7 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   }
   counts.rows = static_cast<int>(rows.size());
   if (counts.columns == 0) throw std::invalid_argument("a step without rows");
-  check_columns_of_step(counts.columns);
+  check_columns_of_step(shape(), counts.columns);
   sizes.columns = power_of_two(counts.columns);
   sizes.outputs = power_of_two(counts.outputs);
   sizes.splits = power_of_two((longest + kSplit - 1) / kSplit);

@@ -18,8 +18,8 @@ constexpr size_t kChangesFromTheStart = 16 << 20;
 
 void choose_device(int number) { use_device(number); }
 
-bool DeviceCore::Work::splits_apart(const Sizes& sizes, int kv_heads) const {
-  return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * kv_heads < kApartBelow;
+bool DeviceCore::Work::splits_apart(const Sizes& sizes, int blocks) const {
+  return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * blocks < kApartBelow;
 }
 
 DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory)
@@ -31,8 +31,8 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
   if (options.slots < 1 || options.pages < 0) throw std::invalid_argument("slots must be at least 1, and pages no less than 0");
   if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
   const int head_size = std::max(shape.head_size, shape.local_head_size), value_size = shape.latent ? shape.latent : head_size;
-  if (head_size > kMostHeadSize || value_size > kMostValueSize)
-    throw std::invalid_argument("a head size of " + std::to_string(std::max(head_size, value_size)) + " is more than " + std::to_string(value_size > kMostValueSize ? kMostValueSize : kMostHeadSize));
+  if (value_size > kMostValueSize) throw std::invalid_argument("a head with " + std::to_string(value_size) + " values is more than " + std::to_string(kMostValueSize));
+  if (head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(head_size) + " is more than " + std::to_string(kMostHeadSize));
   if (shape.token_inputs > kMostTokenInputs)
     throw std::invalid_argument(std::to_string(shape.token_inputs) + " inputs of a token to a layer are more than " + std::to_string(kMostTokenInputs));
   check_rotations(shape, rotation, local);
@@ -115,6 +115,8 @@ void DeviceCore::reserve(const Sizes& sizes) {
     if (work.floating) take(a.wide, places * kBlock);
   };
   const size_t columns = room.columns, outputs = room.outputs;
+  const Heads local = s.local_heads();
+  const int fewest_blocks = std::min(blocks_of_heads(s.head_size, s.heads, s.kv_heads), blocks_of_heads(local.head_size, s.heads, local.kv_heads));
   const auto lay_out = [&] {
     at = 0;
     take(work.x, columns * work.stride_x);
@@ -124,8 +126,8 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.mixed, columns * work.stride_mixed);
     take(work.queries, columns * s.queries());
     take(work.gates, s.gated_attention ? columns * s.queries() : 0);
-    take(work.attended, columns * work.attention);
-    take(work.partial, std::min<size_t>({columns, kApartColumns, static_cast<size_t>((kApartBelow - 1) / std::min(s.kv_heads, s.local_heads().kv_heads))}) * s.heads * room.splits * (cache_.most_values() + 2));
+    take(work.attended, s.latent ? 0 : columns * work.attention);
+    take(work.partial, std::min<size_t>({columns, kApartColumns, static_cast<size_t>((kApartBelow - 1) / fewest_blocks)}) * s.heads * room.splits * (cache_.most_values() + 2));
     take(work.logits, outputs * logits_stride());
     take(work.parts, outputs * kVocabularyParts);
     take(work.tokens, outputs);
@@ -284,7 +286,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   Activations joined = work.attention_input;
   joined.blocks = layer.output.blocks;
   Attention attention{work.queries, s.heads, kv_heads, view, head_stride, layer.kind == LayerKind::Sliding, sizes.splits, nullptr, work.attended, queries, place.gates, layer.sinks, joined};
-  if (work.splits_apart(sizes, kv_heads)) attention.partial = work.partial;
+  if (work.splits_apart(sizes, blocks_of_heads(head_size, s.heads, kv_heads))) attention.partial = work.partial;
   attend(attention, input, std::min(sizes.tokens, tokens_of(layer.kind)), most, stream);
   if (!attention.ends_with_blocks()) quantize(work.attended, queries, queries, place.gates, queries, columns, joined, most, stream);
   join(layer.output, joined, layer.attention_post_norm, nullptr, pass);

@@ -26,6 +26,7 @@ struct Item {    // tokens of one row that attend together
 };
 // Queries of an item that one thread block handles together: query heads of a GQA group times tokens of a row.
 constexpr int queries_together(int head_size) { return head_size <= 128 ? 16 : head_size <= 256 ? 8 : 4; }
+constexpr int blocks_of_heads(int head_size, int heads, int kv_heads) { return kv_heads * ((heads / kv_heads + queries_together(head_size) - 1) / queries_together(head_size)); }
 constexpr int tokens_together(int head_size, int group) { return group >= queries_together(head_size) ? 1 : queries_together(head_size) / group; }
 
 struct RowInput {  // for recurrent layers

@@ -47,7 +47,7 @@ struct DeviceCore::Work {
   int* list_count = nullptr;
   Activations expert_input, expert_ffn;
 
-  bool splits_apart(const Sizes& sizes, int kv_heads) const;
+  bool splits_apart(const Sizes& sizes, int blocks) const;  // blocks: of one column's heads, without splits
 };
 
 // A step that is being enqueued.

@@ -158,7 +158,7 @@ class Config:
             "general.architecture": self.architecture,
             **{f"{self.architecture}.{key}": value for key, value in values.items()},
             **self._rope.gguf_values(self.architecture, sizes.head_size),
-            **({"paceline.rope_layout": rope_layout(self._keys)} if self._family.latent else {}),
+            **({"paceline.rope_layout": rope_layout(self._keys, self._kind)} if self._family.latent else {}),
         }
 
     def rope_divisors(self) -> dict[str, Sequence[float]]:

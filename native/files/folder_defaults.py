@@ -25,7 +25,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "max_window_layers": 62,
     },
     "deepseek2": {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128},
-    "deepseek_v2": {"n_shared_experts": 2},
+    "deepseek_v2": {"n_shared_experts": 2, "norm_topk_prob": False},
     "deepseek_v3": {"n_shared_experts": 1, "first_k_dense_replace": 3, "n_group": 8, "topk_group": 4},
     "glm4_moe_lite": {
         "rms_norm_eps": 1e-5,

@@ -108,10 +108,8 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "glm4moe": DEEP_SEEK_KEYS,
     "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
     "deepseek2": {
-        **DEEP_SEEK_KEYS,
+        "moe_layer_freq": (1,),
         "attention_bias": (False,),
-        "scoring_func": ("sigmoid", "softmax", "noaux_tc"),
-        "topk_method": ("noaux_tc", "greedy", "group_limited_greedy"),
     },
     "ernie4_5": {"use_bias": (False,)},
     "ernie4_5-moe": {"use_bias": (False,), "moe_layer_interval": (1,), "moe_norm_min": (1e-12,)},

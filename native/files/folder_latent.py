@@ -27,15 +27,29 @@ def latent_values(keys: ConfigKeys, kind: str, rope: Rope) -> dict[str, Any]:
         "attention.value_length": latent,
         "attention.key_length_mla": keys.size("qk_nope_head_dim") + turning,
         "attention.value_length_mla": keys.size("v_head_dim"),
-        "expert_gating_func": 2 if kind in SIGMOIDS else 1,
+        "expert_gating_func": _gating(keys, kind),
     }
     if rope.kind == "yarn" and rope.growth:
         values["rope.scaling.yarn_log_multiplier"] = 0.1 * rope.growth
     return values
 
 
-def rope_layout(keys: ConfigKeys) -> str:
-    return "pairs" if keys.flag("rope_interleave", True) else "halves"
+def _gating(keys: ConfigKeys, kind: str) -> int:
+    """1: softmax, 2: sigmoid. A model type has one of them, and its ways to choose."""
+    sigmoid = kind in SIGMOIDS
+    for key, known in (
+        ("scoring_func", ("sigmoid", "noaux_tc") if sigmoid else ("softmax",)),
+        ("topk_method", ("noaux_tc",) if sigmoid else ("greedy", "group_limited_greedy")),
+    ):
+        if (given := keys.values.get(key)) is not None and given not in known:
+            raise ValueError(f"the key {key!r} of config.json is {given!r}, expected {' or '.join(map(repr, known))}")
+    return 2 if sigmoid else 1
+
+
+def rope_layout(keys: ConfigKeys, kind: str) -> str:
+    """DeepSeek V2 always rotates pairs."""
+    pairs = kind == "deepseek_v2" or keys.flag("rope_interleave", True)
+    return "pairs" if pairs else "halves"
 
 
 def dense_layers(kinds: Any, layers: int) -> int:

@@ -78,8 +78,8 @@ def transposed(tensor: Tensor, groups: int) -> Tensor:
     """Floats [groups * a, b], group by group turned around: [groups * b, a]."""
     if tensor.type not in FLOAT_TYPES or tensor.rows % groups:
         raise ValueError(
-            f"the tensor {tensor.name!r} is {tensor.type} [{tensor.rows}, {tensor.columns}], "
-            f"expected floats of {groups} matrices"
+            f"the tensor {tensor.name!r} is {tensor.type} [{tensor.rows}, {tensor.columns}], expected "
+            f"{' or '.join(FLOAT_TYPES)} with the rows of {groups} matrices, as each is turned around"
         )
     inputs, word = tensor.rows // groups, np.uint32 if tensor.type == "F32" else np.uint16
 

@@ -50,9 +50,15 @@ def test_what_the_model_said_may_be_marked() -> None:
         ChatTemplate("{% generation %}x")
 
 
+def test_what_filters_give_is_written_as_a_list() -> None:
+    source = "{{ messages | map(attribute='content') | tojson }}{{ messages | map('upper') | list | length }}"
+    assert ChatTemplate(source).render(HELLO) == '["Hello!"]1'
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
+        ("{{ [nothing] | tojson }}", "Undefined is no JSON"),
         ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
         ("{{ messages[0].content.nothing.more }}", "nothing"),
         ("{{ messages[7].content }}", "no element 7|has no"),

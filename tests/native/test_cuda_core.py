@@ -230,6 +230,14 @@ def test_a_step_too_large_for_a_grid_is_refused(tiny_model) -> None:
         core.stepper.make_room(40000, 1)
 
 
+def test_latent_attention_takes_fewer_columns(tiny_model) -> None:
+    """Of each head a grid has a row of blocks for 64 columns."""
+    sizes = {"heads": 200, "kv_heads": 1, "latent": 32, "latent_keys": 32, "latent_values": 32, "rope_size": 8}
+    core = open_core(tiny_model(architecture="deepseek2", layers=2, **sizes), slots=1, context=64, kind=KIND)
+    with pytest.raises(ValueError, match="a step of 16385 tokens is more than the 16384 of a GPU's"):
+        core.stepper.make_room(16385, 1)
+
+
 def test_one_pass_over_the_weights(pair: Pair) -> None:
     core = pair.device
 

@@ -3,9 +3,9 @@
 from math import log
 from typing import Any
 
-import numpy as np
 import pytest
 from paceline.native.arrange import computed_with
+from paceline.native.drafting import without_drafting
 from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable
 
@@ -67,15 +67,28 @@ def test_yarn_scales_the_scores_or_the_rotation(model: Opened, weight: float, am
     assert shape.rope_amplitude == pytest.approx(amplitude)
 
 
+def test_a_factor_that_shrinks_nothing_does_not_count(model: Opened) -> None:
+    shape = read_shape(*changed(model, **YARN | {"rope__scaling__factor": 0.5}, rope__scaling__yarn_log_multiplier=0.1))
+    assert shape.query_scale == pytest.approx(48**-0.5)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"attention__key_length_mla": None}, "'deepseek2.attention.key_length_mla' is missing"),
+        (
+            {"attention__key_length_mla": None},
+            "'deepseek2.attention.key_length_mla' is missing: the file has the older form",
+        ),
         ({"attention__key_length_mla": 16}, "key_length_mla' is 16, expected more than the 16 that turn"),
         ({"attention__value_length_mla": None}, "'deepseek2.attention.value_length_mla' is missing"),
         ({"attention__kv_lora_rank": None}, "'deepseek2.attention.kv_lora_rank' is missing"),
         ({"attention__key_length": 100}, "'deepseek2.attention.key_length' is 100, expected 112"),
         ({"attention__value_length": 64}, "'deepseek2.attention.value_length' is 64, expected 96"),
+        (
+            YARN | {"rope__scaling__yarn_log_multiplier": 1e300},
+            "'deepseek2.rope.scaling.yarn_log_multiplier' is 1e.300, expected at most 1.0",
+        ),
+        ({"attention__temperature_scale": 0.1}, "temperature_scale' is 0.1"),
         ({"attention__head_count_kv": 4}, "'deepseek2.attention.head_count_kv' is 4, expected 1"),
         ({"attention__key_length_mla": 40}, "its latent keys are 24, expected a multiple of 32"),
         ({"attention__value_length_mla": 24}, "its latent values are 24, expected a multiple of 32"),
@@ -101,5 +114,6 @@ def test_the_older_form_of_files_is_refused(model: Opened) -> None:
 
 def test_a_layer_that_drafts_is_left_out(tiny_model) -> None:
     path = tiny_model(**SIZES)
-    shape = read_shape(*changed(opened(path), nextn_predict_layers=0))
-    assert shape.layers == 3 and np.all([kind == "attention" for kind in shape.kinds])
+    metadata, tensors = changed(opened(path), nextn_predict_layers=1)
+    shape = read_shape(metadata, without_drafting(metadata.values, tensors))
+    assert shape.layers == 2 and set(shape.kinds) == {"attention"}

@@ -47,11 +47,16 @@ def test_the_bytes_are_those_of_the_gguf_package(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "name", ["ffn_gate_up_exps", "ssm_in", "ffn_up_shexp", "attn_gate", "attn_q_a", "attn_k_b", "inp_gate", "proj"]
+    "name", ["ffn_gate_up_exps", "ssm_in", "ffn_up_shexp", "attn_gate", "attn_q_a", "inp_gate", "proj"]
 )
 def test_fused_matrices_and_those_of_experts_are_quantized(name: str) -> None:
     [new] = quantized([tensor(f"blk.0.{name}.weight")], "q4_0")
     assert new.type == "Q4_0"
+
+
+@pytest.mark.parametrize("name", ["attn_k_b", "attn_v_b"])
+def test_what_stands_between_latent_values_and_heads_keeps_8_bits(name: str) -> None:
+    assert quantized([tensor(f"blk.0.{name}.weight")], "q4_0")[0].type == "Q8_0"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,16 @@ def test_the_layers_without_experts_may_be_listed(tmp_path: Path) -> None:
 def test_a_folder_may_rotate_by_halves(tmp_path: Path) -> None:
     shape = read_shape(*open_model(write_folder(tmp_path, tensors(), CONFIG | {"rope_interleave": False})))
     assert shape.rope_layout == "halves"
+    second = CONFIG | {"rope_interleave": False, "model_type": "deepseek_v2", "first_k_dense_replace": 1}
+    assert read_shape(*open_model(write_folder(tmp_path, tensors(), second))).rope_layout == "pairs"
+
+
+def test_the_second_generation_normalizes_only_where_it_says_so(tmp_path: Path) -> None:
+    silent = {key: value for key, value in CONFIG.items() if key != "norm_topk_prob"}
+    for kind, normalizes in (("deepseek_v2", False), ("deepseek_v3", True)):
+        more = {"model_type": kind, "first_k_dense_replace": 1}
+        shape = read_shape(*open_model(write_folder(tmp_path, tensors(), silent | more)))
+        assert shape.normalize_experts is normalizes
 
 
 @pytest.mark.parametrize(("kind", "sigmoid"), [("deepseek_v2", False), ("deepseek_v3", True), ("glm4_moe_lite", True)])
@@ -135,10 +145,15 @@ def test_scores_grow_with_yarns_factor(tmp_path: Path) -> None:
     ("changes", "says"),
     [
         ({"n_group": 0}, "'n_group' of config.json is 0, expected a whole number above 0"),
-        ({"topk_method": "hottest"}, "'topk_method' of config.json is 'hottest', supported"),
+        ({"topk_method": "hottest"}, "'topk_method' of config.json is 'hottest', expected 'noaux_tc'"),
         (
             {"mlp_layer_types": ["sparse", "dense"]},
             "'mlp_layer_types' of config.json is .* 'dense' for the first layers",
+        ),
+        ({"scoring_func": "softmax"}, "'scoring_func' of config.json is 'softmax', expected 'sigmoid' or 'noaux_tc'"),
+        (
+            {"model_type": "deepseek_v2", "scoring_func": "sigmoid"},
+            "'scoring_func' of config.json is 'sigmoid', expected 'softmax'",
         ),
         ({"mlp_layer_types": ["dense"]}, "'mlp_layer_types' of config.json is .* expected a list of 2"),
         ({"qk_rope_head_dim": 0}, "'qk_rope_head_dim' of config.json is 0, expected a whole number above 0"),
