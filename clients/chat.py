@@ -72,10 +72,11 @@ class ChatTemplate:
             raise ValueError(f"its chat template is broken: {' '.join(str(problem).split())}") from None
 
     @classmethod
-    def from_gguf(cls, path: str | Path) -> Self:
-        """Reads just the file's metadata; raises ModelUnreadable, NoTemplate, BrokenTemplate."""
+    def from_gguf(cls, path: str | Path, source: str | None = None) -> Self:
+        """Reads just the file's metadata; raises ModelUnreadable, NoTemplate, BrokenTemplate. `source`: a template in
+        place of the file's."""
         values = read_metadata(Path(path)).values
-        source = values.get("tokenizer.chat_template")
+        source = source or values.get("tokenizer.chat_template")
         if not source:
             raise NoTemplate(f"{path} has no chat template, expected the key 'tokenizer.chat_template'")
         tokens = values.get("tokenizer.ggml.tokens", [])

@@ -39,12 +39,12 @@ class FolderTokenizer(Vocabulary):
         return self._with_control(text)
 
 
-def folder_chat_template(path: Path) -> ChatTemplate:
-    """The template in a file of its own, or the one among the tokenizer's settings. Raises NoTemplate,
+def folder_chat_template(path: Path, source: str | None = None) -> ChatTemplate:
+    """`source`, or the template in a file of its own, or the one among the tokenizer's settings. Raises NoTemplate,
     BrokenTemplate."""
     try:
         settings = read_tokenizer_settings(path)
-        source = _template(path, settings)
+        source = source or _template(path, settings)
         return ChatTemplate(source, {name: token for name in TOKENS if (token := _spelling(settings, name))})
     except OSError as problem:
         reason = f"the file {TEMPLATE} cannot be read ({problem.strerror or problem})"

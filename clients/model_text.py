@@ -122,6 +122,8 @@ def open_tokenizer(path: str | Path) -> Vocabulary:
     return FolderTokenizer(Path(path)) if Path(path).is_dir() else Tokenizer.from_gguf(path)
 
 
-def open_chat_template(path: str | Path) -> ChatTemplate:
-    """Raises ModelUnreadable, NoTemplate, BrokenTemplate."""
-    return folder_chat_template(Path(path)) if Path(path).is_dir() else ChatTemplate.from_gguf(path)
+def open_chat_template(path: str | Path, source: str | None = None) -> ChatTemplate:
+    """The model's template, or `source` with the model's tokens. Raises ModelUnreadable, NoTemplate, BrokenTemplate."""
+    if Path(path).is_dir():
+        return folder_chat_template(Path(path), source)
+    return ChatTemplate.from_gguf(path, source)

@@ -28,7 +28,8 @@ class Engine:
     """`info` is the daemon's ready event; it and `name`, `texts` and `client` exist once the engine is open. With
     `restart`, a daemon that dies after it was ready is started again until one is ready; meanwhile whoever asks is told
     that the model is being loaded. `queue` is how many requests may wait for a slot and `coalesces` whether equal ones
-    share a row, both as `args` say; `name` is the model's name, by default that of its file. The daemon's log and its
+    share a row, both as `args` say; `name` is the model's name, by default that of its file, and `template` the source
+    of a chat template in place of its own. The daemon's log and its
     progress bars go straight to our stderr; `log` takes our own messages about it."""
 
     client: AsyncClient
@@ -43,6 +44,7 @@ class Engine:
         restart: bool = False,
         queue: int = 64,
         name: str | None = None,
+        template: str | None = None,
     ) -> None:
         self.observed = Observed()
         self.closing = False
@@ -50,6 +52,7 @@ class Engine:
         self._log = log
         self._restart = restart
         self._name = name
+        self._template = template
         self.queue = queue
         self.coalesces = "--coalesce" in args
         self._state = Health.LOADING
@@ -119,9 +122,9 @@ class Engine:
         self._gone = None
         self.client = await AsyncClient.spawn(self._args, watch=self._watch, stderr=None)
         self.info = await self.client.ready
-        path, sizes = self.info["path"], (self.info["vocab"], self.info["context"])
+        path, about = self.info["path"], (self.info["vocab"], self.info["context"], self._template)
         self.name = self._name or _named(self.info)
-        self.texts = await asyncio.to_thread(Texts.open, Path(path), *sizes) if path else Texts.numbers(*sizes)
+        self.texts = await asyncio.to_thread(Texts.open, Path(path), *about) if path else Texts.numbers(*about)
         if self._gone:  # while the tokenizer was read
             raise self._gone
         self._state = Health.OK

@@ -3,6 +3,7 @@
 import os
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
+from pathlib import Path
 from string import whitespace
 from typing import Final
 
@@ -51,6 +52,12 @@ def add_serve_arguments(parser: ArgumentParser) -> None:
         type=_name,
         metavar="NAME",
         help="what the model is called (default: as its file, without .gguf)",
+    )
+    group.add_argument(
+        "--chat-template",
+        type=_template,
+        metavar="FILE",
+        help="a chat template (Jinja) in place of the model's, as for a model whose own offers no tools",
     )
     group.add_argument(
         "--cors",
@@ -106,6 +113,22 @@ def _name(word: str) -> str:
     if not word.strip() or not word.isprintable():
         raise ArgumentTypeError(f"{word!r}: expected a name")
     return word
+
+
+def _template(word: str) -> str:
+    """The source, which is not empty."""
+    from ..chat import ChatTemplate
+
+    try:
+        source = Path(word).read_text(encoding="utf-8")
+        ChatTemplate(source)
+    except OSError as problem:
+        raise ArgumentTypeError(f"{word}: {problem.strerror}, expected a file") from None
+    except ValueError as problem:  # not UTF-8 either
+        raise ArgumentTypeError(f"{word}: {problem}") from None
+    if not source.strip():
+        raise ArgumentTypeError(f"{word}: it is empty, expected a template")
+    return source
 
 
 def _port(word: str) -> int:

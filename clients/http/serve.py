@@ -92,6 +92,7 @@ async def _serve(arguments: Namespace, daemon: Sequence[str]) -> int:
         arguments.restart,
         arguments.queue,
         arguments.model_name,
+        arguments.chat_template,
     )
     limits = Limits(
         arguments.api_key,

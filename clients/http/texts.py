@@ -74,21 +74,21 @@ class Texts:
         self.spell = tokens.detokenizer().piece
 
     @classmethod
-    def open(cls, path: Path, vocab: int, context: int) -> "Texts":
-        """Raises ModelUnreadable for a model whose tokenizer is not supported; one whose template is missing or broken
-        has no chat, but completions, which do not need it."""
+    def open(cls, path: Path, vocab: int, context: int, template: str | None = None) -> "Texts":
+        """`template`: the source of one in place of the model's. Raises ModelUnreadable for a model whose tokenizer is
+        not supported; one whose template is missing or broken has no chat, but completions, which do not need it."""
         tokens = open_tokenizer(path)
         try:
-            return cls(tokens, open_chat_template(path), vocab, context)
+            return cls(tokens, open_chat_template(path, template), vocab, context)
         except NoTemplate:
             return cls(tokens, None, vocab, context)
         except BrokenTemplate as problem:
             return cls(tokens, None, vocab, context, problem.reason)
 
     @classmethod
-    def numbers(cls, vocab: int, context: int) -> "Texts":
+    def numbers(cls, vocab: int, context: int, template: str | None = None) -> "Texts":
         lines = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
-        return cls(NumberTokens(vocab), ChatTemplate(lines), vocab, context)
+        return cls(NumberTokens(vocab), ChatTemplate(template or lines), vocab, context)
 
     def read(self, prompt: Text | Ids | Chat) -> Given:
         """Raises HttpRefused."""

@@ -133,6 +133,7 @@ def test_the_template_in_its_file_or_among_the_settings(tmp_path: Path) -> None:
     settings = {"chat_template": "{{ bos_token }}{{ pad_token }}{{ unk_token }}", "bos_token": None, "pad_token": "<p>"}
     (path / "tokenizer_config.json").write_text(json.dumps(settings))
     assert open_chat_template(path).render([{"role": "user", "content": "x"}]) == "<s><p>"
+    assert open_chat_template(path, "{{ bos_token }}own").render([{"role": "user", "content": "x"}]) == "<s>own"
 
 
 def test_the_command_line_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
