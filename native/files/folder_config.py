@@ -32,7 +32,7 @@ from .folder_sizes import Sizes
 from .text_ends import end_tokens
 
 MOST_LAYERS = 1 << 16
-NULL_IS_NONE = ("sliding_window", *SOFTCAPS)  # of other keys, null is the default
+NULL_IS_NONE = ("sliding_window", "q_lora_rank", *SOFTCAPS)  # of other keys, null is the default
 
 
 class Config:

@@ -64,7 +64,11 @@ DRAFTING = "num_nextn_predict_layers"  # how many layers after the others draft 
 # Other names that transformers has for a key, by model type.
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "glm4_moe": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
-    "glm4_moe_lite": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
+    "glm4_moe_lite": {
+        "num_local_experts": "n_routed_experts",
+        "num_mtp_layers": DRAFTING,
+        "head_dim": "qk_rope_head_dim",
+    },
     "deepseek_v2": {"num_experts": "n_routed_experts"},
     "deepseek_v3": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
     "dots1": {"num_local_experts": "n_routed_experts"},

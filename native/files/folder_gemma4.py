@@ -15,6 +15,7 @@ OUTER_NAMES = {
 }
 CAP = "final_logit_softcapping"
 PERIOD = 6  # of layers with full attention, where config.json has no layer_types
+MOST_DIGITS = 6  # of a layer's number
 
 
 def layer_kinds(values: Mapping[str, Any], layers: int) -> list[str]:
@@ -34,8 +35,8 @@ def full_heads(keys: ConfigKeys, layers: int) -> tuple[int, int]:
         shared = keys.flag("attention_k_eq_v", False) and "num_global_key_value_heads" in keys.values
         return keys.size("num_global_key_value_heads") if shared else kv_heads, keys.size("global_head_dim", 512)
     own = keys.values["per_layer_config"]
-    full = {str(layer) for layer, kind in enumerate(layer_kinds(keys.values, layers)) if kind == FULL}
-    if not isinstance(own, dict) or {str(layer) for layer in own} != full:
+    full = [layer for layer, kind in enumerate(layer_kinds(keys.values, layers)) if kind == FULL]
+    if not isinstance(own, dict) or sorted(map(_number, own)) != full:
         raise ValueError(
             f"the key 'per_layer_config' of config.json is {own!r}, expected sizes of all layers with full attention"
         )
@@ -46,6 +47,11 @@ def full_heads(keys: ConfigKeys, layers: int) -> tuple[int, int]:
         )
     sizes = ConfigKeys(first)
     return sizes.size("num_key_value_heads", kv_heads), sizes.size("head_dim", keys.size("head_dim"))
+
+
+def _number(layer: str) -> int:
+    """Transformers writes 05 where there are ten layers and more."""
+    return int(layer) if layer.isascii() and layer.isdecimal() and len(layer) <= MOST_DIGITS else -1
 
 
 def gemma4_values(keys: ConfigKeys, sizes: Sizes) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def test_the_later_form_of_the_sizes_says_the_same(tmp_path: Path) -> None:
     later = {key: value for key, value in CONFIG.items() if key != "global_head_dim"} | EXPERT_KEYS
     del later["num_global_key_value_heads"]
     own = {"head_dim": FULL_SIZE, "num_key_value_heads": 1}
-    later["per_layer_config"] = {"1": own, "3": own}
+    later["per_layer_config"] = {"01": own, "3": own}
     folders = [tmp_path / "published", tmp_path / "later"]
     shapes = [
         read_shape(*open_model(write_folder(folder, tensors(experts=True), config)))

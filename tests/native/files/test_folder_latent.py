@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paceline.native.files.folder_config import Config
 from paceline.native.files.rearrange import floats
 from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable, open_model
@@ -130,6 +131,17 @@ def test_experts_may_be_chosen_by_groups(
     more = {"model_type": kind, "topk_method": method, "n_group": 5, "topk_group": 2}
     shape = read_shape(*open_model(write_folder(tmp_path, tensors(), CONFIG | {"first_k_dense_replace": 1} | more)))
     assert (shape.expert_groups, shape.groups_used) == groups
+
+
+@pytest.mark.parametrize(
+    ("kind", "rank", "scale"), [("deepseek_v2", 1536, 1.0), ("deepseek_v3", 1536, 2.5), ("glm4_moe_lite", 768, 1.8)]
+)
+def test_a_rank_that_is_null_is_none_and_one_left_out_is_the_models(kind: str, rank: int, scale: float) -> None:
+    silent = {key: CONFIG[key] for key in CONFIG if key not in ("q_lora_rank", "routed_scaling_factor")}
+    for more, expected in (({}, rank), ({"q_lora_rank": None}, 0), ({"q_lora_rank": 8}, 8)):
+        values = Config({**silent, "model_type": kind, **more}).gguf_values()
+        assert values["deepseek2.attention.q_lora_rank"] == expected
+        assert values["deepseek2.expert_weights_scale"] == scale
 
 
 def test_scores_grow_with_yarns_factor(tmp_path: Path) -> None:
