@@ -83,7 +83,10 @@ def deepseek(pre: str, folder: Path) -> Peer:
     ids |= {number: entry["content"] for number, entry in added.items()}
     assert sorted(ids) == list(range(len(ids)))
     tokens = [ids[number] for number in range(len(ids))]
-    types = [(3 if added[number]["special"] else 4) if number in added else 1 for number in range(len(ids))]
+    special = {number for number, entry in added.items() if entry["special"]}
+    if pre != "deepseek-v3":  # llama.cpp makes marks for a gap control tokens, whatever a file says of them
+        special |= {number for number, entry in added.items() if "fim" in entry["content"]}
+    types = [(3 if number in special else 4) if number in added else 1 for number in range(len(ids))]
     found = {"model": "gpt2", "pre": pre, "tokens": tokens, "token_type": types}
     found["merges"] = published["model"]["merges"]
     values = {PREFIX + key: value for key, value in found.items()}
