@@ -19,7 +19,8 @@ from .safetensors_file import Stored
 
 NVFP4 = "NVFP4"
 SIGN, NOT_A_NUMBER = 0x80, 0x7F
-UNUSED = (".input_scale", ".input_global_scale", ".k_scale", ".v_scale")  # for quantized activations and caches
+# of quantized activations and caches
+UNUSED = (".input_scale", ".activation_scale", ".input_global_scale", ".k_scale", ".v_scale")
 
 
 def blocks(pairs: Bytes, scales: Bytes) -> Bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .float8 import block_size, float8_tensors
 from .folder_config import Config
 from .folder_names import gguf_tensors, is_ignored
 from .model_file import Metadata, Tensor, read_object, unreadable
@@ -26,9 +27,10 @@ INDEX = "model.safetensors.index.json"
 def open_folder(path: Path) -> tuple[Metadata, list[Tensor]]:
     """Raises ModelUnreadable."""
     try:
-        config = Config(read_object(path / CONFIG))
+        values = read_object(path / CONFIG)
+        config = Config(values)
         metadata = _metadata(path, config)
-        tensors = list(gguf_tensors(_tensors(path), config.sizes(), config.tied))
+        tensors = list(gguf_tensors(_tensors(path, block_size(values)), config.sizes(), config.tied))
         config.check_tensors({tensor.name for tensor in tensors})
         for name, divisors in config.rope_divisors().items():
             row = np.array([divisors], np.float32)  # [1, rope_size / 2]
@@ -59,8 +61,9 @@ def _metadata(path: Path, config: Config) -> Metadata:
     )
 
 
-def _tensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor of all shards by its name in the folder; those that the index lists must be there."""
+def _tensors(path: Path, block: tuple[int, int]) -> dict[str, Tensor]:
+    """Every tensor of all shards by its name in the folder; those that the index lists must be there. `block`: of
+    8-bit floats with one scale."""
     found: dict[str, Stored] = {}
     for file, names in _shards(path).items():
         if not (path / file).is_file():
@@ -72,7 +75,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         found |= stored
     found = {name: stored for name, stored in found.items() if not is_ignored(name) and not name.endswith(UNUSED)}
     tensors = {}
-    for tensor, parts in [*stored_tensors(found), *packed_tensors(found)]:
+    for tensor, parts in [*stored_tensors(found), *packed_tensors(found), *float8_tensors(found, block)]:
         tensors[tensor.name] = tensor
         for part in parts:
             del found[part]
