@@ -89,6 +89,7 @@ class Core:
         sine: npt.NDArray[np.float32],
         local_cosine: npt.NDArray[np.float32],
         local_sine: npt.NDArray[np.float32],
+        temperatures: npt.NDArray[np.float32],
         *,
         slots: int,
         pages: int,
@@ -99,7 +100,8 @@ class Core:
         cache_type_k: str = "f16",
         cache_type_v: str = "f16",
     ) -> None:
-        """cosine, sine: [context, rope_size / 2]; local: of sliding layers, or empty.
+        """cosine, sine: [context, rope_size / 2]; local: of sliding layers, or empty. temperatures: [context], factors
+        of queries, or empty.
 
         states: how many can be kept, resident where touched. replay: where layers are recurrent, a row of more tokens
         is committed whole. isa: auto, or one of instruction_sets(). Cache types: f32, f16, bf16, q8_0, q4_0.

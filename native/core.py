@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
-
 from ._cpu import Core as NativeCore
 from ._cpu import Shape
 from .arrange import computed_with, embedding_scale
@@ -22,7 +20,7 @@ from .model import read_shape
 from .open_device import Wanted, is_device, open_device, take_rest
 from .quantize import quantized
 from .reference import Reference
-from .rope import Table, local_rope_table, rope_table, unrotated_table
+from .rope import EMPTY, Tables, local_rope_table, rope_table, temperatures, unrotated_table
 from .shape import ModelShape
 from .sizes import held_bytes
 from .stepper import ReferenceStepper, Stepper
@@ -30,7 +28,6 @@ from .weights import Metadata, ModelUnreadable, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
-EMPTY = np.empty(0, np.float32)
 COLUMN_COSTS = {"avx512": 0.15, "avxvnni": 0.2, "dotprod": 0.2, "avx2": 0.25, "neon": 0.3, "plain": 1.0}
 """What one more token makes a step of two threads take, as a share of a step of one token. avx512 and avx2: between
 those of files that two cores read slowly and fast (scripts/bench_drafts.py); the others, which are not measured, by
@@ -42,7 +39,16 @@ DEVICE_COLUMN_COST = 0.04
 """The same of a GPU, unmeasured: what is asked of it is ten times one row's tokens per second with 16 rows."""
 # Fields that only the rotation tables or the tensors need, and fields that C++ has in another form; all others it has
 # by the same name.
-OF_THE_TABLES = {"rope_base", "local_rope_base", "rope_divisors", "rope_amplitude", "short_divisors", "short_context"}
+OF_THE_TABLES = {
+    "rope_base",
+    "local_rope_base",
+    "rope_divisors",
+    "rope_amplitude",
+    "short_divisors",
+    "short_context",
+    "temperature_scale",
+    "temperature_length",
+}
 OF_THE_TENSORS = {"residual_scale", "expert_scale", "logit_scale", "ffn_norm"}  # arrange.py, and names
 OTHERWISE_NAMED = {"architecture", "rope_layout", "kinds", "embedding_scale"}
 
@@ -174,7 +180,7 @@ def open_core(
             states,
             replay,
         )
-        device, memory = open_device(kind, native, rotations(shape, context), wanted, (cache_type_k, cache_type_v))
+        device, memory = open_device(kind, native, tables(shape, context), wanted, (cache_type_k, cache_type_v))
         load(device, computed_with(shape, tensors), fingerprint, progress, on_gpu=True)
         if any(tensor.type in ROUNDED_BY_GPU and tensor.rows > 1 for tensor in map(for_gpu, tensors)):
             fingerprint.add_machine(memory.name)
@@ -184,7 +190,7 @@ def open_core(
     threads = threads or usable_cores()
     core = NativeCore(
         native,
-        *rotations(shape, context),
+        *tables(shape, context),
         slots=slots,
         pages=pages,
         states=states,
@@ -211,11 +217,10 @@ def native_shape(shape: ModelShape, context: int) -> Shape:
     return native
 
 
-def rotations(shape: ModelShape, context: int) -> tuple[Table, Table, Table, Table]:
-    """Cosines and sines, each [context, rope_size / 2]; then those of sliding or unrotated layers, or empty ones."""
+def tables(shape: ModelShape, context: int) -> Tables:
     local = (EMPTY, EMPTY)
     if "sliding" in shape.kinds:
         local = local_rope_table(shape, context)
     elif "unrotated" in shape.kinds:
         local = unrotated_table(shape, context)
-    return *rope_table(shape, context), *local
+    return Tables(*rope_table(shape, context), *local, temperatures(shape, context))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .device_memory import DeviceMemory
-from .rope import Table
+from .rope import Tables
 from .stepper import Output
 
 POSITION_BYTES = 8  # of a state in a file, before the state itself
@@ -27,7 +27,7 @@ class DeviceStepper:
         native: Any,
         memory: DeviceMemory,
         shape: Any,
-        rotations: tuple[Table, Table, Table, Table],
+        tables: Tables,
         *,
         slots: int,
         pages: int,
@@ -39,7 +39,7 @@ class DeviceStepper:
         self._memory = memory
         self._core = native.Core(
             shape,
-            *rotations,
+            *tables,
             memory,
             slots=slots,
             pages=pages,

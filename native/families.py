@@ -1,105 +1,10 @@
-"""What the files of each supported architecture have in common and do not say."""
+"""The supported architectures, by the names that GGUF has for them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import sqrt
-from typing import Literal
+from dataclasses import replace
 
 from .drafting import DRAFTING
-from .metadata_keys import Keys
-
-RopeLayout = Literal["pairs", "halves"]
-LayerKind = Literal["attention", "sliding", "unrotated", "recurrent"]
-Activation = Literal["silu", "gelu", "clamped"]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """`rope_layout` "pairs" rotates the values 2i and 2i + 1 of a head together, "halves" i and i + rope_size / 2.
-
-    Every `interval`-th layer is full attention, all others are of `layer_kind`; interval 0: every layer is full
-    attention. The key `interval_key` of a file may give another interval, or a list: for each layer, whether it is
-    sliding. `own_keys` are keys that change the maths and that this family reads.
-    """
-
-    rope_layout: RopeLayout
-    qkv_bias: bool = False  # queries, keys and values have a bias
-    may_bias: bool = False  # they have one if the file has
-    output_bias: bool = False  # attention's output has one
-    expert_bias: bool = False  # the router and the experts have one
-    sinks: bool = False  # each head has a score without a key
-    qk_norm: bool = False  # each head of queries and keys is normed before its rotation
-    may_qk_norm: bool = False  # if the file has the norms
-    interval: int = 0
-    interval_key: str = ""
-    switched_rope: bool = False  # nothing is rotated if rope.scaling.finetuned is false: refused
-    unrotated: int = 0  # every so many layers, the queries and keys of one are not rotated
-    layer_kind: LayerKind = "attention"
-    rope_base: float | None = 10000.0  # where the file has none; None: it must have one
-    local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
-    may_slide: bool = False  # if the file has a window, it applies to every layer
-    window_size: int = 0  # where the file has none; 0: none slides then
-    must_slide: bool = False  # the file must have a window
-    gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
-    ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
-    post_norms: bool = False  # a branch's output is normed before it is added
-    activation: Activation = "silu"
-    scaled_embedding: bool = False  # by the root of the width
-    attention_softcap: float = 0.0  # where the file has none
-    final_softcap: float = 0.0
-    scaled_by_width: int = 0  # with so many layers, queries are scaled by the width of a head's share, not its size
-    scaled_queries: bool = True
-    varied: bool = False  # layers differ in more than their windows (model_layers.py), and values are normed
-    rope_factors: bool = False  # the file must have a divisor for each frequency of full attention
-    experts: bool = False
-    may_route: bool = False  # if the file has experts, they are used, as wide as a feed-forward part
-    normalize_experts: bool = True  # where the file does not say
-    sigmoid_routing: bool = False  # where the file does not say
-    may_bias_choice: bool = False  # if the file has a bias for the choice of experts
-    shared_expert: bool = False
-    shared_gated: bool = False
-    latent: bool = False  # keys and values follow from a few values of each token (model_latent.py)
-    dense_beside: bool = False  # beside the experts is a feed-forward part, each with norms of its own
-    grouped_heads: bool = False  # the value heads of one key head lie side by side
-    yarn_rounded: bool = True  # where the file does not say
-    own_keys: tuple[str, ...] = ()
-
-    @property
-    def recurs(self) -> bool:
-        return self.layer_kind == "recurrent"
-
-    @property
-    def slides(self) -> bool:
-        """Some layers have a window, others have none."""
-        return self.layer_kind == "sliding"
-
-    def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
-        if self.slides and not self.window(keys):
-            return tuple("attention" for _ in range(layers))
-        if self.slides and keys.is_list(self.interval_key):
-            sliding = keys.flags(self.interval_key, layers)
-            return tuple("sliding" if each else "attention" for each in sliding)
-        if self.unrotated:
-            return tuple("attention" if (layer + 1) % self.unrotated else "unrotated" for layer in range(layers))
-        if self.window(keys) and self.may_slide:
-            return tuple("sliding" for _ in range(layers))
-        interval = keys.size(self.interval_key, self.interval) if self.interval else 1
-        return tuple("attention" if (layer + 1) % interval == 0 else self.layer_kind for layer in range(layers))
-
-    def window(self, keys: Keys) -> int:
-        """The positions that a sliding layer sees, or 0 where none slides."""
-        if self.must_slide:
-            return keys.size("attention.sliding_window")
-        if self.window_size:
-            return keys.size("attention.sliding_window", self.window_size)
-        return keys.optional_size("attention.sliding_window") if self.may_slide or self.slides else 0
-
-    def query_scale(self, layers: int, width: int, heads: int, head_size: int) -> float:
-        """The factor of queries where the file gives none; the largest Gemmas derive it from their width."""
-        if not self.scaled_queries:
-            return 1.0
-        return 1 / sqrt(width / heads if layers == self.scaled_by_width else head_size)
-
+from .family import Family
 
 EXPERT_KEYS = ("expert_count",)
 GEMMA_KEYS = (
@@ -118,9 +23,22 @@ ROUTING_KEYS = (
     "leading_dense_block_count",
 )
 MULTIPLIERS = ("attention.scale", "embedding_scale", "logit_scale", "residual_scale")
+TEMPERATURE_KEYS = ("attention.temperature_length", "attention.temperature_scale")
+LLAMA = Family("pairs", may_slide=True, may_route=True, own_keys=("attention.sliding_window", *EXPERT_KEYS))
 QWEN2 = Family("halves", qkv_bias=True)
 QWEN3 = Family("halves", qk_norm=True)
 QWEN3_EXPERTS = replace(QWEN3, experts=True, own_keys=EXPERT_KEYS)
+DEEPSEEK2 = Family(
+    "pairs",
+    latent=True,
+    tempered=True,
+    yarn_weight="scores",
+    experts=True,
+    normalize_experts=False,
+    may_bias_choice=True,
+    shared_expert=True,
+    own_keys=(DRAFTING, *ROUTING_KEYS, *TEMPERATURE_KEYS),
+)
 GEMMA = Family("halves", activation="gelu", scaled_embedding=True)
 SLIDING_GEMMA = replace(
     GEMMA,
@@ -141,7 +59,9 @@ HYBRID = Family(
 )
 HYBRID_EXPERTS = replace(HYBRID, experts=True, shared_expert=True, shared_gated=True, own_keys=(DRAFTING, *EXPERT_KEYS))
 FAMILIES: Mapping[str, Family] = {
-    "llama": Family("pairs", may_slide=True, may_route=True, own_keys=("attention.sliding_window", *EXPERT_KEYS)),
+    "llama": LLAMA,
+    "mistral3": replace(LLAMA, tempered=True, yarn_weight="turns", own_keys=(*LLAMA.own_keys, *TEMPERATURE_KEYS)),
+    "mistral4": DEEPSEEK2,
     "qwen2": QWEN2,
     "qwen2moe": replace(
         QWEN2, experts=True, shared_expert=True, shared_gated=True, normalize_experts=False, own_keys=EXPERT_KEYS
@@ -174,15 +94,7 @@ FAMILIES: Mapping[str, Family] = {
         shared_expert=True,
         own_keys=ROUTING_KEYS,
     ),
-    "deepseek2": Family(
-        "pairs",
-        latent=True,
-        experts=True,
-        normalize_experts=False,
-        may_bias_choice=True,
-        shared_expert=True,
-        own_keys=(DRAFTING, *ROUTING_KEYS),
-    ),
+    "deepseek2": DEEPSEEK2,
     "ernie4_5": Family("pairs"),
     "ernie4_5-moe": Family("pairs", experts=True, may_bias_choice=True, shared_expert=True, own_keys=ROUTING_KEYS),
     "granite": Family("pairs", switched_rope=True, own_keys=MULTIPLIERS),

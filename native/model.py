@@ -14,7 +14,8 @@ import numpy as np
 
 from .arrange import arranged
 from .drafting import DRAFTING
-from .families import FAMILIES, Family
+from .families import FAMILIES
+from .family import Family
 from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
 from .model_experts import CHOICE_BIAS, dense_size, read_experts
@@ -27,6 +28,7 @@ from .tensors import expected_tensors, is_vector
 from .weights import Metadata, ModelUnreadable, Tensor
 
 VECTOR_TYPES = ("F32",)
+MOST_TEMPERATURE = 1.0  # of a temperature's scale, which is a tenth in all known models
 FIRST_BIAS = "blk.0.attn_q.bias"
 FIRST_NORM = "blk.0.attn_q_norm.weight"
 
@@ -66,9 +68,7 @@ def read_shape(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         _check_tensors(shape, arranged(shape, tensors))
         keys = Keys(shape.architecture, metadata.values)
         family = FAMILIES[shape.architecture]
-        scaling = read_scaling(
-            keys, shape.rope_base, shape.rope_size, tensors, family.yarn_rounded, weighed=family.latent
-        )
+        scaling = read_scaling(keys, shape.rope_base, shape.rope_size, tensors, family)
         shape = replace(shape, **scaling._asdict())
     except ValueError as problem:
         raise ModelUnreadable(f"cannot use the model {metadata.path}: {problem}") from None
@@ -140,6 +140,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
         grouped_heads=family.grouped_heads,
         **_read_sliding(keys, family),
+        **_read_temperature(keys, family),
         **read_layers(keys, family, kinds, tensors),
         **read_experts(keys, family, tensors, len(kinds)),
         **_read_recurrent(keys, family),
@@ -168,6 +169,22 @@ def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
     if not family.local_rope_base:
         return {"window": window}
     return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
+
+
+def _read_temperature(keys: Keys, family: Family) -> dict[str, Any]:
+    """Its length is the context of training where the file has none."""
+    scale = keys.optional("attention.temperature_scale") if family.tempered else 0.0
+    if scale > MOST_TEMPERATURE:
+        raise ValueError(
+            f"the key '{keys.architecture}.attention.temperature_scale' is {scale}, expected at most {MOST_TEMPERATURE}"
+        )
+    if not scale:
+        return {}
+    trained = keys.size("rope.scaling.original_context_length", keys.size("context_length"))
+    return {
+        "temperature_scale": scale,
+        "temperature_length": keys.optional_size("attention.temperature_length") or trained,
+    }
 
 
 def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:

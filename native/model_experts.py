@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .families import Family
+from .family import Family
 from .metadata_keys import Keys
 from .model_layers import dense_widths
 from .weights import Tensor

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .families import Family
+from .family import Family
 from .metadata_keys import Keys
 from .rope_scaling import YARN_WEIGHT
 from .yarn import amplitude

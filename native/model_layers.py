@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .families import Family, LayerKind
+from .family import Family, LayerKind
 from .metadata_keys import Keys
 from .weights import Tensor
 

@@ -47,7 +47,7 @@ def is_device(kind: str) -> bool:
 
 
 def open_device(
-    kind: str, shape: Any, rotations: Any, wanted: Wanted, cache_types: tuple[str, str]
+    kind: str, shape: Any, tables: Any, wanted: Wanted, cache_types: tuple[str, str]
 ) -> tuple[DeviceStepper, DeviceMemory]:
     """Still without weights and, on a GPU, without pages: see `take_rest`. ValueError says what is missing."""
     if kind == "emulator":
@@ -63,7 +63,7 @@ def open_device(
         native,
         memory,
         shape,
-        rotations,
+        tables,
         slots=wanted.slots,
         pages=pages,
         states=wanted.states,

@@ -26,7 +26,7 @@ from .reference_math import Floats, Integers, attend, likeliest, root_mean_squar
 from .reference_recurrent import advance, empty_state, gated, read_inputs
 from .reference_rows import Row, RowLogits, spans
 from .reference_tokens import taken_in, token_inputs
-from .rope import local_rope_table, rope_table, unrotated_table
+from .rope import local_rope_table, rope_table, temperatures, unrotated_table
 from .shape import ModelShape
 from .weights import Tensor, open_model
 
@@ -48,6 +48,7 @@ class Reference:
             self.tables["sliding"] = local_rope_table(shape)
         if "unrotated" in shape.kinds:
             self.tables["unrotated"] = unrotated_table(shape)
+        self.temperatures = temperatures(shape)  # [context], or empty
         self.recurrent = [layer for layer in range(shape.layers) if shape.kinds[layer] == "recurrent"]
         self.slots: dict[int, SlotCache] = {}
 
@@ -118,6 +119,7 @@ class Reference:
             queries, gates = both[:, :, 0], both[:, :, 1].reshape(len(normed), -1)
         cosines, sines = (table[positions, None] for table in self.tables[kind])  # [n, 1, rope_size / 2]
         queries = rotate(self._head_norm(queries, layer, "q"), cosines, sines, shape.rope_layout)
+        queries = self._tempered(queries, positions)
         if keeper == layer:
             keys = self._heads(normed, layer, "k")  # [n, kv_heads, head_size]
             values = self._heads(normed, layer, "v") if shape.has_values(layer) else keys
@@ -150,7 +152,7 @@ class Reference:
     def _latent_attention(self, layer: int, normed: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
         shape, block = self.shape, f"blk.{layer}"
         cosines, sines = (table[positions, None] for table in self.tables[shape.kinds[layer]])
-        queries = read_queries(shape, self.weights, block, normed, (cosines, sines))
+        queries = self._tempered(read_queries(shape, self.weights, block, normed, (cosines, sines)), positions)
         latents = read_latents(shape, self.weights, block, normed, (cosines, sines))
         mixed = np.empty((len(normed), shape.heads * shape.latent_values), np.float32)
         for row, span in spans(rows):
@@ -159,6 +161,10 @@ class Reference:
             keys, values = expanded(shape, self.weights, block, kept[0, :end])
             mixed[span] = attend(queries[span], keys, values, row.position, 1.0)
         return self._product(mixed, f"{block}.attn_output")
+
+    def _tempered(self, queries: Floats, positions: Integers) -> Floats:
+        """queries [n, heads, ...], which grow with their positions [n] in some models."""
+        return queries * self.temperatures[positions, None, None] if len(self.temperatures) else queries
 
     def _heads(self, normed: Floats, layer: int, part: str) -> Floats:
         """Queries, keys or values of normed [n, width], by head: [n, heads, head_size]."""

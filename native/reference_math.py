@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from .families import RopeLayout
+from .family import RopeLayout
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -1,12 +1,26 @@
-"""The rotation tables of rotary position embedding, made once at load: no sine is taken inside a step."""
+"""What depends on a position alone, made once at load: no sine is taken inside a step."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Table = npt.NDArray[np.float32]
 TOGETHER = 1024  # positions computed at once: float64 takes twice the memory of what is kept
+
+
+EMPTY = np.empty(0, np.float32)
+
+
+class Tables(NamedTuple):
+    """Cosines and sines [positions, rope_size / 2], then those of sliding or unrotated layers, or empty ones; and what
+    queries are multiplied by [positions], or nothing where they are not."""
+
+    cosines: Table
+    sines: Table
+    local_cosines: Table
+    local_sines: Table
+    temperatures: Table
 
 
 class Rotation(Protocol):
@@ -31,6 +45,15 @@ class LocalRotation(Rotation, Protocol):
     def local_rope_size(self) -> int: ...
 
 
+class Tempered(Protocol):
+    @property
+    def context(self) -> int: ...
+    @property
+    def temperature_scale(self) -> float: ...
+    @property
+    def temperature_length(self) -> int: ...
+
+
 def rope_table(shape: Rotation, positions: int | None = None) -> tuple[Table, Table]:
     """Cosines and sines, each [positions, rope_size / 2]; computed in float64, then rounded once.
 
@@ -52,6 +75,15 @@ def unrotated_table(shape: Rotation, positions: int | None = None) -> tuple[Tabl
     """A rotation by nothing."""
     size = (shape.context if positions is None else positions, shape.rope_size // 2)
     return np.ones(size, np.float32), np.zeros(size, np.float32)
+
+
+def temperatures(shape: Tempered, positions: int | None = None) -> Table:
+    """What the queries of each position are multiplied by, [positions], or an empty table where they are not: Llama 4's
+    rule, which Mistral's models have too, 1 + temperature_scale * log(1 + position // temperature_length)."""
+    if not shape.temperature_scale:
+        return EMPTY
+    times = np.arange(shape.context if positions is None else positions) // shape.temperature_length
+    return (1 + shape.temperature_scale * np.log1p(times)).astype(np.float32)
 
 
 def _table(positions: int, base: float, size: int, shape: Rotation, scaled: bool = True) -> tuple[Table, Table]:

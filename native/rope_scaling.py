@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .family import Family
 from .metadata_keys import Keys
 from .weights import Tensor
 from .yarn import FAST, SLOW, Yarn, amplitude, stretched
@@ -30,7 +31,7 @@ ROPE_KEYS = (
 )
 # yarn_attn_factor is not read, as in llama.cpp: converters write either of two factors of config.json into it.
 YARN_KEYS = ("scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow", "scaling.yarn_ext_factor")
-YARN_WEIGHT = "scaling.yarn_log_multiplier"  # DeepSeek's, whose scores grow with the factor (model_latent.py)
+YARN_WEIGHT = "scaling.yarn_log_multiplier"
 
 Factors = npt.NDArray[np.float64]
 
@@ -47,13 +48,10 @@ class Scaling(NamedTuple):
     short_context: int = 0
 
 
-def read_scaling(
-    keys: Keys, base: float, rope_size: int, tensors: Sequence[Tensor], rounded: bool = True, weighed: bool = False
-) -> Scaling:
+def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tensor], family: Family) -> Scaling:
     """Linear scaling divides all frequencies alike, rope_freqs.weight (Llama 3) each by a factor of its own, YaRN the
-    slow ones, LongRoPE by factors that depend on the context. `rounded`: whether YaRN's blend is, where the file does
-    not say. `weighed`: a file may say that scores grow with YaRN's factor; cosines and sines do not then. Raises
-    ValueError for any other, and for a key that is not known: a model with wrong rotations still produces fluent text.
+    slow ones, LongRoPE by factors that depend on the context. Raises ValueError for any other, and for a key that is
+    not known: a model with wrong rotations still produces fluent text.
     """
     prefix = f"{keys.architecture}.rope."
     factors = {tensor.name: _factors(tensor) for tensor in tensors if tensor.name in ROPE_TENSORS}
@@ -61,7 +59,7 @@ def read_scaling(
     kind = keys.values.get(f"{prefix}scaling.type", "longrope" if long else "linear")
     if kind not in KINDS:
         raise ValueError(f"the key '{prefix}scaling.type' is {kind!r}, supported: {', '.join(map(repr, KINDS))}")
-    known = ROPE_KEYS + (YARN_KEYS if kind == "yarn" else ()) + ((YARN_WEIGHT,) if weighed else ())
+    known = ROPE_KEYS + (YARN_KEYS if kind == "yarn" else ()) + ((YARN_WEIGHT,) if family.yarn_weight else ())
     for key in keys.values:
         if key.startswith(prefix) and key.removeprefix(prefix) not in known:
             raise ValueError(f"the key {key!r} is not known: its RoPE may be another than it seems")
@@ -75,15 +73,23 @@ def read_scaling(
             keys.size("rope.scaling.original_context_length", context),
             keys.positive("rope.scaling.yarn_beta_fast", FAST),
             keys.positive("rope.scaling.yarn_beta_slow", SLOW),
-            Keys("paceline", keys.values).flag("yarn_rounded", rounded),
+            Keys("paceline", keys.values).flag("yarn_rounded", family.yarn_rounded),
         )
         _check_is(keys, "rope.scaling.yarn_ext_factor", 1.0)
         own = own * np.array(yarn.divisors(base, rope_size))
-        usual = 1.0 if keys.optional(f"rope.{YARN_WEIGHT}") else amplitude(yarn.factor)
-        given = Keys("paceline", keys.values).positive("rope_amplitude", usual)  # by a folder
+        given = Keys("paceline", keys.values).positive("rope_amplitude", _amplitude(keys, yarn.factor, family))
         return Scaling(tuple(own.tolist()), given, stretched(context, yarn.trained, yarn.factor))
     scale = (keys.optional("rope.scaling.factor") or 1.0) if kind == "linear" else 1.0
     return Scaling(() if (own * scale == 1).all() else tuple((own * scale).tolist()), 1.0, context)
+
+
+def _amplitude(keys: Keys, factor: float, family: Family) -> float:
+    """YaRN's, where a folder gives none. Where scores grow by the weight, cosines and sines do not
+    (model_latent.py)."""
+    weight = keys.optional(f"rope.{YARN_WEIGHT}")
+    if weight and family.yarn_weight == "scores":
+        return 1.0
+    return amplitude(factor) / amplitude(factor, weight)
 
 
 def _long(keys: Keys, kind: str, factors: Mapping[str, Factors]) -> Scaling:

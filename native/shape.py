@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
-from .families import Activation, LayerKind, RopeLayout
+from .family import Activation, LayerKind, RopeLayout
 
 
 class Heads(NamedTuple):
@@ -51,6 +51,8 @@ class ModelShape:
     rope_amplitude: float = 1.0  # of its cosines and sines
     short_divisors: tuple[float, ...] = ()  # the divisors where there are no more positions than short_context
     short_context: int = 0
+    temperature_scale: float = 0.0  # of queries, which grow with their position (rope.py); 0: they do not
+    temperature_length: int = 0
     window: int = 0
     local_rope_base: float = 0.0  # 0: sliding layers rotate as all others do
     local_kv_heads: int = 0  # of sliding layers; 0: as elsewhere

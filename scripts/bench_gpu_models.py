@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from make_shaped_model import pool, tensor_bytes, tensors
 from model_shapes import SHAPES, dense
-from paceline.native.core import native_shape, rotations
+from paceline.native.core import native_shape, tables
 from paceline.native.cuda_core import DeviceStepper
 from paceline.native.shape import ModelShape
 
@@ -104,8 +104,7 @@ def synthetic(
     native = native_shape(shape, context)
     module, room = memory()
     states = int("recurrent" in shape.kinds)
-    turned = rotations(shape, context)
-    stepper = DeviceStepper(module, room, native, turned, slots=slots, pages=0, states=states)
+    stepper = DeviceStepper(module, room, native, tables(shape, context), slots=slots, pages=0, states=states)
     stepper.one_piece(True)
     blocks = Blocks(kind, shape.width)
     for name, rows, columns, own in tensors(shape, kind):

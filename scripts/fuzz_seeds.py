@@ -15,6 +15,7 @@ FILES = {
     "llama": ("--type=Q8_0",),
     "llama-k": ("--width=256", "--ffn=256", "--heads=2", "--head-size=128", "--type=Q4_K", "--layers=1", "--tied"),
     "mixtral": ("--type=Q8_0",),
+    "mistral3": ("--type=Q8_0", "--temperature=16"),
     "gemma2": ("--type=BF16", "--tied"),
     "gemma3": ("--type=F16", "--tied"),
     "gemma4": ("--type=Q8_0", "--tied", "--layers=3", "--borrowing=1", "--token-inputs=32", "--local-head-size=32"),

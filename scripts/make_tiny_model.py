@@ -34,6 +34,7 @@ INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkey
 MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.25, "attention.scale": 0.3}
 ARCHITECTURES = (
     "llama",
+    "mistral3",
     "smollm3",
     "granite",
     "mixtral",
@@ -82,6 +83,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rope-layout", choices=["pairs", "halves"], help="default: the architecture's")
     parser.add_argument("--rope-size", type=int, help="default: --head-size, of hybrids half of it")
     parser.add_argument("--rope-base", type=float, help="default: 10000, of gemma3 and 4 a million")
+    parser.add_argument("--temperature", type=int, default=0, help="positions to a growth of the queries")
     parser.add_argument("--norm-epsilon", type=float, default=1e-5)
     parser.add_argument("--interval", type=int, default=2, help="of layers with full attention")
     parser.add_argument("--window", type=int, default=24, help="positions a sliding layer sees")
@@ -191,6 +193,9 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     writer.add_rope_freq_base(chosen.rope_base)
     writer.add_layer_norm_rms_eps(chosen.norm_epsilon)
     writer.add_vocab_size(chosen.vocab)
+    if chosen.temperature:
+        writer.add_attn_temperature_scale(0.3)
+        writer.add_attn_temperature_length(chosen.temperature)
     if chosen.rope_layout:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
     if chosen.architecture in INTERVAL_KEYS:

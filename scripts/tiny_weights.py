@@ -17,7 +17,7 @@ EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", "gemma4-moe", *SHARED_EXPERT, *PLAI
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
-    *("llama", "smollm3", "granite", "granitemoe", "ernie4_5-moe", "mixtral", "gemma", "gemma2"),
+    *("llama", "mistral3", "smollm3", "granite", "granitemoe", "ernie4_5-moe", "mixtral", "gemma", "gemma2"),
     *("qwen2", "qwen2moe", "gpt-oss"),
 )
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,7 @@ from paceline.native.weights import find_model
 
 ROOT = Path(__file__).parent.parent
 TinyModel = Callable[..., Path]
+MOST_NAME = 160  # characters: file systems take 255
 
 # The same examples every time, on however slow a machine: a run judges the change, not the dice.
 # `--hypothesis-profile default` explores.
@@ -31,7 +33,8 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
     def written(seed: int = 1, tied: bool = False, **options: object) -> Path:
         words = [f"--seed={seed}", "--tied" if tied else "--untied"]
         words += [f"--{name.replace('_', '-')}={value}" for name, value in sorted(options.items())]
-        path = folder / ("".join(words).lstrip("-") + ".gguf")
+        name = "".join(words).lstrip("-")
+        path = folder / f"{name[:MOST_NAME]}-{crc32(name.encode()):08x}.gguf"
         if not path.exists():
             script = ROOT / "scripts" / "make_tiny_model.py"
             subprocess.run([sys.executable, str(script), f"--out={path}", *words], check=True)

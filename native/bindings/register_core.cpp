@@ -12,7 +12,7 @@
 namespace py = pybind11;
 using paceline::Core;
 using paceline_bindings::FloatTable;
-using paceline_bindings::rotation;
+using paceline_bindings::tables;
 using paceline_bindings::Rows;
 using paceline_bindings::results_of;
 
@@ -109,13 +109,13 @@ void register_core(py::module_& m) {
       .def_property_readonly("update_bytes", [](const Shape& shape) { return Core::recurrent_layout(shape).update_bytes(); });
 
   py::class_<Core>(m, "Core")
-      .def(py::init([](const Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, int slots, int pages,
-                       int threads, int states, int replay, const std::string& isa, const std::string& cache_type_k, const std::string& cache_type_v) {
+      .def(py::init([](const Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine,
+                       const FloatTable& temperatures, int slots, int pages, int threads, int states, int replay, const std::string& isa, const std::string& cache_type_k, const std::string& cache_type_v) {
              const paceline::Options options = {slots, pages, threads, states, replay, isa, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)};
-             return std::make_unique<Core>(shape, options, rotation(cosine, sine), rotation(local_cosine, local_sine));
+             return std::make_unique<Core>(shape, options, tables(cosine, sine, local_cosine, local_sine, temperatures));
            }),
-           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::kw_only(), py::arg("slots"), py::arg("pages"),
-           py::arg("threads"), py::arg("states") = 0, py::arg("replay") = 0, py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
+           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::arg("temperatures"), py::kw_only(), py::arg("slots"),
+           py::arg("pages"), py::arg("threads"), py::arg("states") = 0, py::arg("replay") = 0, py::arg("isa"), py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
       .def("load",
            [](Core& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales, bool mapped) {
              const py::buffer_info info = data.request();

@@ -56,11 +56,11 @@ struct Prepared {
 
 class DeviceCore {
  public:
-  DeviceCore(const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, py::object memory,
-             int slots, int pages, int states, int replay, const std::string& cache_type_k, const std::string& cache_type_v)
+  DeviceCore(const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine,
+             const FloatTable& temperatures, py::object memory, int slots, int pages, int states, int replay, const std::string& cache_type_k, const std::string& cache_type_v)
       : memory_(std::move(memory)) {
     core_ = std::make_unique<cuda::DeviceCore>(shape, cuda::DeviceOptions{slots, pages, states, replay, paceline::cache_type_named(cache_type_k), paceline::cache_type_named(cache_type_v)},
-                                               paceline_bindings::rotation(cosine, sine), paceline_bindings::rotation(local_cosine, local_sine), memory_);
+                                               paceline_bindings::tables(cosine, sine, local_cosine, local_sine, temperatures), memory_);
   }
 
   std::unique_ptr<Prepared> prepare(const py::sequence& sources) {
@@ -115,9 +115,10 @@ void register_device(py::module_& m) {
       .def_readonly("outputs", &Prepared::outputs);
 
   py::class_<DeviceCore>(m, "Core", py::module_local())
-      .def(py::init<const paceline::Shape&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, py::object, int, int, int, int, const std::string&, const std::string&>(),
-           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::arg("memory"), py::kw_only(), py::arg("slots"), py::arg("pages"),
-           py::arg("states") = 0, py::arg("replay") = 0, py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
+      .def(py::init<const paceline::Shape&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, const FloatTable&, py::object, int, int, int, int,
+                    const std::string&, const std::string&>(),
+           py::arg("shape"), py::arg("cosine"), py::arg("sine"), py::arg("local_cosine"), py::arg("local_sine"), py::arg("temperatures"), py::arg("memory"), py::kw_only(),
+           py::arg("slots"), py::arg("pages"), py::arg("states") = 0, py::arg("replay") = 0, py::arg("cache_type_k") = "f16", py::arg("cache_type_v") = "f16")
       .def("load",
            [](DeviceCore& core, const std::string& name, const std::string& type, int rows, int columns, const py::buffer& data, const std::vector<float>& scales, bool mapped) {
              const py::buffer_info info = data.request();

@@ -15,8 +15,9 @@ namespace py = pybind11;
 
 using FloatTable = py::array_t<float, py::array::c_style | py::array::forcecast>;
 
-inline paceline::Rotation rotation(const FloatTable& cosine, const FloatTable& sine) {
-  return {{cosine.data(), cosine.data() + cosine.size()}, {sine.data(), sine.data() + sine.size()}};
+inline paceline::Tables tables(const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine, const FloatTable& temperatures) {
+  const auto copy = [](const FloatTable& table) { return std::vector<float>(table.data(), table.data() + table.size()); };
+  return {{copy(cosine), copy(sine)}, {copy(local_cosine), copy(local_sine)}, copy(temperatures)};
 }
 
 inline paceline::Sampling sampling_of(const py::object& source) {

@@ -20,22 +20,24 @@ int Shape::keeper_of(int layer) const {
   return -1;
 }
 
-void check_rotations(const Shape& shape, const Rotation& rotation, const Rotation& local) {
+void check_tables(const Shape& shape, const Tables& tables) {
   const auto check = [&](const Rotation& table, const Heads& heads) {
     const size_t size = static_cast<size_t>(shape.context) * (heads.rope_size / 2);
     if (table.cosine.size() != size || table.sine.size() != size) throw std::invalid_argument("tables of rotation that are not [context, rope_size / 2]");
   };
-  check(rotation, shape.heads_of(LayerKind::Attention));
+  check(tables.rotation, shape.heads_of(LayerKind::Attention));
+  const Rotation& local = tables.local;
   const bool slides = std::count(shape.kinds.begin(), shape.kinds.end(), LayerKind::Sliding);
   if (!local.cosine.empty() || !local.sine.empty() || (slides && shape.local_rope_size)) check(local, shape.local_heads());
+  if (!tables.temperatures.empty() && tables.temperatures.size() != static_cast<size_t>(shape.context)) throw std::invalid_argument("temperatures that are not [context]");
 }
 
-Core::Core(const Shape& shape, const Options& options, Rotation rotation, Rotation local)
+Core::Core(const Shape& shape, const Options& options, Tables tables)
     : shape_((shape.check(), shape)), options_(options), kernels_(choose_kernels(options.isa.c_str())), cache_(cache_layout(shape, options.key_type, options.value_type)), weights_(shape),
-      rotation_(std::move(rotation)), local_(std::move(local)) {
+      tables_(std::move(tables)) {
   if (options.slots < 1 || options.pages < 1 || options.threads < 1) throw std::invalid_argument("slots, pages and threads must be at least 1");
   if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
-  check_rotations(shape, rotation_, local_);
+  check_tables(shape, tables_);
   pool_ = Mapping(cache_.page_bytes() * options.pages);
   if (shape.layers_of(true)) {
     RecurrentLayout layout = recurrent_layout(shape);

@@ -20,12 +20,17 @@
 
 namespace paceline {
 
-// The tables of rotation, each [context][rope_size / 2]; sliding layers may have their own.
+// Each [context][rope_size / 2].
 struct Rotation {
   std::vector<float> cosine, sine;
 };
+// What depends on a position alone.
+struct Tables {
+  Rotation rotation, local;         // local: of sliding layers, empty where they turn like the others
+  std::vector<float> temperatures;  // [context] factors of queries, or empty: 1
+};
 // Throws std::invalid_argument for tables of other sizes.
-void check_rotations(const Shape& shape, const Rotation& rotation, const Rotation& local);
+void check_tables(const Shape& shape, const Tables& tables);
 
 struct Options {
   int slots = 1;
@@ -48,8 +53,8 @@ struct StepResult {
 
 class Core {
  public:
-  // Throws std::invalid_argument, std::bad_alloc. `local`: of sliding layers, empty where they turn like the others.
-  Core(const Shape& shape, const Options& options, Rotation rotation, Rotation local);
+  // Throws std::invalid_argument, std::bad_alloc.
+  Core(const Shape& shape, const Options& options, Tables tables);
 
   // Throws std::invalid_argument when name, shape or size is off.
   void load(const Source& source);
@@ -100,7 +105,7 @@ class Core {
   const CacheLayout cache_;
   Arena arena_;
   Weights weights_;
-  Rotation rotation_, local_;
+  Tables tables_;
   Mapping pool_;
   std::unique_ptr<RecurrentStates> states_;
   SlotTable slots_;

@@ -72,6 +72,7 @@ class Core::Step {
   void read_token_inputs(Member& me, Private& own);
   void add_token_inputs(Member& me, Private& own, const Layer& layer);
 
+  float temperature(int position) const { return core.tables_.temperatures.empty() ? 1.0f : core.tables_.temperatures[position]; }
   CacheView cache(const Layer& layer, int kv_head) const;
   float sink(const Layer& layer, int head) const { return layer.sinks ? layer.sinks[head] : kNoSink; }
   float* split_states(const KeptSplits& kept, int head) {

@@ -48,12 +48,13 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
     }
   }
   const int position = work.position_of[c];
-  const Rotation& rotation = layer.kind == LayerKind::Sliding && !core.local_.cosine.empty() ? core.local_ : core.rotation_;
+  const Rotation& rotation = layer.kind == LayerKind::Sliding && !core.tables_.local.cosine.empty() ? core.tables_.local : core.tables_.rotation;
   const float* cosine = rotation.cosine.data() + static_cast<size_t>(position) * (rope_size / 2);
   const float* sine = rotation.sine.data() + static_cast<size_t>(position) * (rope_size / 2);
   norm_heads(q, layer.q_norm, s.heads);
   kernels.rotate(q, s.heads, head_size, rope_size, s.rope_pairs, cosine, sine);
-  for (int i = 0; i < s.heads * head_size; ++i) q[i] *= s.query_scale;
+  const float scale = s.query_scale * temperature(position);
+  for (int i = 0; i < s.heads * head_size; ++i) q[i] *= scale;
   if (!layer.keeps) return;
   if (!layer.v.data) std::memcpy(v, k, sizeof(float) * kv_heads * head_size);
   norm_heads(k, layer.k_norm, kv_heads);

@@ -52,9 +52,13 @@ void Core::Step::expand_queries(Member& me, Private& own, const Layer& layer) {
 // The turning part of one column's queries into their places, the rest as inputs of the heads' products; its key and value into the cache. No barrier.
 void Core::Step::place_latents(Private& own, const Layer& layer, int c) {
   const int groups = padded(columns, kGroup) / kGroup, position = work.position_of[c];
-  const float* const from = s.query_rank ? work.latent_queries.data() + c * work.stride_latent : mixed(c);
-  const float* const cosine = core.rotation_.cosine.data() + static_cast<size_t>(position) * (s.rope_size / 2);
-  const float* const sine = core.rotation_.sine.data() + static_cast<size_t>(position) * (s.rope_size / 2);
+  float* const from = s.query_rank ? work.latent_queries.data() + c * work.stride_latent : mixed(c);
+  const float* const cosine = core.tables_.rotation.cosine.data() + static_cast<size_t>(position) * (s.rope_size / 2);
+  const float* const sine = core.tables_.rotation.sine.data() + static_cast<size_t>(position) * (s.rope_size / 2);
+  if (!core.tables_.temperatures.empty()) {
+    const float scale = temperature(position);
+    for (int i = 0; i < s.latent_queries(); ++i) from[i] *= scale;
+  }
   for (int h = 0; h < s.heads; ++h) {
     const float* const head = from + h * (s.latent_keys + s.rope_size);
     float* const turning = queries(c) + h * s.head_size + s.latent;

@@ -69,7 +69,7 @@ void choose_device(int number);
 class DeviceCore {
  public:
   // Throws std::invalid_argument. If the options name no pages, take_pages() must follow.
-  DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory);
+  DeviceCore(const Shape& shape, const DeviceOptions& options, const Tables& tables, Memory& memory);
   ~DeviceCore();
 
   void load(const Source& source);
@@ -162,7 +162,7 @@ class DeviceCore {
   Weights weights_;
   std::vector<uint8_t*> places_;  // all allocations but the work's and the input's
   uint64_t loaded_bytes_ = 0;
-  float *cosine_ = nullptr, *sine_ = nullptr, *local_cosine_ = nullptr, *local_sine_ = nullptr;
+  float *cosine_ = nullptr, *sine_ = nullptr, *local_cosine_ = nullptr, *local_sine_ = nullptr, *temperatures_ = nullptr;
   uint8_t *pool_ = nullptr, *input_place_ = nullptr;
   std::vector<uint8_t> input_;
   SlotTable slots_;

@@ -27,7 +27,8 @@ PACELINE_KERNEL quantize_heads(HeadInputs h, StepInput input) {
   if (column >= input.counts->columns || unit >= h.heads * blocks) return;
   const int head = unit / blocks, block = unit % blocks, place = head * h.padded + column;
   const size_t from = (h.from_places ? static_cast<size_t>(place) : static_cast<size_t>(column)) * h.stride + (h.from_places ? 0 : head * h.head_stride);
-  const float y = h.x[from + block * kBlock + lane_index()];
+  float y = h.x[from + block * kBlock + lane_index()];
+  if (h.temperatures) y *= h.temperatures[input.columns[column].position];
   if (h.from_places) store_block(h.out, column, unit, y);
   else store_block(h.out, place, block, y);
 }
@@ -47,7 +48,8 @@ PACELINE_KERNEL place_latent(LatentPlace p, StepInput input) {
   const bool is_query = unit < p.heads;
   const float* const turning = is_query ? p.queries_from + static_cast<size_t>(column) * p.query_stride + unit * (p.head_keys + p.rope_size) + p.head_keys
                                         : p.keys_from + static_cast<size_t>(column) * p.key_stride + p.latent;
-  for (int i = lane; i < p.rope_size; i += kWarp) head[p.latent + i] = turning[i];
+  const float temperature = is_query && p.temperatures ? p.temperatures[where.position] : 1.0f;
+  for (int i = lane; i < p.rope_size; i += kWarp) head[p.latent + i] = turning[i] * temperature;
   const float* const still = is_query ? p.absorbed + static_cast<size_t>(unit * p.padded + column) * p.absorbed_stride : turning - p.latent;
   for (int i = lane; i < p.latent; i += kWarp) head[i] = still[i];
   sync_warp();

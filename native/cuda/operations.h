@@ -54,6 +54,7 @@ struct Place {
   const float *q_norm, *k_norm, *v_norm;  // or null
   float epsilon, query_scale;
   const float *cosine, *sine;      // [positions][rope_size / 2]
+  const float* temperatures;       // [positions], of queries, or null
   int heads, kv_heads, head_size, rope_size;  // kv_heads: 0 where keys and values are another layer's
   bool pairs;
   CacheView cache;                 // of kv head 0; the next is head_stride bytes on
@@ -96,6 +97,7 @@ struct HeadInputs {
   const float* x;
   int stride, head_stride, size, heads, padded;
   bool from_places;
+  const float* temperatures;       // [positions]: inputs are multiplied by that of their column, or null
   Activations out;
 };
 void quantize_of_heads(const HeadInputs& inputs, const StepInput& input, int most, Stream stream);
@@ -109,6 +111,7 @@ struct LatentPlace {
   const float* norm;               // [latent]
   float epsilon, query_scale;
   const float *cosine, *sine;      // [positions][rope_size / 2]
+  const float* temperatures;       // [positions], of queries, or null
   int heads, latent, head_keys, rope_size;
   bool pairs;
   float* queries;                  // [columns][heads * (latent + rope_size)]

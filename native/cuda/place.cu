@@ -50,8 +50,9 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   }
   if (is_query) {
     const size_t to = (static_cast<size_t>(column) * p.heads + index) * p.head_size;
+    const float scale = p.query_scale * (p.temperatures ? p.temperatures[where.position] : 1.0f);
     for (int i = lane; i < p.head_size; i += kWarp) {
-      p.queries[to + i] = head[i] * p.query_scale;
+      p.queries[to + i] = head[i] * scale;
       if (p.gates) p.gates[to + i] = from[p.head_size + i];
     }
     return;

@@ -22,7 +22,7 @@ bool DeviceCore::Work::splits_apart(const Sizes& sizes, int blocks) const {
   return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * blocks < kApartBelow;
 }
 
-DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Rotation& rotation, const Rotation& local, Memory& memory)
+DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Tables& tables, Memory& memory)
     : options_(options),
       cache_((shape.check(), Core::cache_layout(shape, options.key_type, options.value_type))),
       memory_(memory),
@@ -35,11 +35,12 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const R
   if (head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(head_size) + " is more than " + std::to_string(kMostHeadSize));
   if (shape.token_inputs > kMostTokenInputs)
     throw std::invalid_argument(std::to_string(shape.token_inputs) + " inputs of a token to a layer are more than " + std::to_string(kMostTokenInputs));
-  check_rotations(shape, rotation, local);
-  cosine_ = upload_table(rotation.cosine);
-  sine_ = upload_table(rotation.sine);
-  local_cosine_ = upload_table(local.cosine);
-  local_sine_ = upload_table(local.sine);
+  check_tables(shape, tables);
+  cosine_ = upload_table(tables.rotation.cosine);
+  sine_ = upload_table(tables.rotation.sine);
+  local_cosine_ = upload_table(tables.local.cosine);
+  local_sine_ = upload_table(tables.local.sine);
+  temperatures_ = upload_table(tables.temperatures);
   if (options.pages) pool_ = allocate(cache_.page_bytes() * options.pages);
   make_states();
   slots_ = SlotTable(shape, options.slots, options.states, options.replay);
@@ -274,6 +275,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   place.query_scale = s.query_scale;
   place.cosine = local ? local_cosine_ : cosine_;
   place.sine = local ? local_sine_ : sine_;
+  place.temperatures = temperatures_;
   place.heads = s.heads;
   place.kv_heads = layer.keeps ? kv_heads : 0;
   place.head_size = head_size;

@@ -40,7 +40,7 @@ void DeviceCore::latent_attention(const Layer& layer, const Pass& pass) {
     queries = work.latent_queries;
     query_stride = work.stride_latent;
   }
-  quantize_of_heads({queries, query_stride, turning, s.latent_keys, s.heads, padded, false, work.key_input}, input, most, stream);
+  quantize_of_heads({queries, query_stride, turning, s.latent_keys, s.heads, padded, false, temperatures_, work.key_input}, input, most, stream);
   head_products(layer.k_b, tables.keys, work.key_input, work.head_outputs, s.latent, pass);
 
   CacheView view = cache_.view(pool_, layer.ordinal, 0);
@@ -58,6 +58,7 @@ void DeviceCore::latent_attention(const Layer& layer, const Pass& pass) {
   place.query_scale = s.query_scale;
   place.cosine = cosine_;
   place.sine = sine_;
+  place.temperatures = temperatures_;
   place.heads = s.heads;
   place.latent = s.latent;
   place.head_keys = s.latent_keys;
@@ -73,7 +74,7 @@ void DeviceCore::latent_attention(const Layer& layer, const Pass& pass) {
   head_products(layer.v_b, tables.values, work.value_input, work.head_outputs, s.latent_values, pass);
   Activations joined = work.attention_input;
   joined.blocks = layer.output.blocks;
-  quantize_of_heads({work.head_outputs, s.latent_values, 0, s.latent_values, s.heads, padded, true, joined}, input, most, stream);
+  quantize_of_heads({work.head_outputs, s.latent_values, 0, s.latent_values, s.heads, padded, true, nullptr, joined}, input, most, stream);
   join(layer.output, joined, layer.attention_post_norm, nullptr, pass);
 }
 

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..families import FAMILIES, Family
+from ..families import FAMILIES
+from ..family import Family
 from .folder_families import ANNOUNCED, ARCHITECTURES, OWN, PARTIAL, UNUSED, UNUSED_BY_FAMILY
 from .folder_rope import Rope
 

@@ -21,11 +21,12 @@ from .folder_families import (
     OWN,
     QWEN_2_VL,
     SOFTCAPS,
+    TEMPERED,
     WINDOWED,
 )
 from .folder_gemma4 import full_heads, gemma4_values
 from .folder_keys import MOST, ConfigKeys
-from .folder_latent import TURNING, latent_values, rope_layout, with_dense_layers
+from .folder_latent import TURNING, latent_values, rope_layout, with_dense_layers, without_share
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
 from .folder_rope import read_rope
 from .folder_sizes import Sizes
@@ -58,7 +59,9 @@ class Config:
         self._keys = ConfigKeys(self._values)
         if not self._slides():
             self._values.pop("sliding_window", None)
-        self._rope = read_rope(self._values, self.architecture)
+        self._rope = read_rope(self._values, self.architecture, kind in TEMPERED)
+        if kind == "mistral4":
+            self._rope = without_share(self._rope, self._keys)
         check_supported(self._values, kind, self._rope)
 
     def sizes(self) -> Sizes:
@@ -146,6 +149,9 @@ class Config:
             values["attention.sliding_window"] = window
         if self._family.latent:
             values |= latent_values(self._keys, self._kind, self._rope)
+        if self._kind in TEMPERED:
+            values["attention.temperature_scale"] = self._rope.temperature
+            values["attention.temperature_length"] = int(self._rope.trained)
         if self._family.varied:
             values |= gemma4_values(self._keys, sizes) | {"rope.freq_base_swa": self._rope.local_base}
         elif self._family.slides:

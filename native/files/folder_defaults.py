@@ -5,6 +5,7 @@ from typing import Any
 
 from .folder_families import QWEN_2_VL
 
+MISTRALS_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
 # By architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "seed_oss": {"head_dim": 128},
@@ -60,6 +61,31 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     **{kind: {"rope_theta": 5e5, "norm_topk_prob": True} for kind in ("qwen3_vl_moe", "qwen3_vl_moe_text")},
     "qwen3moe": {"norm_topk_prob": False, "sliding_window": 4096},
     "mistral": {"sliding_window": 4096},
+    "ministral3": {
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "rms_norm_eps": 1e-5,
+        "rope_parameters": {
+            **MISTRALS_YARN,
+            "rope_theta": 1e6,
+            "factor": 16.0,
+            "original_max_position_embeddings": 16384,
+        },
+    },
+    "mistral4": {
+        "kv_lora_rank": 256,
+        "q_lora_rank": 1024,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 64,
+        "v_head_dim": 128,
+        "n_shared_experts": 1,
+        "rope_parameters": {
+            **MISTRALS_YARN,
+            "rope_theta": 1e4,
+            "factor": 128.0,
+            "original_max_position_embeddings": 8192,
+        },
+    },
     "mixtral": {"rope_theta": 1e6, "rms_norm_eps": 1e-5},
     "gemma": {"head_dim": 256},
     "gemma2": {

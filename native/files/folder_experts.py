@@ -31,7 +31,7 @@ NAMES: Mapping[str, ExpertNames] = {
     "granitemoeshared": ExpertNames(width="intermediate_size", shared_width="shared_intermediate_size"),
     "glm4_moe": DEEP_SEEK_NAMES,
     "dots1": DEEP_SEEK_NAMES,
-    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite"), DEEP_SEEK_NAMES),
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4"), DEEP_SEEK_NAMES),
     "ernie4_5_moe": ExpertNames(
         ("moe_num_experts",),
         "moe_k",

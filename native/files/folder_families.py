@@ -10,6 +10,8 @@ ARCHITECTURES: Mapping[str, str] = {
     "llama": "llama",
     "mistral": "llama",
     "mixtral": "llama",
+    "ministral3": "mistral3",
+    "mistral4": "mistral4",
     "seed_oss": "seed_oss",
     "phi3": "phi3",
     "glm4": "glm4",
@@ -57,8 +59,9 @@ WIDE_EXPERTS = ("mixtral", "gpt_oss", "granitemoe", "granitemoeshared")
 # Families that may rotate a part of each head.
 PARTIAL = ("phi3", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
-WINDOWED = ("mistral", "mixtral", "phi3", "gemma2", "gemma3", "gemma3_text", *GEMMA_4, "gpt_oss", "dots1")
+WINDOWED = ("mistral", "mixtral", "ministral3", "phi3", "gemma2", "gemma3", "gemma3_text", *GEMMA_4, "gpt_oss", "dots1")
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
+TEMPERED = ("ministral3", "mistral4")  # model types whose queries grow with their positions
 FIRST_FULL = ("qwen2", "qwen3", "dots1", *QWEN_2_VL)
 DRAFTING = "num_nextn_predict_layers"  # how many layers after the others draft tokens ahead
 # Other names that transformers has for a key, by model type.
@@ -71,6 +74,7 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     },
     "deepseek_v2": {"num_experts": "n_routed_experts"},
     "deepseek_v3": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
+    "mistral4": {"num_local_experts": "n_routed_experts"},
     "dots1": {"num_local_experts": "n_routed_experts"},
     "ernie4_5_moe": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
 }
@@ -111,10 +115,8 @@ DEEP_SEEK_KEYS: Mapping[str, tuple[Any, ...]] = {
 UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "glm4moe": DEEP_SEEK_KEYS,
     "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
-    "deepseek2": {
-        "moe_layer_freq": (1,),
-        "attention_bias": (False,),
-    },
+    "deepseek2": {"moe_layer_freq": (1,), "attention_bias": (False,)},
+    "mistral4": {"n_group": (1,), "attention_bias": (False,)},
     "ernie4_5": {"use_bias": (False,)},
     "ernie4_5-moe": {"use_bias": (False,), "moe_layer_interval": (1,), "moe_norm_min": (1e-12,)},
     "gemma4": {"attention_bias": (False,), "use_bidirectional_attention": (False, "vision")},
@@ -135,6 +137,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "glm4moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "dots1": ("norm_topk_prob", "routed_scaling_factor"),
     "deepseek2": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
+    "mistral4": ("norm_topk_prob", "routed_scaling_factor"),
     "qwen2moe": ("norm_topk_prob",),
     "qwen3moe": ("norm_topk_prob",),
     "qwen3next": ("norm_topk_prob",),

@@ -1,6 +1,8 @@
 """Latent attention in a Hugging Face folder: DeepSeek's, and GLM 4.7 Flash's."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,13 @@ def _gating(keys: ConfigKeys, kind: str) -> int:
         if (given := keys.values.get(key)) is not None and given not in known:
             raise ValueError(f"the key {key!r} of config.json is {given!r}, expected {' or '.join(map(repr, known))}")
     return 2 if sigmoid else 1
+
+
+def without_share(rope: Rope, keys: ConfigKeys) -> Rope:
+    """Mistral 4 also says which share of a head turns; of the part that turns it is all of it."""
+    turning = keys.size(TURNING)
+    share = turning / (turning + keys.size("qk_nope_head_dim"))
+    return replace(rope, partial=1.0) if isclose(rope.partial, share, rel_tol=1e-6) else rope
 
 
 def rope_layout(keys: ConfigKeys, kind: str) -> str:

@@ -26,10 +26,11 @@ SEEING = re.compile(
 )
 DRAFTERS = re.compile(r"(model\.)?mtp[._]")  # the head that drafts tokens ahead, of Qwen's later models and ERNIE's
 # Families whose queries and keys rotate by halves in a folder, by pairs in GGUF.
-PAIRED = ("llama", "granite", "granitemoe", "smollm3")
+PAIRED = ("llama", "mistral3", "granite", "granitemoe", "smollm3")
 MIXED = (
     "glm4moe",
     "deepseek2",
+    "mistral4",
     "dots1",
     "ernie4_5-moe",
     "gemma4",

@@ -30,6 +30,7 @@ class Rope:
     high: float
     trained: float
     amplitude: float
+    temperature: float  # llama_4_scaling_beta, by which queries grow with their positions; 0: they do not
     growth: float  # mscale_all_dim, by which DeepSeek's scores grow; 0: they do not
     yarn: Mapping[str, float]
     rounded: bool
@@ -83,9 +84,9 @@ class Rope:
         return divisors
 
 
-def read_rope(values: Mapping[str, Any], architecture: str) -> Rope:
+def read_rope(values: Mapping[str, Any], architecture: str, tempered: bool = False) -> Rope:
     """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling. Those
-    of Gemma 3 have an object for each kind of layer."""
+    of Gemma 3 have an object for each kind of layer. `tempered`: those of the model's type tell how queries grow."""
     nested = architecture in BY_KIND
     settings, local = _settings(values, nested)
     kind = _kind(settings)
@@ -93,7 +94,9 @@ def read_rope(values: Mapping[str, Any], architecture: str) -> Rope:
         kind = "default"
     if architecture == "phi3" and kind in ("su", "yarn"):  # its earlier names
         kind = "longrope"
-    kinds = ("default", PROPORTIONAL) if architecture == "gemma4" else KINDS
+    kinds: tuple[str, ...] = ("default", PROPORTIONAL) if architecture == "gemma4" else KINDS
+    if tempered:
+        kinds = ("yarn",)
     if kind not in kinds:
         raise ValueError(f"its RoPE scaling is {kind!r}, supported: {', '.join(map(repr, kinds))}")
     if _kind(local) != "default":
@@ -119,6 +122,7 @@ def read_rope(values: Mapping[str, Any], architecture: str) -> Rope:
         high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
         trained=trained,
         amplitude=_amplitude(kind, settings, factor, trained),
+        temperature=positive("llama_4_scaling_beta", settings.get("llama_4_scaling_beta")) if tempered else 0.0,
         growth=_given(settings).get("mscale_all_dim", 0.0) if yarn else 0.0,
         yarn=_yarn_turns(settings) if yarn else {},
         rounded=_rounded(settings),

@@ -154,6 +154,11 @@ def latent(width: int, heads: int, rank: int | None, kept: int, keys: int, turni
     }
 
 
+def tempered(base: float, beta: float, **more: Any) -> dict[str, Any]:
+    settings = {"original_max_position_embeddings": 20, "mscale": 1.0, "mscale_all_dim": 1.0}
+    return rope(base, **YARN | settings | more, llama_4_scaling_beta=beta)
+
+
 QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
 MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
@@ -183,6 +188,11 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     "qwen3moe-all-unnormalized": attention(40, 8, 2, 16, 3) | routing(4, 4, 51) | rope() | {"norm_topk_prob": False},
     "mixtral-ratio2": attention(64, 4, 2, 16, 3) | rope(1e6) | MIXTRAL,
     "mixtral-odd-tied-window": attention(72, 6, 1, 24, 2, True) | rope() | MIXTRAL | {"sliding_window": 9},
+    "ministral3-ratio2": attention(64, 4, 2, 24, 3) | tempered(1e6, 0.3) | FFN,
+    "ministral3-odd-tied-window": attention(72, 6, 1, 20, 2, True)
+    | tempered(1e4, 0.5, mscale_all_dim=0.0)
+    | FFN
+    | {"sliding_window": 30},
     "qwen2moe-ratio2": attention(64, 4, 2, 16, 3) | routing(8, 2, 36, 40) | rope(1e6),
     "qwen2moe-odd-tied-normalized": attention(66, 3, 1, 22, 2, True)
     | routing(5, 3, 19, 27)
@@ -245,6 +255,10 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | GLM
     | rope()
     | {"num_hidden_layers": 4, "tie_word_embeddings": True, "n_routed_experts": 16, "n_group": 8, "topk_group": 3},
+    "mistral4-ratio": latent(64, 4, 40, 64, 32, 16, 32)
+    | GLM
+    | tempered(1e4, 0.3, partial_rotary_factor=1 / 3)
+    | {"num_hidden_layers": 3, "tie_word_embeddings": False, "first_k_dense_replace": 0, "norm_topk_prob": True},
     "glm4_moe_lite-ratio": latent(64, 5, 56, 64, 96, 16, 64)
     | GLM
     | rope(1e6)

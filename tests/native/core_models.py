@@ -41,6 +41,7 @@ MODELS = {
     "mixtral": {"architecture": "mixtral", "type": "F32", "experts": 6, "experts_used": 2, "expert_ffn": 40},
     "smollm3": {"architecture": "smollm3", "type": "F32", "layers": 4, "width": 72, "heads": 6, "head_size": 12},
     "granite": {"architecture": "granite", "type": "Q4_0", "tied": True},
+    "mistral3": {"architecture": "mistral3", "type": "F32", "temperature": 40, "width": 72, "heads": 6},
     "gpt-oss": {
         "architecture": "gpt-oss",
         "type": "F32",
@@ -104,6 +105,16 @@ MODELS = {
         "groups_used": 2,
         "expert_ffn": 32,
     },
+    "deepseek2, tempered": {
+        "architecture": "deepseek2",
+        "type": "F32",
+        "head_size": 32,
+        "kv_heads": 1,
+        "rope_size": 16,
+        "experts": 3,
+        "experts_used": 3,
+        "temperature": 30,
+    },
     "deepseek2, Q8_0": {
         "architecture": "deepseek2",
         "type": "Q8_0",
@@ -111,6 +122,7 @@ MODELS = {
         "rope_size": 16,
         "experts": 5,
         "experts_used": 5,
+        "temperature": 50,
     },
     "ernie4_5-moe": {"architecture": "ernie4_5-moe", "type": "F32", "ffn": 50, "experts": 6, "experts_used": 2},
     "granitemoe": {"architecture": "granitemoe", "type": "F32", "experts": 6, "experts_used": 2, "tied": True},
@@ -247,12 +259,14 @@ TOLERANCE = {
     "mixtral": 1e-3,
     "smollm3": 2e-3,  # four layers
     "granite": 0.05,
+    "mistral3": 2e-3,  # sharper attention
     "gpt-oss": 1e-3,
     "gpt-oss, MXFP4": 0.05,
     "glm4moe": 1e-3,
     "glm4moe, Q4_0": 0.05,
     "deepseek2": 1e-3,
     "deepseek2, groups": 1e-3,
+    "deepseek2, tempered": 2e-3,  # sharper attention
     "deepseek2, Q8_0": 0.1,  # queries and results of the heads are inputs of products too
     "ernie4_5-moe": 1e-3,
     "granitemoe": 2e-3,  # louder branches

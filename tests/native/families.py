@@ -11,6 +11,7 @@ from .routed_families import CHOICE_BIAS
 VOCAB = 131
 CLASSES = {
     "mixtral": ("MixtralConfig", "MixtralForCausalLM"),
+    "ministral3": ("Ministral3Config", "Ministral3ForCausalLM"),
     "qwen2moe": ("Qwen2MoeConfig", "Qwen2MoeForCausalLM"),
     "gemma": ("GemmaConfig", "GemmaForCausalLM"),
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM"),

@@ -15,8 +15,10 @@ ARCHITECTURES = {  # others by the same name
     "gpt_oss": "gpt-oss",
     **routed_families.ARCHITECTURES,
     **dict.fromkeys(latent_files.CLASSES, "deepseek2"),
+    "ministral3": "mistral3",
+    "mistral4": "mistral4",
 }
-PAIRED = ("mixtral", "smollm3", *GRANITES)
+PAIRED = ("mixtral", "ministral3", "smollm3", *GRANITES)
 PLAIN = (*latent_files.CLASSES, "gemma", "qwen2moe", "qwen3moe", "phi3", "dots1", "ernie4_5", "ernie4_5_moe", *PAIRED)
 OUTER = {
     "model.embed_tokens": "token_embd",

@@ -61,7 +61,7 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         return
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_rope_dimension_count(int(head_size(config) * rope.get("partial_rotary_factor", 1.0)))
-    if family in ("mixtral", "gpt_oss", "phi3") and config.sliding_window:
+    if family in ("mixtral", "ministral3", "gpt_oss", "phi3") and config.sliding_window:
         writer.add_sliding_window(config.sliding_window)
     if family in GRANITES:
         writer.add_embedding_scale(config.embedding_multiplier)
@@ -70,6 +70,9 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         writer.add_attention_scale(config.attention_multiplier)
     if rope["rope_type"] == "yarn":
         add_yarn(writer, rope)
+    if family == "ministral3":
+        writer.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
+        writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     if rope["rope_type"] == "longrope":
         add_longrope(writer, config)
     if family in routed_families.CLASSES:

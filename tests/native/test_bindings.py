@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from paceline.native._cpu import Core, Shape
 from paceline.native.arrange import arranged
-from paceline.native.core import native_shape, open_core, rotations
+from paceline.native.core import native_shape, open_core, tables
 from paceline.native.model import read_shape
 from paceline.native.rope_scaling import ROPE_TENSORS
 from paceline.native.shape import ModelShape
@@ -23,11 +23,23 @@ CONTEXT = 64
 MORE: dict[str, dict[str, Any]] = {
     "gemma4": {"layers": 3, "borrowing": 1, "token_inputs": 32},
     "deepseek2": {"query_rank": 24},
+    "mistral3": {"temperature": 8},
 }
 
 
 @pytest.fixture(
-    params=["llama", "gpt-oss", "glm4moe", "gemma3", "gemma4", "gemma4-moe", "deepseek2", "qwen35", "qwen35moe"]
+    params=[
+        "llama",
+        "mistral3",
+        "gpt-oss",
+        "glm4moe",
+        "gemma3",
+        "gemma4",
+        "gemma4-moe",
+        "deepseek2",
+        "qwen35",
+        "qwen35moe",
+    ]
 )
 def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:
     metadata, tensors = open_model(tiny_model(architecture=request.param, **MORE.get(request.param, {})))
@@ -36,7 +48,7 @@ def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelS
 
 
 def core(shape: ModelShape, native: Shape | None = None) -> Core:
-    return Core(native or native_shape(shape, CONTEXT), *rotations(shape, CONTEXT), **OPTIONS)
+    return Core(native or native_shape(shape, CONTEXT), *tables(shape, CONTEXT), **OPTIONS)
 
 
 @pytest.mark.parametrize("size", [-(2**31), -1, 2**31 - 1])
@@ -142,7 +154,7 @@ def test_weights_that_are_no_numbers_give_no_token(tiny_model: TinyModel) -> Non
     metadata, tensors = open_model(tiny_model())
     shape = read_shape(metadata, tensors)
     for isa in ("plain", open_core(tiny_model(), slots=1).stepper.isa):  # type: ignore[attr-defined]
-        broken = Core(native_shape(shape, CONTEXT), *rotations(shape, CONTEXT), **(OPTIONS | {"isa": isa}))
+        broken = Core(native_shape(shape, CONTEXT), *tables(shape, CONTEXT), **(OPTIONS | {"isa": isa}))
         for tensor in tensors:
             data = np.full_like(tensor.data, 0xFF)
             broken.load(tensor.name, tensor.type, tensor.rows, tensor.columns, data, tensor.scales)

@@ -128,6 +128,7 @@ YARN = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}
             "'llama.rope.scaling.type' is 'dynamic', supported: 'none', 'linear', 'yarn', 'longrope'",
         ),
         ({"rope__scaling__type": "yarn"}, "'llama.rope.scaling.factor' is missing"),
+        ({"attention__temperature_scale": 0.1}, "'llama.attention.temperature_scale' is 0.1, supported: 0.0"),
         ({"rope__scaling__yarn_beta_fast": 8.0}, "'llama.rope.scaling.yarn_beta_fast' is not known: its RoPE may be"),
         (YARN | {"rope__scaling__yarn_ext_factor": 0.5}, "'llama.rope.scaling.yarn_ext_factor' is 0.5, supported: 1.0"),
         (YARN | {"rope__scaling__yarn_log_multiplier": 0.1}, "'llama.rope.scaling.yarn_log_multiplier' is not known:"),

@@ -7,7 +7,7 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
-from paceline.native.core import native_shape, open_core, rotations
+from paceline.native.core import native_shape, open_core, tables
 from paceline.native.files.rearrange import renamed
 from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable
@@ -68,7 +68,7 @@ def test_every_fourth_layer_of_a_smollm3_is_not_rotated(tiny_model) -> None:
     shape = read_shape(*opened(tiny_model(architecture="smollm3", layers=9)))
     assert [layer for layer, kind in enumerate(shape.kinds) if kind == "unrotated"] == [3, 7]
     assert set(shape.kinds) == {"attention", "unrotated"} and shape.rope_layout == "pairs"
-    cosines, sines, *local = rotations(shape, 16)
+    cosines, sines, *local, _ = tables(shape, 16)
     assert cosines[5, 0] != 1 and sines[5, 0] != 0
     assert (local[0] == 1).all() and (local[1] == 0).all() and local[0].shape == cosines.shape
     assert list(native_shape(shape, 16).kinds[2:4]) == ["attention", "sliding"]

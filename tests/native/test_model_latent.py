@@ -88,7 +88,6 @@ def test_a_factor_that_shrinks_nothing_does_not_count(model: Opened) -> None:
             YARN | {"rope__scaling__yarn_log_multiplier": 1e300},
             "'deepseek2.rope.scaling.yarn_log_multiplier' is 1e.300, expected at most 1.0",
         ),
-        ({"attention__temperature_scale": 0.1}, "temperature_scale' is 0.1"),
         ({"attention__head_count_kv": 4}, "'deepseek2.attention.head_count_kv' is 4, expected 1"),
         ({"attention__key_length_mla": 40}, "its latent keys are 24, expected a multiple of 32"),
         ({"attention__value_length_mla": 24}, "its latent values are 24, expected a multiple of 32"),

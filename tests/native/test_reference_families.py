@@ -7,6 +7,7 @@ from paceline.native.reference import Reference, open_reference
 from .sequences import Row, run
 
 FAMILIES = [
+    "mistral3",
     "mixtral",
     "qwen2moe",
     "qwen3moe",
@@ -27,8 +28,10 @@ FAMILIES = [
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def family(request: pytest.FixtureRequest, tiny_model) -> Reference:
-    more = {"borrowing": 2, "token_inputs": 32} if request.param == "gemma4" else {}
-    return open_reference(tiny_model(seed=1, architecture=request.param, layers=4, vocab=131, **more))
+    more = {"gemma4": {"borrowing": 2, "token_inputs": 32}, "mistral3": {"temperature": 20}}
+    return open_reference(
+        tiny_model(seed=1, architecture=request.param, layers=4, vocab=131, **more.get(request.param, {}))
+    )
 
 
 def test_every_family_gives_the_same_logits_in_any_chunks_and_company(family: Reference) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from paceline.native import _cpu
-from paceline.native.core import PAGE, load, native_shape, rotations
+from paceline.native.core import PAGE, load, native_shape, tables
 from paceline.native.files.model_file import Tensor
 from paceline.native.fingerprint import Fingerprint
 from paceline.native.model import read_shape
@@ -32,7 +32,7 @@ def logits(model: Path, factors: dict[str, tuple[float, ...]]) -> tuple[np.ndarr
     tensors = [small_floats(tensor, factors[tensor.name]) if tensor.name in factors else tensor for tensor in tensors]
     shape = replace(read_shape(metadata, tensors), context=CONTEXT)
     core = _cpu.Core(
-        native_shape(shape, CONTEXT), *rotations(shape, CONTEXT), slots=1, pages=CONTEXT // PAGE, threads=2, isa="auto"
+        native_shape(shape, CONTEXT), *tables(shape, CONTEXT), slots=1, pages=CONTEXT // PAGE, threads=2, isa="auto"
     )
     load(core, tensors, Fingerprint(shape, "f16", "f16"), progress=False)
     row = Row(0, list(range(3, 40)), 0, 37, table(0, CONTEXT))

@@ -153,6 +153,39 @@ def test_scores_grow_with_yarns_factor(tmp_path: Path) -> None:
     assert shape.rope_amplitude == pytest.approx(1.0)
 
 
+def of_mistral(share: float, **more: Any) -> dict[str, Any]:
+    settings = {"rope_theta": 1e4, "type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}
+    settings |= {"mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1, "partial_rotary_factor": share}
+    values = {key: value for key, value in CONFIG.items() if key not in ("rope_theta", "num_nextn_predict_layers")}
+    return values | {"model_type": "mistral4", "rope_parameters": settings} | more
+
+
+def test_a_mistral_4_says_which_share_of_a_head_turns(tmp_path: Path) -> None:
+    own = {
+        name: values
+        for name, values in tensors(2).items()
+        if not name.endswith(("e_score_correction_bias", "eh_proj.weight"))
+    }
+    config = of_mistral(1 / 3, first_k_dense_replace=1)
+    shape = read_shape(*open_model(write_folder(tmp_path, own, config)))
+    assert (shape.architecture, shape.rope_size, shape.rope_layout) == ("mistral4", TURNING, "pairs")
+    assert (shape.temperature_scale, shape.temperature_length) == (0.1, 64)
+    assert (shape.sigmoid_routing, shape.normalize_experts, shape.choice_bias) == (False, True, False)
+    assert shape.query_scale == pytest.approx((KEYS + TURNING) ** -0.5 * (1 + 0.1 * np.log(8)) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (of_mistral(0.5), "'partial_rotary_factor' of config.json is 0.5, supported: 1.0"),
+        (of_mistral(1 / 3, n_group=2), "'n_group' of config.json is 2, supported: 1"),
+    ],
+)
+def test_a_mistral_4_of_another_form_is_refused(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Config(values)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

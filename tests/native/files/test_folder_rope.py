@@ -1,5 +1,6 @@
 """The settings of RoPE in config.json of a Hugging Face folder."""
 
+import json
 from math import log, sqrt
 from pathlib import Path
 
@@ -66,3 +67,58 @@ def test_longrope_is_two_tensors(folder: Path, more: dict[str, float], trained: 
 def test_phi_3_has_called_longrope_by_other_names() -> None:
     for name in ("su", "yarn"):
         assert Config(LLAMA | {"model_type": "phi3", "rope_scaling": LONG | {"type": name}}).rope_divisors()
+
+
+MINISTRAL = {
+    "rope_theta": 1e6,
+    "type": "yarn",
+    "factor": 16.0,
+    "original_max_position_embeddings": 64,
+    "max_position_embeddings": 1024,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.1,
+}
+
+
+def of_ministral(settings: dict[str, object] | None) -> dict[str, object]:
+    """As folders of Ministral 3 have it, which can also see."""
+    inner = {key: value for key, value in LLAMA.items() if key not in ("rope_theta", "eos_token_id")}
+    return {
+        "model_type": "mistral3",
+        "text_config": inner | {"model_type": "ministral3", "head_dim": 16, "rope_parameters": settings},
+    }
+
+
+def test_queries_of_a_ministral_grow_with_their_positions(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps(of_ministral(MINISTRAL) | {"tie_word_embeddings": True}))
+    shape = read_shape(*open_model(folder))
+    assert (shape.architecture, shape.temperature_scale, shape.temperature_length) == ("mistral3", 0.1, 64)
+    assert (shape.rope_amplitude, shape.context, shape.rope_layout) == (1.0, 1024, "pairs")
+
+
+def test_a_ministral_that_says_nothing_grows_as_the_published_ones() -> None:
+    values = Config(of_ministral(None)).gguf_values()
+    assert values["mistral3.attention.temperature_scale"] == 0.1
+    assert values["mistral3.attention.temperature_length"] == 16384
+    assert (values["mistral3.rope.scaling.factor"], values["paceline.rope_amplitude"]) == (16.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"llama_4_scaling_beta": None}, "'llama_4_scaling_beta' of config.json is None, expected a number above 0"),
+        ({"type": "default"}, "its RoPE scaling is 'default', supported: 'yarn'"),
+    ],
+)
+def test_a_ministral_that_does_not_say_how_is_refused(changes: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Config(of_ministral(MINISTRAL | changes))
+
+
+def test_others_do_not_read_how_queries_grow() -> None:
+    """As in transformers."""
+    values = Config(LLAMA | {"model_type": "mistral", "rope_parameters": MINISTRAL}).gguf_values()
+    assert not any("temperature" in key for key in values)
