@@ -66,7 +66,7 @@ _SPLITS: Final[dict[str, tuple[str, ...]]] = {
     **{name: (_modern(_ONE),) for name in ("qwen2", "deepseek-r1-qwen")},
     "qwen35": (_modern(_ONE, r"\p{M}"),),
     "seed-coder": (_modern(_ONE, ends=""),),
-    "gpt-4o": (_by_case(_THREE, f"{_CONTRACTIONS}?"),),
+    **dict.fromkeys(("gpt-4o", "minimax-m2"), (_by_case(_THREE, f"{_CONTRACTIONS}?"),)),
     "tekken": (_by_case(_ONE, ""),),
     "kimi-k2": (rf"{_HAN}+|" + _by_case(_THREE, f"{_CONTRACTIONS}?", r"[\r\n]*", _HAN),),
     **dict.fromkeys(("deepseek-v3", "joyai-llm"), _DEEPSEEK_3),

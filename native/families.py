@@ -107,6 +107,27 @@ FAMILIES: Mapping[str, Family] = {
         own_keys=(*MULTIPLIERS, *EXPERT_KEYS),
     ),
     "smollm3": Family("pairs", unrotated=4),
+    "minimax-m2": Family(
+        "halves",
+        qk_norm=True,
+        whole_qk_norm=True,
+        experts=True,
+        sigmoid_routing=True,
+        may_bias_choice=True,
+        own_keys=(DRAFTING, *ROUTING_KEYS),
+    ),
+    "olmo2": Family(
+        "halves",
+        qk_norm=True,
+        whole_qk_norm=True,
+        pre_norms=False,
+        post_norms=True,
+        interval=4,
+        interval_key="attention.sliding_window_pattern",
+        layer_kind="sliding",
+        unscaled_windows=True,
+        own_keys=("attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa"),
+    ),
     "gemma": GEMMA,
     "gemma2": replace(
         SLIDING_GEMMA, interval=2, window_size=4096, attention_softcap=50.0, final_softcap=30.0, scaled_by_width=46

@@ -31,6 +31,7 @@ class Family:
     sinks: bool = False  # each head has a score without a key
     qk_norm: bool = False  # each head of queries and keys is normed before its rotation
     may_qk_norm: bool = False  # if the file has the norms
+    whole_qk_norm: bool = False  # not each head: those of all heads as one vector
     interval: int = 0
     interval_key: str = ""
     switched_rope: bool = False  # nothing is rotated if rope.scaling.finetuned is false: refused
@@ -38,11 +39,13 @@ class Family:
     layer_kind: LayerKind = "attention"
     rope_base: float | None = 10000.0  # where the file has none; None: it must have one
     local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
+    unscaled_windows: bool = False  # sliding layers rotate by the base of all others, unscaled
     may_slide: bool = False  # if the file has a window, it applies to every layer
     window_size: int = 0  # where the file has none; 0: none slides then
     must_slide: bool = False  # the file must have a window
     gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
+    pre_norms: bool = True  # what a branch reads is normed
     post_norms: bool = False  # a branch's output is normed before it is added
     activation: Activation = "silu"
     scaled_embedding: bool = False  # by the root of the width

@@ -127,8 +127,10 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         expert_bias=family.expert_bias,
         sinks=family.sinks,
         qk_norm=family.qk_norm or (family.may_qk_norm and any(tensor.name == FIRST_NORM for tensor in tensors)),
+        whole_qk_norm=family.whole_qk_norm,
         kinds=kinds,
         gated_attention=family.gated_attention,
+        pre_norms=family.pre_norms,
         post_norms=family.post_norms,
         ffn_norm=family.ffn_norm,
         activation=family.activation,
@@ -166,6 +168,11 @@ def _read_layers(keys: Keys) -> int:
 
 def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
     window = family.window(keys)
+    if family.unscaled_windows and window:
+        return {
+            "window": window,
+            "local_rope_base": keys.positive("rope.freq_base_swa", keys.positive("rope.freq_base", family.rope_base)),
+        }
     if not family.local_rope_base:
         return {"window": window}
     return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}

@@ -93,7 +93,7 @@ class Reference:
 
     def _mix(self, layer: int, hidden: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
         """What the layer's attention or recurrence adds to hidden [n, width]."""
-        normed = self._norm(hidden, f"blk.{layer}.attn_norm.weight")  # [n, width]
+        normed = self._norm(hidden, f"blk.{layer}.attn_norm.weight") if self.shape.pre_norms else hidden  # [n, width]
         if self.shape.kinds[layer] == "recurrent":
             return self._recurrence(layer, normed, rows)
         mixed = self._attention(layer, normed, positions, rows)
@@ -172,8 +172,13 @@ class Reference:
         return vectors.reshape(len(vectors), -1, self.shape.heads_of(self.shape.kinds[layer]).head_size)
 
     def _head_norm(self, vectors: Floats, layer: int, part: str) -> Floats:
+        """Of vectors [n, heads, head_size]: each head's norm, or that of all as one."""
         name = f"blk.{layer}.attn_{part}_norm.weight"
-        return self._norm(vectors, name) if name in self.weights else vectors
+        if name not in self.weights:
+            return vectors
+        if self.shape.whole_qk_norm and part != "v":
+            return self._norm(vectors.reshape(len(vectors), -1), name).reshape(vectors.shape)
+        return self._norm(vectors, name)
 
     def _feed_forward(self, layer: int, hidden: Floats) -> Floats:
         output = feed_forward(self.shape, self.weights, layer, hidden)  # [n, width]

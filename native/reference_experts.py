@@ -12,13 +12,13 @@ Weights = Mapping[str, Floats]
 
 
 def feed_forward(shape: ModelShape, weights: Weights, layer: int, hidden: Floats) -> Floats:
-    """The feed-forward output of hidden [n, width], which it norms first: [n, width]."""
+    """The feed-forward output of hidden [n, width], which most models norm first: [n, width]."""
     block = f"blk.{layer}"
 
     def norm(vectors: Floats, name: str) -> Floats:
         return root_mean_square_norm(vectors, weights[f"{block}.{name}.weight"], shape.norm_epsilon)
 
-    normed = norm(hidden, shape.ffn_norm)
+    normed = norm(hidden, shape.ffn_norm) if shape.pre_norms else hidden
     if not shape.experts or layer < shape.dense_layers:
         gate, up, down = (weights[f"{block}.ffn_{part}.weight"] for part in ("gate", "up", "down"))
         return activated(shape, normed @ gate.T, normed @ up.T) @ down.T

@@ -41,7 +41,7 @@ class ModelShape:
     norm_epsilon: float
     tied: bool
     qkv_bias: bool  # queries, keys and values have a bias
-    qk_norm: bool
+    qk_norm: bool  # each head of queries and keys is normed before its rotation
     kinds: tuple[LayerKind, ...]  # [layers]
     query_scale: float
     output_bias: bool = False  # attention's output has one
@@ -69,6 +69,8 @@ class ModelShape:
     layer_scale: bool = False  # what leaves a layer is multiplied by a number of its own
     token_inputs: int = 0  # values that each layer takes of a token itself (Gemma's "per-layer embeddings")
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
+    whole_qk_norm: bool = False  # not each head: those of all heads as one vector
+    pre_norms: bool = True  # attn_norm and ffn_norm of what a branch reads
     post_norms: bool = False  # post_attention_norm and post_ffw_norm of a branch's output, before it is added
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
     activation: Activation = "silu"  # "gelu" is its tanh form, "clamped" gpt-oss's (reference_math.py)

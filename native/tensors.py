@@ -39,7 +39,8 @@ def attention(shape: ModelShape, layer: int) -> Iterator[Expected]:
     heads = shape.heads_of(shape.kinds[layer])
     mixed, cache = shape.heads * heads.head_size, heads.kv_heads * heads.head_size
     keeps = shape.keeper_of(layer) == layer
-    yield "attn_norm.weight", 1, shape.width
+    if shape.pre_norms:
+        yield "attn_norm.weight", 1, shape.width
     yield "attn_q.weight", mixed * (2 if shape.gated_attention else 1), shape.width
     yield "attn_output.weight", shape.width, mixed
     if keeps:
@@ -55,9 +56,9 @@ def attention(shape: ModelShape, layer: int) -> Iterator[Expected]:
     if shape.sinks:
         yield "attn_sinks.weight", 1, shape.heads
     if shape.qk_norm:
-        yield "attn_q_norm.weight", 1, heads.head_size
+        yield "attn_q_norm.weight", 1, mixed if shape.whole_qk_norm else heads.head_size
     if shape.qk_norm and keeps:
-        yield "attn_k_norm.weight", 1, heads.head_size
+        yield "attn_k_norm.weight", 1, cache if shape.whole_qk_norm else heads.head_size
     if shape.value_norm and keeps:
         yield "attn_v_norm.weight", 1, heads.head_size
 
@@ -128,7 +129,8 @@ def experts(shape: ModelShape) -> Iterator[Expected]:
 
 
 def feed_forward_norms(shape: ModelShape) -> Iterator[Expected]:
-    yield f"{shape.ffn_norm}.weight", 1, shape.width
+    if shape.pre_norms:
+        yield f"{shape.ffn_norm}.weight", 1, shape.width
     if shape.post_norms:
         yield "post_attention_norm.weight", 1, shape.width
         yield "post_ffw_norm.weight", 1, shape.width

@@ -12,8 +12,11 @@ from tiny_gemma4 import GEMMA_4
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
 PLAIN_SHARED_EXPERT = ("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe")  # without a gate
-BIASED_CHOICE = DENSE_FIRST = ("glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
-EXPERTS = ("mixtral", "qwen3moe", "gpt-oss", "gemma4-moe", *SHARED_EXPERT, *PLAIN_SHARED_EXPERT)
+DENSE_FIRST = ("glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
+BIASED_CHOICE = ("minimax-m2", *DENSE_FIRST)
+WHOLE_NORMS = ("minimax-m2", "olmo2")  # of queries and keys: all heads as one vector
+POST_NORMED = ("olmo2",)  # branches norm what they add only
+EXPERTS = ("mixtral", "minimax-m2", "qwen3moe", "gpt-oss", "gemma4-moe", *SHARED_EXPERT, *PLAIN_SHARED_EXPERT)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
@@ -116,8 +119,9 @@ class Weights:
             self.bias(f"{block}.attn_output.bias", chosen.width)
             self.vector(f"{block}.attn_sinks.weight", 1 + self.normal(f"{block}.attn_sinks.weight", chosen.heads))
         if chosen.architecture not in PLAIN_HEADS:
-            self.norm(f"{block}.attn_q_norm.weight", chosen.head_size)
-            self.norm(f"{block}.attn_k_norm.weight", chosen.head_size)
+            whole = chosen.architecture in WHOLE_NORMS
+            self.norm(f"{block}.attn_q_norm.weight", mixed if whole else chosen.head_size)
+            self.norm(f"{block}.attn_k_norm.weight", cache if whole else chosen.head_size)
 
     def recurrent(self, block: str) -> None:
         """A recurrent layer whose state decays to about nine tenths from one position to the next."""
@@ -174,7 +178,8 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         tiny_gemma4.add_outer(weights)
     for layer in range(chosen.layers):
         block = f"blk.{layer}"
-        weights.norm(f"{block}.attn_norm.weight", chosen.width)
+        if chosen.architecture not in POST_NORMED:
+            weights.norm(f"{block}.attn_norm.weight", chosen.width)
         if chosen.architecture in HYBRIDS and (layer + 1) % chosen.interval:
             weights.recurrent(block)
         elif chosen.architecture in GEMMA_4:
@@ -183,11 +188,12 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             tiny_latent.add_attention(weights, block)
         else:
             weights.attention(block)
-        if chosen.architecture in (*SLIDING_GEMMAS, *GEMMA_4):  # louder than its scaled embedding
+        if chosen.architecture in (*SLIDING_GEMMAS, *GEMMA_4, *POST_NORMED):  # louder than what comes in
             weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
             weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
         after = "post_attention" if chosen.architecture in ("gpt-oss", "glm4moe", *HYBRIDS) else "ffn"
-        weights.norm(f"{block}.{after}_norm.weight", chosen.width)
+        if chosen.architecture not in POST_NORMED:
+            weights.norm(f"{block}.{after}_norm.weight", chosen.width)
         if chosen.architecture in GEMMA_4:
             tiny_gemma4.add_rest(weights, layer)
         elif chosen.architecture in EXPERTS and (layer or chosen.architecture not in DENSE_FIRST):

@@ -79,7 +79,7 @@ void register_core(py::module_& m) {
       FIELD(value_norm) FIELD(keys_as_values) FIELD(local_kv_heads) FIELD(local_head_size) FIELD(local_rope_size)
       FIELD(borrowing_layers) FIELD(borrowing_ffn) FIELD(layer_scale) FIELD(token_inputs) FIELD(expert_norms) FIELD(expert_groups) FIELD(groups_used)
       FIELD(latent) FIELD(query_rank) FIELD(latent_keys) FIELD(latent_values)
-      FIELD(sinks) FIELD(gated_attention) FIELD(post_norms)
+      FIELD(sinks) FIELD(gated_attention) FIELD(pre_norms) FIELD(post_norms) FIELD(whole_qk_norm)
       FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)
       FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn)
       FIELD(dense_layers) FIELD(sigmoid_routing) FIELD(choice_bias) FIELD(normalize_experts) FIELD(shared_gated)

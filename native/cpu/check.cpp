@@ -58,6 +58,9 @@ void Shape::check() const {
   if (experts && expert_norms != post_norms) refuse("norms of the experts or norms after each branch, expected both or neither");
   if (layer_scale && !post_norms && !token_inputs) refuse("scales of layers, expected norms after each branch too");
   if (expert_norms) within("shared_ffn", shared_ffn, 1);
+  if (!pre_norms && (!post_norms || expert_norms || latent || layers_of(true))) refuse("a stream that is not normed before it is read, expected norms after each branch, of one kind");
+  if (whole_qk_norm && (!qk_norm || gated_attention || borrowing_layers || local_head_size || local_kv_heads))
+    refuse("norms of all heads as one beside another kind of head, expected queries and keys of one kind");
   within("experts_used", experts_used, experts ? 1 : 0, experts);
   within("expert_groups", expert_groups, 1, kMostGroups);
   within("groups_used", groups_used, 1, expert_groups);
@@ -87,8 +90,7 @@ void Weights::check_loaded() {
   if (shape.token_inputs) need(token_table.data, "table of token inputs", -1), need(token_product.data, "matrix of token inputs", -1), need(token_norm, "norm of token inputs", -1);
   for (int l = 0; l < shape.layers; ++l) {
     const Layer& layer = layers[l];
-    need(layer.attention_norm, "attention norm", l);
-    need(layer.ffn_norm, "feed-forward norm", l);
+    if (shape.pre_norms) need(layer.attention_norm, "attention norm", l), need(layer.ffn_norm, "feed-forward norm", l);
     need(layer.output.data, "attention output", l);
     if (shape.post_norms) need(layer.attention_post_norm, "norm after attention", l), need(layer.ffn_post_norm, "norm after the feed-forward", l);
     if (layer.kind == LayerKind::Recurrent) {

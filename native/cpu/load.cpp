@@ -155,8 +155,9 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
   const Shape& s = shape;
   const bool routes = !layer.experts.empty();
   const int width = s.width, ffn = routes ? s.shared_ffn : s.ffn_of(layer.number), queries = s.heads * layer.heads.head_size, keys = layer.heads.kv_heads * layer.heads.head_size;
-  if (part == "attn_norm.weight") return load_vector(layer.attention_norm, source, store, width);
-  if (part == "ffn_norm.weight") return load_vector(layer.ffn_norm, source, store, width);
+  const int q_norm = s.whole_qk_norm ? queries : layer.heads.head_size, k_norm = s.whole_qk_norm ? keys : layer.heads.head_size;
+  if (part == "attn_norm.weight" && s.pre_norms) return load_vector(layer.attention_norm, source, store, width);
+  if (part == "ffn_norm.weight" && s.pre_norms) return load_vector(layer.ffn_norm, source, store, width);
   if (part == "post_attention_norm.weight") return load_vector(s.post_norms ? layer.attention_post_norm : layer.ffn_norm, source, store, width);
   if (part == "post_ffw_norm.weight" && s.post_norms) return load_vector(layer.ffn_post_norm, source, store, width);
   if (part == "layer_output_scale.weight" && s.layer_scale) return load_vector(layer.scale, source, store, 1);
@@ -191,11 +192,11 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "attn_v.bias" && s.qkv_bias) return load_vector(layer.v.bias, source, store, keys);
     if (part == "attn_output.bias" && s.output_bias) return load_vector(layer.output.bias, source, store, width);
     if (part == "attn_sinks.weight" && s.sinks) return load_vector(layer.sinks, source, store, s.heads);
-    if (part == "attn_q_norm.weight" && s.qk_norm) return load_vector(layer.q_norm, source, store, layer.heads.head_size);
+    if (part == "attn_q_norm.weight" && s.qk_norm) return load_vector(layer.q_norm, source, store, q_norm);
     if (part == "attn_q.weight") return load_matrix(layer.q, source, store, (s.gated_attention ? 2 : 1) * queries, width);
     if (part == "attn_output.weight") return load_matrix(layer.output, source, store, width, queries);
     if (layer.keeps) {
-      if (part == "attn_k_norm.weight" && s.qk_norm) return load_vector(layer.k_norm, source, store, layer.heads.head_size);
+      if (part == "attn_k_norm.weight" && s.qk_norm) return load_vector(layer.k_norm, source, store, k_norm);
       if (part == "attn_v_norm.weight" && s.value_norm) return load_vector(layer.v_norm, source, store, layer.heads.head_size);
       if (part == "attn_k.weight") return load_matrix(layer.k, source, store, keys, width);
       if (part == "attn_v.weight" && s.has_values(layer.kind)) return load_matrix(layer.v, source, store, keys, width);

@@ -28,9 +28,11 @@ struct Shape {
   bool qkv_bias = false, output_bias = false, expert_bias = false;  // of queries, keys and values; of attention's output; of router and experts
   bool sinks = false;               // each head has a score without a key: it takes a share of the attention
   bool qk_norm = false;             // each head of queries and keys is normed before it turns
+  bool whole_qk_norm = false;       // not each head: those of all heads as one vector
   bool value_norm = false;          // each head of values is normed
   bool keys_as_values = false;      // layers with full attention have no value matrix: values are the keys before norm and rotation
   bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)
+  bool pre_norms = true;            // a branch norms the residual stream before it reads it
   bool post_norms = false;          // a branch is normed again before it joins the residual stream
   Activation activation = Activation::Silu;
   int window = 0;                   // of sliding layers
@@ -98,12 +100,12 @@ struct Layer {
   int ordinal = 0;         // among the layers that keep keys and values, or among the recurrent ones; that of the keeper where they are another's
   bool keeps = true;       // keys and values of its own
   Heads heads{};
-  const float *attention_norm = nullptr, *ffn_norm = nullptr;                       // [width]
+  const float *attention_norm = nullptr, *ffn_norm = nullptr;                       // [width], or null: no norm
   const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;             // [width]
   const float* scale = nullptr;                                                     // [1], of what leaves the layer
 
   Matrix q, k, v, output;  // output: of recurrent layers too
-  const float *q_norm = nullptr, *k_norm = nullptr, *v_norm = nullptr;              // [head_size]
+  const float *q_norm = nullptr, *k_norm = nullptr, *v_norm = nullptr;              // [head_size], of whole norms of all heads
   Matrix q_b;                      // latent: q gives query_rank values, or all of q_b's itself; k gives the latent values and what turns of a key
   std::vector<Matrix> k_b, v_b;    // latent: [latent] and [latent_values], of each head
   const float* sinks = nullptr;                                                     // [heads]

@@ -34,8 +34,9 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
   float* const q = mixed(c);
   float* const k = q + static_cast<size_t>(layer.q.tiles) * kTileRows;
   float* const v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
-  const auto norm_heads = [&, size = head_size](float* vectors, const float* weight, int heads) {
-    for (int h = 0; weight && h < heads; ++h) {
+  const auto norm_heads = [&](float* vectors, const float* weight, int heads, bool whole) {
+    const int size = whole ? heads * head_size : head_size;
+    for (int h = 0; weight && h < (whole ? 1 : heads); ++h) {
       kernels.rms_norm(vectors + h * size, weight, s.norm_epsilon, size, own.norm.data());
       std::memcpy(vectors + h * size, own.norm.data(), sizeof(float) * size);
     }
@@ -51,14 +52,14 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
   const Rotation& rotation = layer.kind == LayerKind::Sliding && !core.tables_.local.cosine.empty() ? core.tables_.local : core.tables_.rotation;
   const float* cosine = rotation.cosine.data() + static_cast<size_t>(position) * (rope_size / 2);
   const float* sine = rotation.sine.data() + static_cast<size_t>(position) * (rope_size / 2);
-  norm_heads(q, layer.q_norm, s.heads);
+  norm_heads(q, layer.q_norm, s.heads, s.whole_qk_norm);
   kernels.rotate(q, s.heads, head_size, rope_size, s.rope_pairs, cosine, sine);
   const float scale = s.query_scale * temperature(position);
   for (int i = 0; i < s.heads * head_size; ++i) q[i] *= scale;
   if (!layer.keeps) return;
   if (!layer.v.data) std::memcpy(v, k, sizeof(float) * kv_heads * head_size);
-  norm_heads(k, layer.k_norm, kv_heads);
-  norm_heads(v, layer.v_norm, kv_heads);
+  norm_heads(k, layer.k_norm, kv_heads, s.whole_qk_norm);
+  norm_heads(v, layer.v_norm, kv_heads, false);
   kernels.rotate(k, kv_heads, head_size, rope_size, s.rope_pairs, cosine, sine);
   const int page = rows[work.row_of[c]].table[position / kPage];
   for (int h = 0; h < kv_heads; ++h) kernels.write_cache(cache(layer, h), page, position, k + h * head_size, v + h * head_size);

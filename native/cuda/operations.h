@@ -52,6 +52,7 @@ struct Place {
   float* queries;                  // [columns][heads * head_size], rotated and scaled
   float* gates;                    // [columns][heads * head_size] where attention is gated, or null
   const float *q_norm, *k_norm, *v_norm;  // or null
+  bool whole_norms;                // of queries and keys: those of all heads as one vector
   float epsilon, query_scale;
   const float *cosine, *sine;      // [positions][rope_size / 2]
   const float* temperatures;       // [positions], of queries, or null

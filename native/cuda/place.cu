@@ -17,7 +17,9 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   const float* const cosines = p.cosine + static_cast<size_t>(where.position) * half;
   const float* const sines = p.sine + static_cast<size_t>(where.position) * half;
   const bool is_query = unit < p.heads, is_key = !is_query && unit < p.heads + p.kv_heads;
-  const float* const weight = is_query ? p.q_norm : is_key ? p.k_norm : p.v_norm;
+  const int index = is_query ? unit : is_key ? unit - p.heads : unit - p.heads - p.kv_heads;  // of its kind
+  const float* const norm = is_query ? p.q_norm : is_key ? p.k_norm : p.v_norm;
+  const float* const weight = norm && p.whole_norms && (is_query || is_key) ? norm + index * p.head_size : norm;
   if (weight) fetch_floats(weight, p.head_size);
   if (is_query || is_key) {
     fetch_floats(cosines, half);
@@ -27,13 +29,13 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   SharedMemory memory;
   const int room = (p.head_size + kBlock - 1) / kBlock * kBlock;
   float* const head = memory.take<float>(static_cast<size_t>(kWarps) * room) + warp_index() * room;
-  const int index = is_query ? unit : is_key ? unit - p.heads : unit - p.heads - p.kv_heads;  // of its kind
   const float* const from = p.mixed + static_cast<size_t>(column) * p.stride +
                             (is_query ? (p.gates ? 2 * index : index) * p.head_size : (is_key ? p.key_offset : p.value_offset) + index * p.head_size);
   for (int i = lane; i < room; i += kWarp) head[i] = i < p.head_size ? from[i] : 0.0f;
   sync_warp();
   if (weight) {
-    const float scale = inverse_rms(head, p.head_size, p.epsilon);
+    const bool whole = p.whole_norms && (is_query || is_key);
+    const float scale = whole ? inverse_rms(from - index * p.head_size, (is_query ? p.heads : p.kv_heads) * p.head_size, p.epsilon) : inverse_rms(head, p.head_size, p.epsilon);
     sync_warp();  // all have read the head
     for (int i = lane; i < p.head_size; i += kWarp) head[i] = head[i] * scale * weight[i];
     sync_warp();

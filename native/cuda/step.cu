@@ -238,6 +238,14 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   sample_tokens({work.logits, stride, s.vocab, id_bits, work.candidates, work.tokens, work.told}, input, sizes.outputs, stream);
 }
 
+// x as the input of the next products, normed where there is a weight.
+void DeviceCore::norm_stream(const float* weight, const Pass& pass) {
+  Work& work = *work_;
+  const Shape& s = shape();
+  if (!weight) return quantize(work.x, work.stride_x, s.width, nullptr, 0, pass.columns, work.width_input, pass.most, pass.stream);
+  rms_norm({work.x, work.stride_x, s.width, weight, s.norm_epsilon, pass.columns, nullptr, work.width_input}, pass.most, pass.stream);
+}
+
 // x += weights * inputs, or the norm of that product; times the layer's scale where that is its last part
 void DeviceCore::join(const Matrix& weights, const Activations& inputs, const float* post_norm, const float* scale, const Pass& pass) {
   Work& work = *work_;
@@ -250,7 +258,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   const auto& [sizes, input, stream, most, columns] = pass;
   const Shape& s = shape();
   Work& work = *work_;
-  rms_norm({work.x, work.stride_x, s.width, layer.attention_norm, s.norm_epsilon, columns, nullptr, work.width_input}, most, stream);
+  norm_stream(layer.attention_norm, pass);
   const Matrix* const qkv[] = {&layer.q, &layer.k, &layer.v};
   run_products(product_of(work.width_input, columns, work.stride_mixed), qkv, nullptr, layer.v.data ? 3 : layer.keeps ? 2 : 1, work.mixed, most, stream);
 
@@ -271,6 +279,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   place.q_norm = layer.q_norm;
   place.k_norm = layer.k_norm;
   place.v_norm = layer.v_norm;
+  place.whole_norms = s.whole_qk_norm;
   place.epsilon = s.norm_epsilon;
   place.query_scale = s.query_scale;
   place.cosine = local ? local_cosine_ : cosine_;

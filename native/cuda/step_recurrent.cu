@@ -32,7 +32,7 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   const auto& [sizes, input, stream, most, columns] = pass;
   const Shape& s = shape();
   Work& work = *work_;
-  rms_norm({work.x, work.stride_x, s.width, layer.attention_norm, s.norm_epsilon, columns, nullptr, work.width_input}, most, stream);
+  norm_stream(layer.attention_norm, pass);
   const Matrix* const inputs[] = {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta};
   run_products(product_of(work.width_input, columns, work.stride_mixed), inputs, nullptr, 4, work.mixed, most, stream);
   const int gate_offset = layer.mixed.tiles * kTileRows;

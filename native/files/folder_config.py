@@ -49,17 +49,20 @@ class Config:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         self._family = FAMILIES[self.architecture]
-        self._sliding_gemma = self._family.slides and self._family.post_norms and not self._family.varied
+        self._sliding_gemma = self.architecture in ("gemma2", "gemma3")
         defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
         given = _by_own_names({k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}, kind)
         if "rope_scaling" in given:
             defaults.pop("rope_parameters", None)
         filled = {k: v for k, v in {**defaults, **given}.items() if v is not None}
         self._values = with_dense_layers(filled) if self._family.latent else filled
+        if kind == "minimax_m2" and "rotary_dim" in filled:  # its older key for what turns of a head
+            turning, head_size = ConfigKeys(filled).size("rotary_dim"), ConfigKeys(filled).size("head_dim")
+            self._values.setdefault("partial_rotary_factor", turning / head_size)
         self._keys = ConfigKeys(self._values)
         if not self._slides():
             self._values.pop("sliding_window", None)
-        self._rope = read_rope(self._values, self.architecture, kind in TEMPERED)
+        self._rope = read_rope(self._values, kind)
         if kind == "mistral4":
             self._rope = without_share(self._rope, self._keys)
         check_supported(self._values, kind, self._rope)
@@ -154,8 +157,10 @@ class Config:
             values["attention.temperature_length"] = int(self._rope.trained)
         if self._family.varied:
             values |= gemma4_values(self._keys, sizes) | {"rope.freq_base_swa": self._rope.local_base}
-        elif self._family.slides:
+        elif self._family.slides and "sliding_window" in self._values:
             values |= self._sliding_values(sizes)
+            if self._family.unscaled_windows:
+                values["rope.freq_base_swa"] = self._rope.local_base
         if self._sliding_gemma:
             values |= self._gemma_values()
         if self.architecture in ("granite", "granitemoe"):

@@ -14,7 +14,12 @@ from .rearrange import take_rows, transposed
 EXPERT = re.compile(r"(?:mlp\.)?experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
 MIXTRALS_EXPERT = re.compile(r"block_sparse_moe\.experts\.(\d+)\.(w1|w2|w3)\.weight")
 KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
-CHOICE_BIASES = ("mlp.gate.e_score_correction_bias", "mlp.moe_statics.e_score_correction_bias")  # the second is ERNIE's
+CHOICE_BIASES = (
+    "mlp.gate.e_score_correction_bias",
+    "mlp.moe_statics.e_score_correction_bias",  # of ERNIE
+    "mlp.e_score_correction_bias",  # of MiniMax
+    "block_sparse_moe.e_score_correction_bias",
+)
 
 
 def expert_matrix(part: str, sizes: Sizes) -> tuple[str, int] | None:

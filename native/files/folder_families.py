@@ -26,6 +26,9 @@ ARCHITECTURES: Mapping[str, str] = {
     "granitemoe": "granitemoe",
     "granitemoeshared": "granitemoe",
     "smollm3": "smollm3",
+    "minimax_m2": "minimax-m2",
+    "olmo2": "olmo2",
+    "olmo3": "olmo2",
     "qwen2": "qwen2",
     "qwen2_vl": "qwen2",  # of models that can also see: what decodes text
     "qwen2_vl_text": "qwen2",
@@ -55,11 +58,14 @@ ARCHITECTURES: Mapping[str, str] = {
 }
 GEMMA_4 = tuple(kind for kind, architecture in ARCHITECTURES.items() if architecture == "gemma4")
 # Model types whose experts are as wide as a feed-forward part.
-WIDE_EXPERTS = ("mixtral", "gpt_oss", "granitemoe", "granitemoeshared")
+WIDE_EXPERTS = ("mixtral", "minimax_m2", "gpt_oss", "granitemoe", "granitemoeshared")
 # Families that may rotate a part of each head.
-PARTIAL = ("phi3", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
+PARTIAL = ("phi3", "minimax-m2", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
-WINDOWED = ("mistral", "mixtral", "ministral3", "phi3", "gemma2", "gemma3", "gemma3_text", *GEMMA_4, "gpt_oss", "dots1")
+WINDOWED = (
+    *("mistral", "mixtral", "ministral3", "phi3", "olmo2", "olmo3", "gemma2", "gemma3", "gemma3_text", *GEMMA_4),
+    *("gpt_oss", "dots1"),
+)
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
 TEMPERED = ("ministral3", "mistral4")  # model types whose queries grow with their positions
 FIRST_FULL = ("qwen2", "qwen3", "dots1", *QWEN_2_VL)
@@ -119,6 +125,13 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "mistral4": {"n_group": (1,), "attention_bias": (False,)},
     "ernie4_5": {"use_bias": (False,)},
     "ernie4_5-moe": {"use_bias": (False,), "moe_layer_interval": (1,), "moe_norm_min": (1e-12,)},
+    "minimax-m2": {
+        "scoring_func": ("sigmoid",),
+        "use_qk_norm": (True,),
+        "qk_norm_type": ("per_layer",),
+        "shared_intermediate_size": (0,),
+    },
+    "olmo2": {"attention_bias": (False,), "clip_qkv": ()},
     "gemma4": {"attention_bias": (False,), "use_bidirectional_attention": (False, "vision")},
     "granitemoe": {"attention_bias": (False,), "position_embedding_type": ("rope",)},
 }

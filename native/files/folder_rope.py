@@ -6,13 +6,15 @@ from math import log, pi, sqrt
 from typing import Any
 
 from ..yarn import FAST, SLOW, amplitude
+from .folder_families import ARCHITECTURES, GEMMA_4, TEMPERED
 
 KINDS = ("default", "linear", "llama3", "yarn", "longrope")
 PROPORTIONAL = "proportional"  # Gemma 4's: the first frequencies of a whole head turn, the others do not
 STILL = 1e30  # what divides the frequency of what does not turn
-BY_KIND = ("gemma3", "gemma4")  # whose settings have an object for each kind of layer
+BY_KIND = ("gemma3", "gemma3_text", *GEMMA_4, "olmo3")  # whose settings have an object for each kind of layer
 YARN = ("beta_fast", "beta_slow", "mscale", "mscale_all_dim")
 LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
+LOCAL_BASES = {"olmo3": 5e5}  # by model type, where it is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,12 @@ class Rope:
         return divisors
 
 
-def read_rope(values: Mapping[str, Any], architecture: str, tempered: bool = False) -> Rope:
+def read_rope(values: Mapping[str, Any], model: str) -> Rope:
     """Transformers 5 has the settings in rope_parameters, earlier ones had them in rope_theta and rope_scaling. Those
-    of Gemma 3 have an object for each kind of layer. `tempered`: those of the model's type tell how queries grow."""
-    nested = architecture in BY_KIND
-    settings, local = _settings(values, nested)
+    of Gemma 3 have an object for each kind of layer. model: a model_type."""
+    architecture, tempered = ARCHITECTURES[model], model in TEMPERED
+    nested = model in BY_KIND
+    settings, local = _settings(values, nested, LOCAL_BASES.get(model, LOCAL_BASE))
     kind = _kind(settings)
     if kind == "mrope":  # positions in images; in a text all axes have the same
         kind = "default"
@@ -112,7 +115,7 @@ def read_rope(values: Mapping[str, Any], architecture: str, tempered: bool = Fal
     factor = 1.0 if unscaled else _factor(kind, settings, values, trained)
     rope = Rope(
         base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),
-        local_base=positive("rope_theta", local.get("rope_theta", LOCAL_BASE)),
+        local_base=positive("rope_theta", local["rope_theta"]),
         partial=positive(
             "partial_rotary_factor", settings.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
         ),
@@ -189,7 +192,7 @@ def _rounded(settings: Mapping[str, Any]) -> bool:
     return rounded
 
 
-def _settings(values: Mapping[str, Any], nested: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _settings(values: Mapping[str, Any], nested: bool, usual: float) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """The settings of layers with full attention, and of those with a sliding window."""
     new, old = values.get("rope_parameters") or {}, values.get("rope_scaling") or {}
     for found in (new, old):
@@ -198,7 +201,7 @@ def _settings(values: Mapping[str, Any], nested: bool) -> tuple[Mapping[str, Any
     if new and old and new != old:  # as where somebody adds scaling to a folder that a later transformers wrote
         raise ValueError("the keys 'rope_parameters' and 'rope_scaling' of config.json differ, expected one of them")
     found = new or old
-    local_base = {"rope_theta": values.get("rope_local_base_freq", LOCAL_BASE)}
+    local_base = {"rope_theta": values.get("rope_local_base_freq", usual)}
     if not nested and not {"full_attention", "sliding_attention"}.isdisjoint(found):
         raise ValueError("the RoPE settings of config.json are for kinds of layers, expected them for all layers")
     if nested and new and "full_attention" not in new:

@@ -125,6 +125,12 @@ def period(interval: int, layers: int, between: str = "linear_attention") -> dic
     return {"layer_types": [between if (layer + 1) % interval else "full_attention" for layer in range(layers)]}
 
 
+def by_kind(base: float, window: int, **scaling: Any) -> dict[str, Any]:
+    both = {"sliding_attention": rope(base)["rope_parameters"]}
+    both["full_attention"] = {"rope_type": "default", "rope_theta": base, **scaling}
+    return {"rope_parameters": both, "sliding_window": window}
+
+
 def local(base: float, window: int, scalar: int, **scaling: Any) -> dict[str, Any]:
     full = {"rope_type": "default", "rope_theta": base, **scaling}
     both = {"full_attention": full, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
@@ -223,6 +229,15 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | {"original_max_position_embeddings": 40},
     "glm4-ratio2": attention(64, 4, 2, 16, 3) | rope(1e4, partial_rotary_factor=0.5) | FFN,
     "glm4-odd-plain": attention(66, 3, 1, 20, 2) | rope(partial_rotary_factor=1.0) | FFN | {"attention_bias": False},
+    "minimax_m2-ratio2": attention(64, 4, 2, 24, 3) | rope(5e6, partial_rotary_factor=0.5) | MIXTRAL,
+    "minimax_m2-odd-tied": attention(70, 3, 1, 20, 2, True) | rope() | MIXTRAL | {"num_experts_per_tok": 6},
+    "olmo2-ratio2": attention(64, 4, 2, 24, 3) | rope(5e5) | FFN,
+    "olmo2-odd-tied-yarn": attention(72, 6, 1, 12, 2, True) | rope(1e4, **YARN) | FFN,
+    "olmo3-ratio2": attention(64, 4, 2, 24, 5) | by_kind(5e5, 11, **YARN) | FFN,
+    "olmo3-irregular-tied": attention(69, 3, 1, 20, 4, True)
+    | by_kind(1e4, 7)
+    | FFN
+    | {"layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")]},
     "granite-ratio2-tied": plain(64, 4, 2, 3, True) | rope() | FFN | GRANITE,
     "glm4moe-ratio2": attention(64, 4, 2, 24, 4) | GLM | HALF | {"routed_scaling_factor": 1.7, "use_qk_norm": True},
     "glm4moe-odd-biased": attention(70, 3, 1, 20, 3)

@@ -22,6 +22,9 @@ CLASSES = {
     "glm4": ("Glm4Config", "Glm4ForCausalLM"),
     "granite": ("GraniteConfig", "GraniteForCausalLM"),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM"),
+    "minimax_m2": ("MiniMaxM2Config", "MiniMaxM2ForCausalLM"),
+    "olmo2": ("Olmo2Config", "Olmo2ForCausalLM"),
+    "olmo3": ("Olmo3Config", "Olmo3ForCausalLM"),
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM"),
     **routed_families.CLASSES,
     **latent_files.CLASSES,
@@ -34,7 +37,7 @@ CLASSES = {
 BUFFERS = (CHOICE_BIAS, "layer_scalar")
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 GRANITES = ("granite", "granitemoe", "granitemoeshared")
-EXPERTS = ("mixtral", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
+EXPERTS = ("mixtral", "minimax_m2", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
 CENTRED = ("gemma", *SLIDING_GEMMAS, "qwen35", "qwen35moe", "qwen3next")  # their norms' weights are stored minus one
 
 

@@ -17,9 +17,22 @@ ARCHITECTURES = {  # others by the same name
     **dict.fromkeys(latent_files.CLASSES, "deepseek2"),
     "ministral3": "mistral3",
     "mistral4": "mistral4",
+    "minimax_m2": "minimax-m2",
+    "olmo3": "olmo2",
 }
 PAIRED = ("mixtral", "ministral3", "smollm3", *GRANITES)
-PLAIN = (*latent_files.CLASSES, "gemma", "qwen2moe", "qwen3moe", "phi3", "dots1", "ernie4_5", "ernie4_5_moe", *PAIRED)
+PLAIN = (
+    *latent_files.CLASSES,
+    "gemma",
+    "qwen2moe",
+    "qwen3moe",
+    "phi3",
+    "dots1",
+    "ernie4_5",
+    "ernie4_5_moe",
+    "minimax_m2",
+    *PAIRED,
+)
 OUTER = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",
@@ -78,7 +91,7 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
     config = model.config
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(family, family))
     add_keys(writer, family, config)
-    gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
+    gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
     norms = (gemmas | dict.fromkeys(PLAIN, PLAIN_NORMS)).get(family, HYBRID_NORMS)
     for name, parameter in stored(model):
         weights = parameter.detach().float().numpy()

@@ -59,6 +59,12 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         if config.final_logit_softcapping:
             writer.add_final_logit_softcapping(config.final_logit_softcapping)
         return
+    if family == "olmo3":
+        writer.add_sliding_window(config.sliding_window)
+        sliding = [kind == "sliding_attention" for kind in config.layer_types]
+        if sliding != [(layer + 1) % 4 != 0 for layer in range(len(sliding))]:  # else the default
+            writer.add_sliding_window_pattern(sliding)
+        rope = rope["full_attention"]
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_rope_dimension_count(int(head_size(config) * rope.get("partial_rotary_factor", 1.0)))
     if family in ("mixtral", "ministral3", "gpt_oss", "phi3") and config.sliding_window:
@@ -78,6 +84,8 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     if family in routed_families.CLASSES:
         add_routing(writer, family, config)
         return
+    if family == "minimax_m2":
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     if family in EXPERTS:
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
@@ -85,6 +93,8 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         sliding = [kind == "sliding_attention" for kind in config.layer_types]
         if sliding != [layer % 2 == 0 for layer in range(len(sliding))]:  # else the default
             writer.add_sliding_window_pattern(sliding)
+        writer.add_expert_feed_forward_length(config.intermediate_size)
+    elif family == "minimax_m2":
         writer.add_expert_feed_forward_length(config.intermediate_size)
     elif family in EXPERTS and family != "mixtral":  # whose experts are as wide as a feed-forward part
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)

@@ -31,6 +31,8 @@ MORE: dict[str, dict[str, Any]] = {
     params=[
         "llama",
         "mistral3",
+        "minimax-m2",
+        "olmo2",
         "gpt-oss",
         "glm4moe",
         "gemma3",

@@ -154,3 +154,19 @@ def written(path: Path, to: Path, keys: dict[str, int], more: list[str], less: t
     writer.write_tensors_to_file()
     writer.close()
     return to
+
+
+def test_an_olmo_norms_what_it_adds_and_has_windows_if_the_file_has_one(tiny_model) -> None:
+    three = read_shape(*opened(tiny_model(architecture="olmo2", layers=5, interval=4)))
+    assert (three.pre_norms, three.post_norms, three.qk_norm, three.whole_qk_norm) == (False, True, True, True)
+    assert three.kinds == ("sliding", "sliding", "sliding", "attention", "sliding")
+    assert (three.window, three.local_rope_base) == (24, three.rope_base)
+    two = read_shape(*changed(opened(tiny_model(architecture="olmo2", layers=5)), attention__sliding_window=None))
+    assert set(two.kinds) == {"attention"} and (two.window, two.local_rope_base) == (0, 0)
+
+
+def test_windows_of_an_olmo_are_not_scaled(tiny_model) -> None:
+    yarn = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0, "rope__scaling__original_context_length": 64}
+    shape = read_shape(*changed(opened(tiny_model(architecture="olmo2")), **yarn))
+    scaled, _, plain, *_ = tables(shape, 64)
+    assert np.abs(plain[0]).max() == 1.0 and scaled[0, 0] == np.float32(shape.rope_amplitude) > 1.1

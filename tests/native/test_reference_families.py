@@ -9,6 +9,8 @@ from .sequences import Row, run
 FAMILIES = [
     "mistral3",
     "mixtral",
+    "minimax-m2",
+    "olmo2",
     "qwen2moe",
     "qwen3moe",
     "gemma",
