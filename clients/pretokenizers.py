@@ -61,7 +61,7 @@ _DEEPSEEK_3: Final = (
 _SPLITS: Final[dict[str, tuple[str, ...]]] = {
     **{
         name: (_modern(_THREE),)
-        for name in ("llama-bpe", "llama3", "llama-v3", "dbrx", "smaug-bpe", "glm4", "chatglm-bpe")
+        for name in ("llama-bpe", "llama3", "llama-v3", "lfm2", "dbrx", "smaug-bpe", "glm4", "chatglm-bpe")
     },
     **{name: (_modern(_ONE),) for name in ("qwen2", "deepseek-r1-qwen")},
     "qwen35": (_modern(_ONE, r"\p{M}"),),

@@ -32,6 +32,7 @@ TOKEN_TABLE, TOKEN_PRODUCT, TOKEN_NORM = (
     "per_layer_model_proj.weight",
     "per_layer_proj_norm.weight",
 )
+EMBEDDING_NORM, FINAL_NORM = "token_embd_norm.weight", "output_norm.weight"  # LFM2's files call the latter the former
 BRANCHES = (".attn_output.weight", ".ffn_down.weight", ".ffn_down_shexp.weight", ROUTED)  # added to the residual stream
 
 
@@ -39,6 +40,8 @@ def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors, with those that files fuse split into their parts, and with weights of one for norms without any."""
     tensors = _with_expert_scales(shape, tensors) if shape.expert_norms else tensors
     unused = _unused(shape)
+    if shape.gated_convolution:
+        tensors = [renamed(each, FINAL_NORM) if each.name == EMBEDDING_NORM else each for each in tensors]
     found = [part for tensor in tensors for part in _parts(shape, tensor) if part.name not in unused]
     return [*found, *_value_norms(shape, {tensor.name for tensor in found})]
 

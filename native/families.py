@@ -25,6 +25,7 @@ ROUTING_KEYS = (
 MULTIPLIERS = ("attention.scale", "embedding_scale", "logit_scale", "residual_scale")
 TEMPERATURE_KEYS = ("attention.temperature_length", "attention.temperature_scale")
 LLAMA = Family("pairs", may_slide=True, may_route=True, own_keys=("attention.sliding_window", *EXPERT_KEYS))
+LFM2 = Family("halves", qk_norm=True, rope_base=1e6, layer_kind="recurrent", gated_convolution=True)
 QWEN2 = Family("halves", qkv_bias=True)
 QWEN3 = Family("halves", qk_norm=True)
 QWEN3_EXPERTS = replace(QWEN3, experts=True, own_keys=EXPERT_KEYS)
@@ -107,6 +108,8 @@ FAMILIES: Mapping[str, Family] = {
         own_keys=(*MULTIPLIERS, *EXPERT_KEYS),
     ),
     "smollm3": Family("pairs", unrotated=4),
+    "lfm2": LFM2,
+    "lfm2moe": replace(LFM2, experts=True, sigmoid_routing=True, may_bias_choice=True, own_keys=ROUTING_KEYS),
     "minimax-m2": Family(
         "halves",
         qk_norm=True,

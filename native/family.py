@@ -65,6 +65,7 @@ class Family:
     tempered: bool = False  # queries grow with their positions, if the file says how much
     latent: bool = False  # keys and values follow from a few values of each token (model_latent.py)
     dense_beside: bool = False  # beside the experts is a feed-forward part, each with norms of its own
+    gated_convolution: bool = False  # recurrent layers are convolutions: those for which the file has no kv heads
     grouped_heads: bool = False  # the value heads of one key head lie side by side
     yarn_rounded: bool = True  # where the file does not say
     yarn_weight: YarnWeight = ""
@@ -80,6 +81,9 @@ class Family:
         return self.layer_kind == "sliding"
 
     def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
+        if self.gated_convolution:
+            heads = keys.counts("attention.head_count_kv", layers)
+            return tuple("attention" if each else "recurrent" for each in heads)
         if self.slides and not self.window(keys):
             return tuple("attention" for _ in range(layers))
         if self.slides and keys.is_list(self.interval_key):

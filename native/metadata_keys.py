@@ -28,6 +28,15 @@ class Keys:
             )
         return list(value)
 
+    def counts(self, name: str, count: int) -> list[int]:
+        """Of `count` layers: a list of whole numbers, or one above 0 for all."""
+        if not self.is_list(name):
+            return [self.size(name)] * count
+        value = self._value(name)
+        if len(value) != count or not all(type(one) is int and one >= 0 for one in value):
+            raise ValueError(f"the key '{self.architecture}.{name}' is no list of whole numbers for {count} layers")
+        return list(value)
+
     def positive(self, name: str, default: float | None = None) -> float:
         value = self._value(name, default)
         if type(value) not in (int, float) or not isfinite(value) or value <= 0:

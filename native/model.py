@@ -15,12 +15,12 @@ import numpy as np
 from .arrange import arranged
 from .drafting import DRAFTING
 from .families import FAMILIES
-from .family import Family
+from .family import Family, LayerKind
 from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
 from .model_experts import CHOICE_BIAS, dense_size, read_experts
 from .model_latent import read_latent
-from .model_layers import dense_widths, kv_heads, read_layers
+from .model_layers import attending_heads, dense_widths, kv_heads, read_layers
 from .rope_scaling import ROPE_FREQUENCIES, ROPE_TENSORS, read_scaling
 from .shape import ModelShape
 from .sizes import check_sizes
@@ -112,7 +112,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         layers=layers,
         width=width,
         heads=heads,
-        kv_heads=kv_heads(keys, kinds, heads)[0] if family.varied else keys.size("attention.head_count_kv", heads),
+        kv_heads=_kv_heads(keys, family, kinds, heads),
         head_size=head_size,
         ffn=dense_widths(keys, len(kinds))[0] if family.varied and not family.experts else dense_size(keys, family),
         vocab=metadata.vocab,
@@ -148,6 +148,13 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         **_read_recurrent(keys, family),
     )
     return ModelShape(**values | read_latent(keys, family))
+
+
+def _kv_heads(keys: Keys, family: Family, kinds: Sequence[LayerKind], heads: int) -> int:
+    """Of layers with full attention."""
+    if family.gated_convolution:
+        return attending_heads(keys, len(kinds))
+    return kv_heads(keys, kinds, heads)[0] if family.varied else keys.size("attention.head_count_kv", heads)
 
 
 def _embedding_scale(keys: Keys, family: Family, width: int) -> float:
@@ -197,6 +204,8 @@ def _read_temperature(keys: Keys, family: Family) -> dict[str, Any]:
 def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
     if not family.recurs:
         return {}
+    if family.gated_convolution:
+        return {"gated_convolution": True, "conv_kernel": keys.size("shortconv.l_cache")}
     value_heads, inner = keys.size("ssm.time_step_rank"), keys.size("ssm.inner_size")
     if inner % value_heads:
         raise ValueError(

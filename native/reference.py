@@ -101,9 +101,10 @@ class Reference:
 
     def _recurrence(self, layer: int, normed: Floats, rows: Sequence[Row]) -> Floats:
         shape = self.shape
-        outputs = np.empty((len(normed), shape.value_heads, shape.value_size), np.float32)
+        size = (shape.width,) if shape.gated_convolution else (shape.value_heads, shape.value_size)
+        outputs = np.empty((len(normed), *size), np.float32)
         for row, span in spans(rows):
-            cache, inputs = self._cache(row.slot), read_inputs(self.weights, f"blk.{layer}", normed[span])
+            cache, inputs = self._cache(row.slot), read_inputs(shape, self.weights, f"blk.{layer}", normed[span])
             _, outputs[span] = advance(shape, self._taps(layer), cache.states[layer], inputs)
             cache.inputs[layer] = inputs
         return gated(shape, self.weights, f"blk.{layer}", normed, outputs)
@@ -185,7 +186,8 @@ class Reference:
         return self._norm(output, f"blk.{layer}.post_ffw_norm.weight") if self.shape.post_norms else output
 
     def _taps(self, layer: int) -> Floats:
-        return self.weights[f"blk.{layer}.ssm_conv1d.weight"]  # [channels, conv_kernel]
+        name = "shortconv.conv" if self.shape.gated_convolution else "ssm_conv1d"
+        return self.weights[f"blk.{layer}.{name}.weight"]  # [channels, conv_kernel]
 
     def _predict(self, hidden: Floats) -> RowLogits:
         head = "token_embd" if self.shape.tied else "output"

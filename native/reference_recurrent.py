@@ -1,4 +1,5 @@
-"""The recurrent layers of the reference: a gated delta rule behind a short convolution, position by position.
+"""The recurrent layers of the reference: a gated delta rule behind a short convolution, position by position, or a
+gated convolution alone (LFM2's).
 
 A state is never changed in place. What a step fed a layer is kept beside the state that the step began with, so the
 state at any position that the step reached can be computed again; the last step may be committed part-way.
@@ -17,9 +18,9 @@ L2_EPSILON = 1e-6
 
 
 class Inputs(NamedTuple):
-    """What positions feed a layer."""
+    """What positions feed a layer. A gated convolution has no heads."""
 
-    channels: Floats  # [n, channels], before the convolution: queries, keys, values
+    channels: Floats  # [n, channels], before the convolution: queries, keys, values, or gated inputs
     decays: Floats  # [n, value_heads]
     betas: Floats  # [n, value_heads]
 
@@ -37,14 +38,19 @@ class LayerState:
 
 def empty_state(shape: ModelShape) -> LayerState:
     channels = 2 * shape.key_heads * shape.key_size + shape.value_heads * shape.value_size
+    if shape.gated_convolution:
+        channels = shape.width
     return LayerState(
         np.zeros((shape.value_heads, shape.key_size, shape.value_size), np.float32),
         np.zeros((shape.conv_kernel - 1, channels), np.float32),
     )
 
 
-def read_inputs(weights: Weights, block: str, normed: Floats) -> Inputs:
+def read_inputs(shape: ModelShape, weights: Weights, block: str, normed: Floats) -> Inputs:
     """What normed [n, width] feeds the layer."""
+    if shape.gated_convolution:
+        gates, _, inputs = np.split(normed @ weights[f"{block}.shortconv.in_proj.weight"].T, 3, axis=1)
+        return Inputs(gates * inputs, *np.zeros((2, len(normed), 0), np.float32))
     steps = np.logaddexp(0, normed @ weights[f"{block}.ssm_alpha.weight"].T + weights[f"{block}.ssm_dt.bias"])
     return Inputs(
         normed @ weights[f"{block}.attn_qkv.weight"].T,
@@ -54,12 +60,15 @@ def read_inputs(weights: Weights, block: str, normed: Floats) -> Inputs:
 
 
 def advance(shape: ModelShape, taps: Floats, state: LayerState, inputs: Inputs) -> tuple[LayerState, Floats]:
-    """The state after the inputs, and what each position reads: [n, value_heads, value_size]; taps: ssm_conv1d."""
+    """The state after the inputs, and what each position reads: [n, value_heads, value_size], of a gated convolution
+    [n, width]. taps: [channels, conv_kernel]."""
     count, keys_end = len(inputs.channels), 2 * shape.key_heads * shape.key_size
     line = np.concatenate([state.tail, inputs.channels])  # [conv_kernel - 1 + n, channels]
     mixed = np.zeros_like(inputs.channels)
     for tap in range(shape.conv_kernel):  # tap 0 is for the oldest input
         mixed += taps[:, tap] * line[tap : tap + count]
+    if shape.gated_convolution:
+        return LayerState(state.memory, line[count:]), mixed
     mixed = silu(mixed)
     vectors = mixed[:, :keys_end].reshape(count, 2, shape.key_heads, shape.key_size)
     vectors = vectors / np.sqrt(np.sum(vectors * vectors, axis=-1, keepdims=True) + np.float32(L2_EPSILON))
@@ -80,6 +89,10 @@ def advance(shape: ModelShape, taps: Floats, state: LayerState, inputs: Inputs) 
 
 def gated(shape: ModelShape, weights: Weights, block: str, normed: Floats, outputs: Floats) -> Floats:
     """What the layer gives for normed [n, width] and the outputs of `advance`: [n, width]."""
+    if shape.gated_convolution:
+        _, gates, _ = np.split(normed @ weights[f"{block}.shortconv.in_proj.weight"].T, 3, axis=1)
+        convolved: Floats = (outputs * gates) @ weights[f"{block}.shortconv.out_proj.weight"].T
+        return convolved
     gates = (normed @ weights[f"{block}.attn_gate.weight"].T).reshape(outputs.shape)
     normed_outputs = root_mean_square_norm(outputs, weights[f"{block}.ssm_norm.weight"], shape.norm_epsilon)
     kept: Floats = (normed_outputs * silu(gates)).reshape(len(normed), -1)

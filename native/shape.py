@@ -22,8 +22,8 @@ class ModelShape:
     Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
     included, and rotates by `local_rope_base`, unscaled, unless that is 0. Those of an "unrotated" layer do not rotate.
     A "recurrent" layer holds, for each value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs
-    of its convolution. Value head h reads key head h // (value_heads / key_heads) if `grouped_heads`, else h mod
-    key_heads.
+    of its convolution; of a gated_convolution these alone. Value head h reads key head h // (value_heads / key_heads)
+    if `grouped_heads`, else h mod key_heads.
     """
 
     architecture: str
@@ -97,6 +97,7 @@ class ModelShape:
     value_heads: int = 0
     key_size: int = 0
     value_size: int = 0
+    gated_convolution: bool = False  # recurrent layers are a convolution of gated inputs [width], without heads
     grouped_heads: bool = False
 
     def heads_of(self, kind: LayerKind) -> Heads:

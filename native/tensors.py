@@ -80,7 +80,17 @@ def latent_attention(shape: ModelShape) -> Iterator[Expected]:
     yield "attn_output.weight", shape.width, shape.heads * shape.latent_values
 
 
+def gated_convolution(shape: ModelShape) -> Iterator[Expected]:
+    yield "attn_norm.weight", 1, shape.width
+    yield "shortconv.in_proj.weight", 3 * shape.width, shape.width
+    yield "shortconv.conv.weight", shape.width, shape.conv_kernel
+    yield "shortconv.out_proj.weight", shape.width, shape.width
+
+
 def recurrent_layer(shape: ModelShape) -> Iterator[Expected]:
+    if shape.gated_convolution:
+        yield from gated_convolution(shape)
+        return
     values = shape.value_heads * shape.value_size
     channels = 2 * shape.key_heads * shape.key_size + values
     yield "attn_norm.weight", 1, shape.width
@@ -148,5 +158,14 @@ def layer_end(shape: ModelShape) -> Iterator[Expected]:
 def is_vector(name: str) -> bool:
     """Norms, biases and the small tensors that are no product's weights, or (routers) too sensitive to be rounded."""
     part = name.rsplit(".", 2)[-2] if name.endswith(".weight") else name.rsplit(".", 1)[-1]
-    small = ("ssm_a", "ssm_conv1d", "ffn_gate_inp", "ffn_gate_inp_shexp", "attn_sinks", "layer_output_scale", "bias")
+    small = (
+        "ssm_a",
+        "ssm_conv1d",
+        "conv",
+        "ffn_gate_inp",
+        "ffn_gate_inp_shexp",
+        "attn_sinks",
+        "layer_output_scale",
+        "bias",
+    )
     return part in small or part.startswith("rope_") or part.removesuffix("_1").removesuffix("_2").endswith("_norm")

@@ -22,6 +22,8 @@ FILES = {
     "gemma4_moe": ("--type=F16", "--tied", "--local-kv-heads=1"),
     "deepseek2": ("--type=Q8_0", "--query-rank=32", "--rope-size=8"),
     "gpt_oss": ("--type=MXFP4",),
+    "lfm2": ("--type=Q8_0",),
+    "lfm2moe": ("--type=F16", "--conv-kernel=3"),
     "minimax_m2": ("--type=Q4_0",),
     "olmo2": ("--type=Q8_0",),
     "qwen2moe": ("--type=Q5_1",),

@@ -23,7 +23,16 @@ import gguf
 import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
-from tiny_weights import DENSE_FIRST, EXPERTS, HYBRIDS, PLAIN_SHARED_EXPERT, SHARED_EXPERT, SLIDING_GEMMAS, add_weights
+from tiny_weights import (
+    CONVOLVED,
+    DENSE_FIRST,
+    EXPERTS,
+    HYBRIDS,
+    PLAIN_SHARED_EXPERT,
+    SHARED_EXPERT,
+    SLIDING_GEMMAS,
+    add_weights,
+)
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 END = 2
@@ -34,6 +43,7 @@ INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkey
 MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.25, "attention.scale": 0.3}
 ARCHITECTURES = (
     "llama",
+    *CONVOLVED,
     "mistral3",
     "smollm3",
     "granite",
@@ -187,7 +197,9 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         tiny_latent.add_metadata(writer, chosen)
     else:
         writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
-        writer.add_head_count_kv(chosen.kv_heads)
+        attends = [(layer + 1) % chosen.interval == 0 for layer in range(chosen.layers)]
+        heads = [chosen.kv_heads * each for each in attends] if chosen.architecture in CONVOLVED else chosen.kv_heads
+        writer.add_head_count_kv(heads)
         if chosen.heads * chosen.head_size != chosen.width:
             writer.add_key_length(chosen.head_size)
             writer.add_value_length(chosen.head_size)
@@ -223,6 +235,8 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     if chosen.architecture in ("qwen35", "qwen35moe"):  # without effect on text, where all axes are equal
         third, rest = divmod(chosen.rope_size // 2, 3)
         writer.add_rope_dimension_sections([third + rest, third, third, 0])
+    if chosen.architecture in CONVOLVED:
+        writer.add_shortconv_l_cache(chosen.conv_kernel)
     if chosen.architecture in HYBRIDS:
         writer.add_ssm_conv_kernel(chosen.conv_kernel)
         writer.add_ssm_inner_size(chosen.value_heads * chosen.value_size)

@@ -9,14 +9,24 @@ import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
 
+CONVOLVED = ("lfm2", "lfm2moe")  # layers without kv heads are gated convolutions
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
 PLAIN_SHARED_EXPERT = ("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe")  # without a gate
-DENSE_FIRST = ("glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
+DENSE_FIRST = ("lfm2moe", "glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
 BIASED_CHOICE = ("minimax-m2", *DENSE_FIRST)
 WHOLE_NORMS = ("minimax-m2", "olmo2")  # of queries and keys: all heads as one vector
 POST_NORMED = ("olmo2",)  # branches norm what they add only
-EXPERTS = ("mixtral", "minimax-m2", "qwen3moe", "gpt-oss", "gemma4-moe", *SHARED_EXPERT, *PLAIN_SHARED_EXPERT)
+EXPERTS = (
+    "lfm2moe",
+    "mixtral",
+    "minimax-m2",
+    "qwen3moe",
+    "gpt-oss",
+    "gemma4-moe",
+    *SHARED_EXPERT,
+    *PLAIN_SHARED_EXPERT,
+)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
@@ -141,6 +151,12 @@ class Weights:
         self.norm(f"{block}.ssm_norm.weight", chosen.value_size)
         self.matrix(f"{block}.ssm_out.weight", chosen.width, values, 1.5 * self.outgoing)
 
+    def convolution(self, block: str) -> None:
+        width, kernel = self.chosen.width, self.chosen.conv_kernel
+        self.matrix(f"{block}.shortconv.in_proj.weight", 3 * width, width, 1.0)
+        self.matrix(f"{block}.shortconv.conv.weight", width, kernel, 1.5, "F32")
+        self.matrix(f"{block}.shortconv.out_proj.weight", width, width, 1.5 * self.outgoing)
+
     def feed_forward(self, block: str, size: int) -> None:
         width = self.chosen.width
         self.matrix(f"{block}.ffn_gate.weight", size, width, 1.0)
@@ -182,6 +198,8 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             weights.norm(f"{block}.attn_norm.weight", chosen.width)
         if chosen.architecture in HYBRIDS and (layer + 1) % chosen.interval:
             weights.recurrent(block)
+        elif chosen.architecture in CONVOLVED and (layer + 1) % chosen.interval:
+            weights.convolution(block)
         elif chosen.architecture in GEMMA_4:
             tiny_gemma4.add_attention(weights, layer)
         elif chosen.architecture == "deepseek2":
@@ -200,6 +218,6 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             weights.experts(block)
         else:
             weights.feed_forward(block, chosen.ffn)
-    weights.norm("output_norm.weight", chosen.width)
+    weights.norm("token_embd_norm.weight" if chosen.architecture in CONVOLVED else "output_norm.weight", chosen.width)
     if not chosen.tied:
         weights.matrix("output.weight", chosen.vocab, chosen.width, 3.0)

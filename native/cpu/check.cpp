@@ -70,11 +70,12 @@ void Shape::check() const {
   within("experts * width", int64_t{experts} * width, 0);
   within("dense_layers", dense_layers, 0, experts ? layers - 1 : 0);
   if (!experts || dense_layers) within("ffn", ffn, 1);
-  const int recurrent = layers_of(true) ? 1 : 0;
-  within("key_heads", key_heads, recurrent);
-  within("key_size", key_size, recurrent, kDeltaKeys);
+  const int recurrent = layers_of(true) ? 1 : 0, with_heads = recurrent && !gated_convolution ? 1 : 0;
+  within("key_heads", key_heads, with_heads);
+  within("key_size", key_size, with_heads, kDeltaKeys);
   within("conv_kernel", conv_kernel, recurrent, kMostTaps);
-  within("value_heads * value_size", int64_t{value_heads} * value_size, recurrent);
+  within("value_heads * value_size", int64_t{value_heads} * value_size, with_heads);
+  if (gated_convolution && (key_heads || value_heads)) refuse("heads of recurrent layers that are convolutions, expected none");
   within("channels", int64_t{2} * key_heads * key_size + int64_t{value_heads} * value_size, 0);
   if (key_heads) multiple("value_heads", value_heads, "key_heads", key_heads);
 }
@@ -93,7 +94,9 @@ void Weights::check_loaded() {
     if (shape.pre_norms) need(layer.attention_norm, "attention norm", l), need(layer.ffn_norm, "feed-forward norm", l);
     need(layer.output.data, "attention output", l);
     if (shape.post_norms) need(layer.attention_post_norm, "norm after attention", l), need(layer.ffn_post_norm, "norm after the feed-forward", l);
-    if (layer.kind == LayerKind::Recurrent) {
+    if (layer.kind == LayerKind::Recurrent && shape.gated_convolution) {
+      need(layer.mixed.data, "recurrent input", l), need(layer.convolution, "convolution", l);
+    } else if (layer.kind == LayerKind::Recurrent) {
       for (const Matrix* matrix : {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta}) need(matrix->data, "recurrent input", l);
       for (const float* vector : {layer.convolution, layer.decay, layer.time_bias, layer.recurrent_norm}) need(vector, "recurrent vector", l);
     } else if (shape.latent) {

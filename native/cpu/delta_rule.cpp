@@ -101,11 +101,11 @@ void delta_gates(const float* alpha, const float* b, const float* a, const float
   }
 }
 
-void convolve(const float* const* inputs, const float* weights, int kernel, size_t stride, int channels, float* out) {
+void convolve(const float* const* inputs, const float* weights, int kernel, size_t stride, int channels, bool activated, float* out) {
   for (int c = 0; c < channels; c += kLanes) {
     Lanes sum = zero();
     for (int tap = 0; tap < kernel; ++tap) sum = fma(load(weights + tap * stride + c), load(inputs[tap] + c), sum);
-    store(out + c, sum / (broadcast(1.0f) + exponential(zero() - sum)));
+    store(out + c, activated ? sum / (broadcast(1.0f) + exponential(zero() - sum)) : sum);
   }
 }
 

@@ -105,7 +105,7 @@ struct Kernels {
   void (*soft_cap)(float cap, int size, float* x);
 
   // silu(sum of weights[tap] * inputs[tap]) -> out [channels rounded up to 16]; weights [kernel][stride], inputs [kernel]
-  void (*convolve)(const float* const* inputs, const float* weights, int kernel, size_t stride, int channels, float* out);
+  void (*convolve)(const float* const* inputs, const float* weights, int kernel, size_t stride, int channels, bool activated, float* out);
 
   // x [size] * scale / sqrt(sum of squares + epsilon)
   void (*divide_by_length)(float epsilon, float scale, int size, float* x);

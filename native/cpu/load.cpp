@@ -166,7 +166,11 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "proj.weight") return load_matrix(layer.token_output, source, store, width, s.token_inputs);
     if (part == "post_norm.weight") return load_vector(layer.token_norm, source, store, width);
   }
-  if (layer.kind == LayerKind::Recurrent) {
+  if (layer.kind == LayerKind::Recurrent && s.gated_convolution) {
+    if (part == "shortconv.in_proj.weight") return load_matrix(layer.mixed, source, store, 3 * width, width);
+    if (part == "shortconv.conv.weight") return load_convolution(layer, source, store);
+    if (part == "shortconv.out_proj.weight") return load_matrix(layer.output, source, store, width, width);
+  } else if (layer.kind == LayerKind::Recurrent) {
     if (part == "attn_qkv.weight") return load_matrix(layer.mixed, source, store, s.channels(), width);
     if (part == "attn_gate.weight") return load_matrix(layer.gate, source, store, s.inner(), width);
     if (part == "ssm_alpha.weight") return load_matrix(layer.alpha, source, store, s.value_heads, width);

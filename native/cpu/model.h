@@ -55,6 +55,7 @@ struct Shape {
   bool shared_gated = false;        // the shared expert's output is multiplied by the sigmoid of a logit
   bool expert_norms = false;        // router, experts and shared expert each have norms of their own
   int conv_kernel = 0, key_heads = 0, value_heads = 0, key_size = 0, value_size = 0;  // of recurrent layers
+  bool gated_convolution = false;   // recurrent layers are a convolution of gated inputs, and have no heads
   bool grouped_heads = false;       // value head h reads key head h / (value_heads / key_heads); otherwise h mod key_heads
 
   Heads heads_of(LayerKind kind) const {
@@ -72,7 +73,7 @@ struct Shape {
   int keeper_of(int layer) const;
   int inner() const { return value_heads * value_size; }
   int dense_ffn() const { return std::max({experts && !dense_layers ? 0 : ffn, borrowing_ffn, shared_ffn}); }  // the most outputs of a gate that is no expert's
-  int channels() const { return 2 * key_heads * key_size + inner(); }  // of the convolution: queries, keys, values
+  int channels() const { return gated_convolution ? width : 2 * key_heads * key_size + inner(); }  // of the convolution: inputs, or queries, keys, values
   int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
   bool has_values(LayerKind kind) const { return !keys_as_values || kind != LayerKind::Attention; }  // a matrix of them
   int layers_of(bool recurrent) const;

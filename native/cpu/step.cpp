@@ -96,7 +96,7 @@ void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& wo
 
 void Core::reserve(const std::vector<Row>& rows, Work& work) {
   const Shape& s = shape_;
-  const int columns = work.columns, outputs = static_cast<int>(work.output_column.size()), joined = std::max(s.attention_outputs(), s.inner());
+  const int columns = work.columns, outputs = static_cast<int>(work.output_column.size()), joined = std::max({s.attention_outputs(), s.inner(), s.gated_convolution ? s.width : 0});
   const int attention = std::max(s.latent ? s.heads * s.latent : s.queries(), joined), groups = padded(columns, kGroup) / kGroup;
   bool integer = false, floating = false;
   struct { bool integer = false, floating = false; } of_heads;  // the matrices between latent values and heads, of which there are as many as heads
@@ -130,10 +130,8 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   for (int o = 0; o < outputs; ++o) work.likeliest[o].top.reserve(std::min(rows[work.output_row[o]].sampling.logprobs, s.vocab));
   if (s.post_norms || s.shared_ffn || s.token_inputs) work.branch.reserve(columns * work.stride_x);
   if (s.gated_attention || s.value_heads) work.gates.reserve(static_cast<size_t>(columns) * std::max(padded(s.queries(), kLanesWide), 2 * s.value_heads));
-  if (s.value_heads) {
-    work.convolved.reserve(static_cast<size_t>(columns) * padded(s.channels(), kLanesWide) + kLanesWide);
-    work.zeros.reserve(padded(s.channels(), kLanesWide));
-  }
+  if (s.value_heads) work.convolved.reserve(static_cast<size_t>(columns) * padded(s.channels(), kLanesWide) + kLanesWide);
+  if (s.conv_kernel) work.zeros.reserve(padded(s.channels(), kLanesWide));
   const int together = std::min(columns, kGroup);
   work.width_input.reserve(groups, s.width, integer, floating, together);
   if (s.latent) {
@@ -178,7 +176,8 @@ void Core::Step::run(Member& me) {
   embed(me);
   if (s.token_inputs) read_token_inputs(me, own);
   for (const Layer& layer : core.weights_.layers) {
-    if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
+    if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(me, own, layer);
+    else if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
     else if (s.latent) latent_attention(me, own, layer);
     else attention(me, own, layer);
     feed_forward(me, own, layer);

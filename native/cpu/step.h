@@ -50,6 +50,8 @@ class Core::Step {
 
   // step_recurrent.cpp
   void recurrent(Member& me, Private& own, const Layer& layer);
+  void gated_convolution(Member& me, Private& own, const Layer& layer);
+  void list_inputs(const Layer& layer, int column, const float** inputs);
   void convolve_column(const Layer& layer, int column);
   void update_states(Member& me, const Layer& layer);
   void keep_inputs(const Layer& layer, int row);

@@ -1,4 +1,5 @@
-// A gated DeltaNet layer (delta_rule.cpp): convolution by columns, then each value head's state over the tokens of its row.
+// Recurrent layers. A gated DeltaNet layer (delta_rule.cpp): convolution by columns, then each value head's state over the tokens of its row. A gated short
+// convolution has no more than the first.
 // The committed state is only read; the other one gets what the row leaves behind.
 #include <algorithm>
 #include <cstring>
@@ -13,7 +14,7 @@ constexpr float kLengthEpsilon = 1e-6f;
 
 // Convolution and unit lengths of one token: inputs [kernel] -> out [channels] = queries, keys, values.
 void convolve_token(const Kernels& kernels, const Shape& s, const Layer& layer, const float* const* inputs, float* out) {
-  kernels.convolve(inputs, layer.convolution, s.conv_kernel, padded(s.channels(), kLanesWide), s.channels(), out);
+  kernels.convolve(inputs, layer.convolution, s.conv_kernel, padded(s.channels(), kLanesWide), s.channels(), true, out);
   const float query_scale = 1.0f / __builtin_sqrtf(static_cast<float>(s.key_size));
   for (int h = 0; h < s.key_heads; ++h) {
     kernels.divide_by_length(kLengthEpsilon, query_scale, s.key_size, out + h * s.key_size);
@@ -68,19 +69,47 @@ void Core::Step::recurrent(Member& me, Private& own, const Layer& layer) {
   add_product(me, own, layer.output, work.head_input.views, nullptr);
 }
 
-// The row's own columns before this one, and beyond its first the committed state. No barrier.
-void Core::Step::convolve_column(const Layer& layer, int c) {
+// What a column's convolution reads: the row's own columns up to this one, and beyond its first the committed state. inputs: [conv_kernel].
+void Core::Step::list_inputs(const Layer& layer, int c, const float** inputs) {
   const int r = work.row_of[c], index = c - work.first_column[r], slot = rows[r].slot;
   const Slot& state = core.slots_[slot];
   const size_t stride = core.states_->layout().channel_stride;
   const float* past = core.states_->conv(slot, state.state, layer.ordinal);
-  const float* inputs[kMostTaps];
   for (int tap = 0; tap < s.conv_kernel; ++tap) {
     const int back = s.conv_kernel - 1 - tap;  // tokens before this one
     if (back <= index) inputs[tap] = mixed(c - back);
     else inputs[tap] = rows[r].position == 0 ? work.zeros.data() : past + (index + tap) * stride;
   }
-  convolve_token(kernels, s, layer, inputs, work.convolved.data() + c * stride);
+}
+
+// No barrier.
+void Core::Step::convolve_column(const Layer& layer, int c) {
+  const float* inputs[kMostTaps];
+  list_inputs(layer, c, inputs);
+  convolve_token(kernels, s, layer, inputs, work.convolved.data() + c * core.states_->layout().channel_stride);
+}
+
+// A gated short convolution: [gate | gate of the output | inputs] of a column; gate * inputs is convolved over the last tokens, and the result times its gate.
+void Core::Step::gated_convolution(Member& me, Private& own, const Layer& layer) {
+  norm_columns(me, own, layer.attention_norm);
+  const Matrix* const matrices[] = {&layer.mixed};
+  const size_t offsets[] = {0};
+  products(me, own, matrices, offsets, 1);
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c)
+    for (int i = 0; i < s.width; ++i) mixed(c)[i] *= mixed(c)[2 * s.width + i];
+  me.barrier.wait();
+  for (int c = begin; c < end; ++c) {
+    const float* inputs[kMostTaps];
+    list_inputs(layer, c, inputs);
+    float* const out = work.attention.data() + c * work.stride_attention;
+    kernels.convolve(inputs, layer.convolution, s.conv_kernel, core.states_->layout().channel_stride, s.width, false, out);
+    for (int i = 0; i < s.width; ++i) out[i] *= mixed(c)[s.width + i];
+  }
+  const auto [first, last] = me.share(static_cast<int>(rows.size()));
+  for (int r = first; r < last; ++r) keep_inputs(layer, r);
+  quantize_attention(me, s.width, false);
+  add_product(me, own, layer.output, work.head_input.views, nullptr);
 }
 
 void Core::Step::update_states(Member& me, const Layer& layer) {
@@ -119,7 +148,7 @@ void Core::Step::keep_inputs(const Layer& layer, int r) {
   for (int t = 0; count > 1 && count <= states.layout().replay && t < count; ++t) {
     float* update = states.update(slot, layer.ordinal, t);
     std::memcpy(update, mixed(first + t), sizeof(float) * s.channels());
-    std::memcpy(update + stride, work.gates.data() + static_cast<size_t>(first + t) * 2 * s.value_heads, sizeof(float) * 2 * s.value_heads);
+    if (s.value_heads) std::memcpy(update + stride, work.gates.data() + static_cast<size_t>(first + t) * 2 * s.value_heads, sizeof(float) * 2 * s.value_heads);
   }
 }
 
@@ -139,7 +168,7 @@ void Core::replay(int slot, int count) {
     const auto input = [&](int token) -> const float* {
       return token >= 0 ? states.update(slot, layer.ordinal, token) : fresh ? zeros.data() : past + (token + kept) * stride;
     };
-    for (int t = 0; t < count; ++t) {
+    for (int t = 0; t < count && !shape_.gated_convolution; ++t) {
       for (int tap = 0; tap < shape_.conv_kernel; ++tap) inputs[tap] = input(t - kept + tap);
       convolve_token(kernels_, shape_, layer, inputs, convolved.data() + t * stride);
     }

@@ -32,6 +32,7 @@ class Memory {
 struct Activations;
 struct ExpertTables;
 struct Product;
+struct GatedConvolution;
 struct Recurrent;
 struct RecurrentState;
 
@@ -148,6 +149,8 @@ class DeviceCore {
   InputLayout layout_of(int columns, bool sampled) const;
   void list_experts();
   void recurrent(const Layer& layer, const Pass& pass);
+  void gated_convolution(const Layer& layer, const Pass& pass);
+  GatedConvolution convolution_of(const Layer& layer) const;
   void make_states();
   Recurrent recurrent_of(const Layer& layer) const;
   RecurrentState state_of(const Layer& layer) const;

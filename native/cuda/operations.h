@@ -201,6 +201,16 @@ struct Recurrent {
   float* out;                      // [columns][out_stride], or null
   int out_stride;
 };
+// A gated short convolution: of a column's [gate | gate of the output | inputs], gate * inputs is convolved over the last tokens, and the result times its gate.
+struct GatedConvolution {
+  RecurrentState state;
+  const float* mixed;              // [columns][stride]; null: a row's updates are replayed
+  int stride;
+  const float* taps_weights;       // [taps][channel_stride]
+  int taps, width;
+  Activations out;
+};
+void convolve_gated(const GatedConvolution& convolution, const RowInput* rows, const Column* columns, const int* count, int most, Stream stream);
 // Both read the committed state and write the other. columns: null where all are of the first row.
 void convolve(const Recurrent& recurrent, const RowInput* rows, const Column* columns, const int* count, int most, Stream stream);
 void delta_rule(const Recurrent& recurrent, const RowInput* rows, const int* count, int most_rows, Stream stream);

@@ -149,9 +149,9 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take_activations(work.ffn_input, columns, std::max(s.dense_ffn(), s.token_inputs));
     take_activations(work.head_input, outputs, s.width);
     if (states_) {
-      take(work.convolved, columns * recurrent_.channel_stride);
+      take(work.convolved, s.gated_convolution ? 0 : columns * recurrent_.channel_stride);
       take(work.delta_gates, columns * 2 * s.value_heads);
-      take_activations(work.recurrent_input, columns, s.inner());
+      take_activations(work.recurrent_input, columns, s.gated_convolution ? s.width : s.inner());
     }
     if (!s.experts) return;
     // Steps with fewer columns may use shorter lists, and so more of them per column.
@@ -220,7 +220,8 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   if (s.token_inputs) read_token_inputs(pass);
   if (s.latent) list_heads(pass);
   for (const Layer& layer : weights_.layers) {
-    if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
+    if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(layer, pass);
+    else if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
     else if (s.latent) latent_attention(layer, pass);
     else attention(layer, pass);
     feed_forward(layer, pass);

@@ -54,6 +54,28 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   join(layer.output, work.recurrent_input, nullptr, nullptr, pass);
 }
 
+GatedConvolution DeviceCore::convolution_of(const Layer& layer) const {
+  GatedConvolution g{};
+  g.state = state_of(layer);
+  g.taps_weights = layer.convolution;
+  g.taps = shape().conv_kernel;
+  g.width = shape().width;
+  return g;
+}
+
+void DeviceCore::gated_convolution(const Layer& layer, const Pass& pass) {
+  Work& work = *work_;
+  norm_stream(layer.attention_norm, pass);
+  const Matrix* const input[] = {&layer.mixed};
+  run_products(product_of(work.width_input, pass.columns, work.stride_mixed), input, nullptr, 1, work.mixed, pass.most, pass.stream);
+  GatedConvolution g = convolution_of(layer);
+  g.mixed = work.mixed;
+  g.stride = work.stride_mixed;
+  g.out = work.recurrent_input;
+  convolve_gated(g, pass.input.rows, pass.input.columns, pass.columns, pass.most, pass.stream);
+  join(layer.output, work.recurrent_input, nullptr, nullptr, pass);
+}
+
 void DeviceCore::make_states() {
   if (!shape().layers_of(true)) return;
   recurrent_ = Core::recurrent_layout(shape());
@@ -64,7 +86,7 @@ void DeviceCore::make_states() {
   if (!options_.replay) return;
   updates_ = reinterpret_cast<float*>(allocate(recurrent_.update_bytes() * options_.replay * options_.slots));
   replay_place_ = allocate(sizeof(ReplayInput));
-  replayed_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.replay * recurrent_.channel_stride));
+  if (!shape().gated_convolution) replayed_ = reinterpret_cast<float*>(allocate(sizeof(float) * recurrent_.replay * recurrent_.channel_stride));
 }
 
 // Recomputes the slot's other state from its committed one and the first updates of its last step.
@@ -72,6 +94,10 @@ void DeviceCore::replay(int most, Stream stream) {
   const ReplayInput* const input = reinterpret_cast<const ReplayInput*>(replay_place_);
   for (const Layer& layer : weights_.layers) {
     if (layer.kind != LayerKind::Recurrent) continue;
+    if (shape().gated_convolution) {
+      convolve_gated(convolution_of(layer), &input->row, nullptr, &input->row.count, most, stream);
+      continue;
+    }
     Recurrent r = recurrent_of(layer);
     r.convolved = replayed_;
     convolve(r, &input->row, nullptr, &input->row.count, most, stream);

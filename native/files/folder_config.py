@@ -10,10 +10,8 @@ from typing import Any
 from ..families import FAMILIES
 from ..yarn import stretched
 from .folder_checks import check_supported, check_tensors
-from .folder_defaults import DEFAULTS
 from .folder_experts import expert_count, expert_values
 from .folder_families import (
-    ALIASES,
     ARCHITECTURES,
     DRAFTING,
     FIRST_FULL,
@@ -26,14 +24,15 @@ from .folder_families import (
 )
 from .folder_gemma4 import full_heads, gemma4_values
 from .folder_keys import MOST, ConfigKeys
-from .folder_latent import TURNING, latent_values, rope_layout, with_dense_layers, without_share
+from .folder_latent import TURNING, latent_values, rope_layout, without_share
 from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
+from .folder_lfm2 import lfm2_values
 from .folder_rope import read_rope
 from .folder_sizes import Sizes
+from .folder_values import filled_values
 from .text_ends import end_tokens
 
 MOST_LAYERS = 1 << 16
-NULL_IS_NONE = ("sliding_window", "q_lora_rank", *SOFTCAPS)  # of other keys, null is the default
 
 
 class Config:
@@ -50,15 +49,7 @@ class Config:
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         self._family = FAMILIES[self.architecture]
         self._sliding_gemma = self.architecture in ("gemma2", "gemma3")
-        defaults = {**DEFAULTS.get(self.architecture, {}), **DEFAULTS.get(kind, {})}
-        given = _by_own_names({k: v for k, v in merged.items() if v is not None or k in NULL_IS_NONE}, kind)
-        if "rope_scaling" in given:
-            defaults.pop("rope_parameters", None)
-        filled = {k: v for k, v in {**defaults, **given}.items() if v is not None}
-        self._values = with_dense_layers(filled) if self._family.latent else filled
-        if kind == "minimax_m2" and "rotary_dim" in filled:  # its older key for what turns of a head
-            turning, head_size = ConfigKeys(filled).size("rotary_dim"), ConfigKeys(filled).size("head_dim")
-            self._values.setdefault("partial_rotary_factor", turning / head_size)
+        self._values = filled_values(merged, kind)
         self._keys = ConfigKeys(self._values)
         if not self._slides():
             self._values.pop("sliding_window", None)
@@ -73,7 +64,10 @@ class Config:
         head_size = self._keys.size(TURNING) if self._family.latent else self._keys.size("head_dim", usual)
         if head_size % 2:
             raise ValueError(f"its head size is {head_size}, expected an even number")
-        recurs, layers = self._family.recurs, self._keys.size("num_hidden_layers")
+        layers, recurs = (
+            self._keys.size("num_hidden_layers"),
+            self._family.recurs and not self._family.gated_convolution,
+        )
         if layers > MOST_LAYERS:  # of which some families have lists
             raise ValueError(f"the key 'num_hidden_layers' of config.json is {layers}, expected at most {MOST_LAYERS}")
         kv_heads = self._keys.size("num_key_value_heads", heads)
@@ -146,7 +140,9 @@ class Config:
         if sizes.key_heads:
             values |= self._recurrent_values(sizes)
         window = self._window()
-        if not self._family.slides and not sizes.key_heads:
+        if self._family.gated_convolution:
+            values |= lfm2_values(self._keys, sizes.layers, sizes.kv_heads)
+        elif not self._family.slides and not sizes.key_heads:
             check_alike(self._values.get("layer_types"), sizes.layers, self._kind_of_layer(window))
         if window:
             values["attention.sliding_window"] = window
@@ -237,14 +233,3 @@ class Config:
     def check_tensors(self, found: Collection[str]) -> None:
         """`found`: their GGUF names; raises ValueError where config.json and they disagree."""
         check_tensors(self._values, self.architecture, found)
-
-
-def _by_own_names(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The keys that have several names, under the one that folders of the family mostly have."""
-    renamed = dict(given)
-    for other, own in ALIASES.get(kind, {}).items():
-        if other in renamed:
-            value = renamed.pop(other)
-            if renamed.setdefault(own, value) != value:
-                raise ValueError(f"the keys {own!r} and {other!r} of config.json differ, expected one of them")
-    return renamed

@@ -12,13 +12,14 @@ from .model_file import Tensor
 from .rearrange import take_rows, transposed
 
 EXPERT = re.compile(r"(?:mlp\.)?experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
-MIXTRALS_EXPERT = re.compile(r"block_sparse_moe\.experts\.(\d+)\.(w1|w2|w3)\.weight")
+MIXTRALS_EXPERT = re.compile(r"(?:block_sparse_moe|feed_forward)\.experts\.(\d+)\.(w1|w2|w3)\.weight")
 KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 CHOICE_BIASES = (
     "mlp.gate.e_score_correction_bias",
     "mlp.moe_statics.e_score_correction_bias",  # of ERNIE
     "mlp.e_score_correction_bias",  # of MiniMax
     "block_sparse_moe.e_score_correction_bias",
+    "feed_forward.expert_bias",  # of LFM2
 )
 
 
@@ -41,6 +42,8 @@ def expert_parts(architecture: str) -> Parts:
         "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _first_halves), ("ffn_up_exps.weight", _second_halves)),
         "mlp.experts.down_proj": (("ffn_down_exps.weight", _downs),),
     }
+    if family.gated_convolution:
+        parts = {name.replace("mlp.", "feed_forward."): changes for name, changes in parts.items()}
     if family.shared_gated:
         parts["mlp.shared_expert_gate.weight"] = (("ffn_gate_inp_shexp.weight", float32),)
     if family.shared_expert:

@@ -14,6 +14,7 @@ from .folder_expert_names import expert_matrix, expert_parts
 from .folder_gemma4 import OUTER_NAMES, gemma4_parts
 from .folder_gpt_oss import gpt_oss_parts
 from .folder_latent import latent_parts
+from .folder_lfm2 import lfm2_parts
 from .folder_parts import Change, Parts, float32, same
 from .folder_recurrent import recurrent_parts
 from .folder_sizes import Sizes
@@ -21,6 +22,7 @@ from .model_file import Tensor
 from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
 
 OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.")
+FINAL_NORMS = ("norm.weight", "embedding_norm.weight")  # the second is LFM2's
 SEEING = re.compile(
     r"(model\.)?(visual|vision_tower|vision_model|vision_embedder|multi_modal_projector|audio_tower|embed_(vision|audio))\."
 )
@@ -50,7 +52,7 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
         layer, part = _layer(short)
         if short == "embed_tokens.weight":
             yield renamed(tensor, "token_embd.weight")
-        elif short == "norm.weight":
+        elif short in FINAL_NORMS:
             yield renamed(norm(tensor, sizes), "output_norm.weight")
         elif short in OUTER_NAMES and sizes.architecture == "gemma4":
             target = OUTER_NAMES[short]
@@ -106,6 +108,8 @@ def _layer(short: str) -> tuple[int | None, str]:
 def _parts(sizes: Sizes) -> Parts:
     """The parts of a layer."""
     architecture, family = sizes.architecture, FAMILIES[sizes.architecture]
+    if family.gated_convolution:
+        return {**lfm2_parts(), **(expert_parts(architecture) if sizes.experts else {})}
     norm = _centred if architecture in CENTRED else float32
     paired = architecture in PAIRED
     parts: dict[str, tuple[tuple[str, Change], ...]] = {

@@ -35,7 +35,7 @@ def test_more_schedules_give_the_bits_of_a_run_alone(tiny: Bench, seed: int) -> 
     run_schedule(tiny, seed)
 
 
-FAMILIES = ["qwen2", "qwen3", "qwen3moe", "gpt-oss", "glm4moe", "gemma3", "qwen35", "qwen35moe", "qwen3next"]
+FAMILIES = ["qwen2", "qwen3", "qwen3moe", "gpt-oss", "glm4moe", "gemma3", "lfm2", "qwen35", "qwen35moe", "qwen3next"]
 
 
 @pytest.mark.parametrize("architecture", FAMILIES)
@@ -47,7 +47,7 @@ def test_a_few_schedules_for_the_other_families(tiny_model, architecture: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", FAMILIES)
+@pytest.mark.parametrize("architecture", [*FAMILIES, "lfm2moe", "minimax-m2", "mistral3", "olmo2"])
 def test_more_schedules_for_the_other_families(tiny_model, architecture: str) -> None:
     bench = tiny_bench(tiny_model, "Q4_0", architecture=architecture)
     for seed in range(204, 216):

@@ -125,6 +125,11 @@ def period(interval: int, layers: int, between: str = "linear_attention") -> dic
     return {"layer_types": [between if (layer + 1) % interval else "full_attention" for layer in range(layers)]}
 
 
+def convolved(layers: int, *attending: int) -> dict[str, Any]:
+    kinds = ["full_attention" if layer in attending else "conv" for layer in range(layers)]
+    return {"layer_types": kinds, "intermediate_size": 100}
+
+
 def by_kind(base: float, window: int, **scaling: Any) -> dict[str, Any]:
     both = {"sliding_attention": rope(base)["rope_parameters"]}
     both["full_attention"] = {"rope_type": "default", "rope_theta": base, **scaling}
@@ -238,6 +243,14 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | by_kind(1e4, 7)
     | FFN
     | {"layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")]},
+    "lfm2-ratio2-tied": plain(64, 4, 2, 5, True) | rope(1e6) | convolved(5, 1, 3) | {"block_multiple_of": 20},
+    "lfm2-odd": plain(72, 6, 1, 3) | rope() | convolved(3, 0) | {"conv_L_cache": 4, "block_auto_adjust_ff_dim": False},
+    "lfm2moe-ratio2": plain(64, 4, 2, 4) | rope(1e6) | convolved(4, 2) | routing(6, 2, 36) | {"num_dense_layers": 1},
+    "lfm2moe-odd-tied": plain(72, 3, 1, 3, True)
+    | rope()
+    | convolved(3, 1)
+    | routing(5, 3, 19)
+    | {"num_dense_layers": 0, "norm_topk_prob": False, "routed_scaling_factor": 1.7},
     "granite-ratio2-tied": plain(64, 4, 2, 3, True) | rope() | FFN | GRANITE,
     "glm4moe-ratio2": attention(64, 4, 2, 24, 4) | GLM | HALF | {"routed_scaling_factor": 1.7, "use_qk_norm": True},
     "glm4moe-odd-biased": attention(70, 3, 1, 20, 3)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from . import latent_files, routed_families
+from . import latent_files, lfm2_files, routed_families
 from .routed_families import CHOICE_BIAS
 
 VOCAB = 131
@@ -28,16 +28,17 @@ CLASSES = {
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM"),
     **routed_families.CLASSES,
     **latent_files.CLASSES,
+    **lfm2_files.CLASSES,
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
     "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
     "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
 }
-BUFFERS = (CHOICE_BIAS, "layer_scalar")
+BUFFERS = (CHOICE_BIAS, "layer_scalar", lfm2_files.CHOICE_BIAS)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 GRANITES = ("granite", "granitemoe", "granitemoeshared")
-EXPERTS = ("mixtral", "minimax_m2", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
+EXPERTS = ("mixtral", "minimax_m2", "lfm2moe", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
 CENTRED = ("gemma", *SLIDING_GEMMAS, "qwen35", "qwen35moe", "qwen3next")  # their norms' weights are stored minus one
 
 
@@ -47,12 +48,13 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
 
     torch.manual_seed(7)
     config_class, model_class = (getattr(transformers, name) for name in CLASSES[family])
-    sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "initializer_range": 0.2}
+    sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "initializer_range": 0.2}
+    sizes |= {"norm_eps" if family in lfm2_files.CLASSES else "rms_norm_eps": 1e-5}
     model = model_class(config_class(**sizes, **options)).eval()
     if family in (*EXPERTS, *routed_families.CLASSES, *latent_files.CLASSES) or options.get("enable_moe_block"):
         model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
     for name, weights in stored(model):
-        if name.endswith(CHOICE_BIAS):
+        if name.endswith((CHOICE_BIAS, lfm2_files.CHOICE_BIAS)):
             torch.nn.init.normal_(weights, 0.0, 0.1)
         elif family == "gemma4" and ".post_" in name:  # else a tied head would repeat the last token for ever
             torch.nn.init.uniform_(weights, 3.0, 6.0)
@@ -78,9 +80,11 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.normal_(weights, -1.0, 1.0)
         elif name.endswith("dt_bias"):
             torch.nn.init.normal_(weights, 0.0, 0.5)
-        elif name.endswith("conv1d.weight"):
+        elif name.endswith(("conv1d.weight", "conv.conv.weight")):
             torch.nn.init.normal_(weights, 0.0, 0.7)
-        elif ".experts." in name or name.endswith(("mlp.gate.weight", "block_sparse_moe.router.weight")):
+        elif ".experts." in name or name.endswith(
+            ("mlp.gate.weight", "feed_forward.gate.weight", "block_sparse_moe.router.weight")
+        ):
             torch.nn.init.normal_(weights, 0.0, 0.3)
     if model.config.to_dict().get("attn_logit_softcapping"):
         model.set_attn_implementation("eager")  # the others have no soft-cap

@@ -6,7 +6,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from . import gemma4_files, latent_files, routed_families
+from . import gemma4_files, latent_files, lfm2_files, routed_families
 from .families import CENTRED, GRANITES, SLIDING_GEMMAS, stored
 from .family_keys import add_keys
 
@@ -38,6 +38,7 @@ OUTER = {
     "model.norm": "output_norm",
     "lm_head": "output",
     **gemma4_files.OUTER,
+    **lfm2_files.OUTER,
 }
 NAMES = {
     "input_layernorm": "attn_norm",
@@ -71,6 +72,7 @@ NAMES = {
     **routed_families.NAMES,
     **gemma4_files.NAMES,
     **latent_files.NAMES,
+    **lfm2_files.NAMES,
 }
 PLAIN_NORMS = {"post_attention_layernorm": "ffn_norm"}
 GEMMA_NORMS = {
@@ -90,7 +92,10 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
     """`fused`: the older form of qwen3next, with one tensor for all projections of a recurrent layer."""
     config = model.config
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(family, family))
-    add_keys(writer, family, config)
+    if family in lfm2_files.CLASSES:
+        lfm2_files.add_keys(writer, family, model)
+    else:
+        add_keys(writer, family, config)
     gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
     norms = (gemmas | dict.fromkeys(PLAIN, PLAIN_NORMS)).get(family, HYBRID_NORMS)
     for name, parameter in stored(model):
@@ -170,7 +175,9 @@ def parts(
             return [("ffn_down_exps.weight", weights.swapaxes(1, 2))]
         case "down_proj_bias":
             return [("ffn_down_exps.bias", weights)]
-        case routed_families.CHOICE_BIAS:
+        case "conv":
+            return [("shortconv.conv.weight", weights[:, 0])]
+        case routed_families.CHOICE_BIAS | lfm2_files.CHOICE_BIAS:
             return [("exp_probs_b.bias", weights.reshape(-1))]
         case "input_linear":
             gate, up = np.split(weights, 2)

@@ -27,6 +27,7 @@ MODELS = {
     "attention": ATTENTION,
     "sliding": SLIDING,
     "qwen35": {"architecture": "qwen35", "value_size": 36, **HYBRID},
+    "lfm2": {"architecture": "lfm2", "type": "Q8_0", "layers": 4, "head_size": 32, "conv_kernel": 3},
     "qwen3next": {"architecture": "qwen3next", "type": "Q4_0", "value_size": 24, "value_heads": 8, "conv_kernel": 3},
 }
 SPLITS = (1, 2, 3, 63, 64, 65, 127, 128, 130, 199)

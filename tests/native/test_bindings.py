@@ -31,6 +31,7 @@ MORE: dict[str, dict[str, Any]] = {
     params=[
         "llama",
         "mistral3",
+        "lfm2",
         "minimax-m2",
         "olmo2",
         "gpt-oss",

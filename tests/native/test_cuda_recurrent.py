@@ -15,6 +15,7 @@ from .seating import CONTEXT, HYBRID, PAGES, SLOTS, SPARE, check_files, check_sh
 
 MODELS: dict[str, dict[str, Any]] = {
     "qwen35": {"architecture": "qwen35", "value_size": 36, **HYBRID},
+    "lfm2": {"architecture": "lfm2", "type": "F32", "width": 72, "heads": 6, "head_size": 12, "layers": 4},
     "qwen3next": {"architecture": "qwen3next", "type": "Q4_0", "value_size": 24, "value_heads": 8, "conv_kernel": 3},
 }
 WIDE = {"architecture": "qwen35", "type": "Q8_0", "layers": 2, "interval": 2, "value_heads": 16, "value_size": 64}

@@ -9,6 +9,7 @@ from .sequences import Row, run
 FAMILIES = [
     "mistral3",
     "mixtral",
+    "lfm2",
     "minimax-m2",
     "olmo2",
     "qwen2moe",

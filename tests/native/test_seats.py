@@ -93,7 +93,7 @@ def test_a_seat_carries_the_history_of_penalties(path: Path) -> None:
     assert len(set(expected)) > 6  # penalties at work: the model alone repeats itself
 
 
-@pytest.mark.parametrize("name", ["qwen35", "qwen3next"])
+@pytest.mark.parametrize("name", ["qwen35", "qwen3next", "lfm2"])
 def test_part_of_a_row_committed_after_a_seat(tiny_model: Any, name: str) -> None:
     """Updates made again from a kept state, and a state kept while a step's scratch is there."""
     core = opened(tiny_model(**MODELS[name]))
