@@ -8,20 +8,14 @@
 
 #include "../cpu/repack.h"
 #include "layout.h"
-#include "product.h"
 
 namespace paceline::cuda {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{16} << 20;  // packed and sent at once
 
-// Many kernels have a block per column, latent attention one per list of a head's columns; sizes are powers of two.
-constexpr int kMostBlocks = 65'535;  // of a grid, in y and z
-constexpr int kMostColumns = 1 << 15;
-
-void check_columns_of_step(const Shape& s, int columns) {
-  const int of_heads = s.latent ? kMostBlocks / s.heads * experts_together(kMostColumns) : kMostColumns;
-  const int most = std::min(kMostColumns, static_cast<int>(std::bit_floor(static_cast<unsigned>(of_heads))));
+void check_columns_of_step(const Shape& shape, int columns) {
+  const int most = most_columns_of_step(shape);
   if (columns > most) throw std::invalid_argument("a step of " + std::to_string(columns) + " tokens is more than the " + std::to_string(most) + " of a GPU's");
 }
 

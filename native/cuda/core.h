@@ -66,6 +66,7 @@ struct Copy {
 
 // Selects the device for this thread's launches from now on. Throws if it cannot run this build's kernels.
 void choose_device(int number);
+int most_columns_of_step(const Shape& shape);  // tokens, which the grids of its kernels have room for
 
 class DeviceCore {
  public:

@@ -13,10 +13,18 @@ size_t padded(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 constexpr int kApartBelow = 512;  // blocks: with fewer, each split of attention gets its own block
 constexpr int kApartColumns = 64;
 constexpr size_t kChangesFromTheStart = 16 << 20;
+constexpr int kMostBlocks = 65'535;  // of a grid, in y and z
+constexpr int kMostColumns = 1 << 15;
 
 }  // namespace
 
 void choose_device(int number) { use_device(number); }
+
+// Many kernels have a block per column, latent attention one per list of a head's columns; sizes are powers of two.
+int most_columns_of_step(const Shape& shape) {
+  const int of_heads = shape.latent ? kMostBlocks / shape.heads * experts_together(kMostColumns) : kMostColumns;
+  return std::min(kMostColumns, static_cast<int>(std::bit_floor(static_cast<unsigned>(of_heads))));
+}
 
 bool DeviceCore::Work::splits_apart(const Sizes& sizes, int blocks) const {
   return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * blocks < kApartBelow;
