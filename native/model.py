@@ -205,7 +205,10 @@ def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
     if not family.recurs:
         return {}
     if family.gated_convolution:
-        return {"gated_convolution": True, "conv_kernel": keys.size("shortconv.l_cache")}
+        taps = keys.size("shortconv.l_cache")
+        if taps < 2:  # there would be no state, and no prefix to go on from
+            raise ValueError(f"the key '{keys.architecture}.shortconv.l_cache' is {taps}, expected at least 2")
+        return {"gated_convolution": True, "conv_kernel": taps}
     value_heads, inner = keys.size("ssm.time_step_rank"), keys.size("ssm.inner_size")
     if inner % value_heads:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a file says of latent attention: DeepSeek's, and GLM 4.7 Flash's."""
+"""What a file says of latent attention: DeepSeek's, GLM 4.7 Flash's, Mistral Small 4's."""
 
 from typing import Any
 

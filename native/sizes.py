@@ -89,6 +89,7 @@ def check_sizes(shape: ModelShape) -> None:
         * max(shape.latent, shape.latent_keys + shape.rope_size, shape.latent_values),
         "token inputs": shape.layers * shape.token_inputs,
         "experts": shape.experts * max(shape.expert_ffn, shape.width),
+        "gated convolutions": 3 * shape.width if shape.gated_convolution else 0,
         "recurrent heads": 2 * shape.key_heads * shape.key_size + shape.value_heads * shape.value_size,
     }
     for name, count in rows.items():

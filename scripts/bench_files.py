@@ -14,6 +14,7 @@
 | moe-q4_k | 4 of the 48 layers of Qwen3-30B-A3B, 128 experts of which 8 are used: the same |
 | gpt-oss-mxfp4 | 4 of the 24 layers of gpt-oss-20b, 32 experts of which 4 are used: the same with MXFP4 |
 | glm-flash-q4_0 | 4 of the 47 layers of GLM 4.7 Flash, 64 experts of which 4 are used: the same with Q4_0 |
+| lfm2-q4_0 | LFM2 1.2B, 10 of whose 16 layers are convolutions: the same with Q4_0 |
 | gemma4-q4_0 | 10 of the 35 layers of Gemma 4 E2B, 5 of which borrow keys and values: the same with Q4_0 |
 
 Then scripts/plot_bench.py and scripts/bench_table.py make the plot and README's table of them.
@@ -110,6 +111,7 @@ FILES: dict[str, Callable[[], Path]] = {
     "moe-q4_k": lambda: shaped("moe"),
     "gpt-oss-mxfp4": lambda: shaped("gpt-oss", "MXFP4"),
     "glm-flash-q4_0": lambda: shaped("glm-flash", "Q4_0"),
+    "lfm2-q4_0": lambda: shaped("lfm2", "Q4_0"),
     "gemma4-q4_0": lambda: shaped("gemma4", "Q4_0"),
 }
 

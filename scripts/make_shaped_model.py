@@ -3,9 +3,9 @@
     python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
 
 Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers),
-gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), glm-flash (that of GLM 4.7 Flash with 4 of its 47 layers), gemma4
-(that of Gemma 4 E2B with 10 of its 35 layers, of which 5 borrow keys and values), tiny (for tests of formats with
-blocks of 256). bench, moe, gpt-oss, glm-flash and gemma4 have the demo model's tokenizer, and as many tokens, so that
+gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), glm-flash (that of GLM 4.7 Flash with 4 of its 47 layers), lfm2
+(that of LFM2 1.2B), gemma4 (that of Gemma 4 E2B with 10 of its 35 layers, of which 5 borrow keys and values), tiny (for
+tests of formats with blocks of 256). All but 8b and tiny have the demo model's tokenizer, and as many tokens, so that
 llama.cpp loads them too. The same options give the same bytes. A tensor is a cyclic run through one pool of random
 blocks, from an offset that depends on its name; the number of blocks is prime, so that no two rows of most matrices are
 alike. Scales are chosen so that the logits spread and attention sees more than one token.
@@ -24,6 +24,7 @@ import gguf
 import numpy as np
 from gemma4_keys import Gemma4, add_gemma4_keys, divisors
 from model_shapes import DEMO_VOCAB, SHAPES
+from paceline.native.arrange import EMBEDDING_NORM, FINAL_NORM
 from paceline.native.files.gguf_file import GGUFFile
 from paceline.native.rope_scaling import ROPE_FREQUENCIES
 from paceline.native.shape import ModelShape
@@ -54,7 +55,7 @@ TYPES = ("F32", "F16", "BF16", *HALVES, "MXFP4", "NVFP4")
 
 
 OF_HEADS = ("attn_k_b.weight", "attn_v_b.weight")
-WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "gemma4")
+WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "lfm2", "gemma4")
 
 
 def scale_bytes(kind: str, scale: float) -> np.ndarray:
@@ -113,6 +114,8 @@ def tensor_bytes(rows: int, columns: int, kind: str) -> int:
 def tensors(shape: ModelShape, kind: str) -> Iterator[tuple[str, int, int, str]]:
     """Names, rows, columns and types."""
     for name, rows, columns in expected_tensors(shape):
+        if shape.gated_convolution and name == FINAL_NORM:
+            name = EMBEDDING_NORM
         if not name.endswith("attn_v_norm.weight"):  # which has no weights
             yield name, rows, columns, "F32" if is_vector(name) else kind
     if shape.architecture == "gemma4":
@@ -129,11 +132,13 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
         add_gemma4_keys(writer, gemma4_of(shape))
     else:
         writer.add_feed_forward_length(shape.ffn)
-        writer.add_head_count_kv(shape.kv_heads)
+        writer.add_head_count_kv(kv_heads_of(shape))
         writer.add_key_length(shape.head_size)
         writer.add_value_length(shape.latent or shape.head_size)
         if shape.window:
             writer.add_sliding_window(shape.window)
+    if shape.gated_convolution:
+        writer.add_shortconv_l_cache(shape.conv_kernel)
     if shape.latent:
         add_latent_keys(writer, shape)
     writer.add_rope_dimension_count(shape.rope_size)
@@ -144,6 +149,13 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
         writer.add_expert_count(shape.experts)
         writer.add_expert_used_count(shape.experts_used)
         writer.add_expert_feed_forward_length(shape.expert_ffn)
+
+
+def kv_heads_of(shape: ModelShape) -> int | list[int]:
+    """One number, or where some layers convolve one for each layer."""
+    if not shape.gated_convolution:
+        return shape.kv_heads
+    return [shape.kv_heads * (kind == "attention") for kind in shape.kinds]
 
 
 def add_latent_keys(writer: gguf.GGUFWriter, shape: ModelShape) -> None:

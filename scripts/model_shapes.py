@@ -71,6 +71,13 @@ SHAPES = {
         sigmoid_routing=True,
         normalize_experts=True,
     ),
+    "lfm2": replace(
+        dense("lfm2", 16, width=2048, ffn=8192, heads=32, kv_heads=8, head_size=64, vocab=DEMO_VOCAB, context=128000),
+        tied=True,
+        kinds=tuple("attention" if layer in (2, 5, 8, 10, 12, 14) else "recurrent" for layer in range(16)),
+        gated_convolution=True,
+        conv_kernel=3,
+    ),
     "gemma4": replace(
         dense("gemma4", 10, width=1536, ffn=6144, heads=8, kv_heads=1, head_size=512, vocab=DEMO_VOCAB, context=131072),
         tied=True,

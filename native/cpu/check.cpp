@@ -73,7 +73,8 @@ void Shape::check() const {
   const int recurrent = layers_of(true) ? 1 : 0, with_heads = recurrent && !gated_convolution ? 1 : 0;
   within("key_heads", key_heads, with_heads);
   within("key_size", key_size, with_heads, kDeltaKeys);
-  within("conv_kernel", conv_kernel, recurrent, kMostTaps);
+  within("conv_kernel", conv_kernel, gated_convolution ? 2 : recurrent, kMostTaps);
+  if (gated_convolution) within("3 * width", int64_t{3} * width, 1);
   within("value_heads * value_size", int64_t{value_heads} * value_size, with_heads);
   if (gated_convolution && (key_heads || value_heads)) refuse("heads of recurrent layers that are convolutions, expected none");
   within("channels", int64_t{2} * key_heads * key_size + int64_t{value_heads} * value_size, 0);

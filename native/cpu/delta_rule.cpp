@@ -5,7 +5,7 @@
 //   S[k] = fma(key[k], d, S[k])
 //   out  = sum_k S[k] * query[k]                    fma over k ascending
 //
-// The convolution before it: fma over its taps, oldest first; SiLU; lanes are channels. Queries and keys are divided by their
+// The convolution before it: fma over its taps, oldest first; SiLU, but of gated convolutions; lanes are channels. Queries and keys are divided by their
 // length: 16 lanes folded 8-4-2-1.
 #include "operations.h"
 #include "simd.h"

@@ -111,7 +111,7 @@ struct Layer {
   std::vector<Matrix> k_b, v_b;    // latent: [latent] and [latent_values], of each head
   const float* sinks = nullptr;                                                     // [heads]
 
-  Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice
+  Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice; of a gated convolution mixed alone, [3 * channels]
   const float* convolution = nullptr;               // [conv_kernel][channels padded to 16]
   const float *decay = nullptr, *time_bias = nullptr;  // [value_heads]: -exp(A), dt
   const float* recurrent_norm = nullptr;            // [value_size]

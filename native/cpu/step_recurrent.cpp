@@ -159,7 +159,7 @@ void Core::replay(int slot, int count) {
   const size_t stride = states.layout().channel_stride, update_size = states.layout().update_size();
   const int kept = shape_.conv_kernel - 1, from = slots_[slot].state;
   const bool fresh = slots_[slot].position == 0;
-  std::vector<float> convolved(stride * count + kLanesWide), zeros(stride);
+  std::vector<float> convolved(shape_.gated_convolution ? 0 : stride * count + kLanesWide), zeros(stride);
   const float* inputs[kMostTaps];
   for (const Layer& layer : weights_.layers) {
     if (layer.kind != LayerKind::Recurrent) continue;

@@ -8,7 +8,7 @@
 
 namespace paceline {
 
-// x as it is, as the input of the next product.
+// x as it is, as the input of the next product; of models that norm only what a branch adds, of every one.
 void Core::Step::quantize_stream(Member& me, Private& own) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {

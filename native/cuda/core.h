@@ -140,7 +140,7 @@ class DeviceCore {
   static bool runs_gated(const FeedForward& ffn);
   void run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass);
   void run_experts(const Layer& layer, const Pass& pass);
-  void norm_stream(const float* weight, const Pass& pass);
+  void read_stream(const float* weight, const Pass& pass);
   void join(const Matrix& weights, const Activations& inputs, const float* post_norm, const float* scale, const Pass& pass);
   void read_token_inputs(const Pass& pass);
   void add_token_inputs(const Layer& layer, const Pass& pass);

@@ -248,7 +248,7 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
 }
 
 // x as the input of the next products, normed where there is a weight.
-void DeviceCore::norm_stream(const float* weight, const Pass& pass) {
+void DeviceCore::read_stream(const float* weight, const Pass& pass) {
   Work& work = *work_;
   const Shape& s = shape();
   if (!weight) return quantize(work.x, work.stride_x, s.width, nullptr, 0, pass.columns, work.width_input, pass.most, pass.stream);
@@ -267,7 +267,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   const auto& [sizes, input, stream, most, columns] = pass;
   const Shape& s = shape();
   Work& work = *work_;
-  norm_stream(layer.attention_norm, pass);
+  read_stream(layer.attention_norm, pass);
   const Matrix* const qkv[] = {&layer.q, &layer.k, &layer.v};
   run_products(product_of(work.width_input, columns, work.stride_mixed), qkv, nullptr, layer.v.data ? 3 : layer.keeps ? 2 : 1, work.mixed, most, stream);
 

@@ -4,7 +4,7 @@
 namespace paceline::cuda {
 
 void DeviceCore::feed_forward(const Layer& layer, const Pass& pass) {
-  norm_stream(layer.ffn_norm, pass);
+  read_stream(layer.ffn_norm, pass);
   if (!layer.experts.empty()) return run_experts(layer, pass);
   join(layer.ffn.down, dense(layer.ffn, shape().ffn_of(layer.number), pass), layer.ffn_post_norm, last_scale(layer), pass);
 }
@@ -46,14 +46,14 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   const int together = experts_together(pass.most), choices = pass.most * s.experts_used;
   if (s.expert_norms) {
     add_shared_expert(layer, pass);
-    norm_stream(layer.router_norm, pass);
+    read_stream(layer.router_norm, pass);
   }
   const Matrix* const routers[] = {&layer.router, &layer.shared_gate};
   run_products(product_of(work.width_input, pass.columns, work.stride_router), routers, nullptr, s.shared_gated ? 2 : 1, work.router, pass.most, pass.stream);
   const Routing routing = {work.router, work.stride_router, s.experts, s.experts_used, s.expert_groups, s.groups_used, s.sigmoid_routing, s.normalize_experts, layer.choice_bias,
                            work.choices, work.lists, work.list_count};
   choose_experts(routing, together, pass.input, pass.most, pass.stream);
-  if (s.expert_norms) norm_stream(layer.expert_norm, pass);
+  if (s.expert_norms) read_stream(layer.expert_norm, pass);
   gather_choices(routing, pass.input, work.width_input, work.expert_input, pass.most, pass.stream);
 
   const ExpertTables& tables = work.experts[&layer - weights_.layers.data()];

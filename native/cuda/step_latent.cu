@@ -29,7 +29,7 @@ void DeviceCore::latent_attention(const Layer& layer, const Pass& pass) {
   Work& work = *work_;
   const HeadTables& tables = work.heads[layer.number];
   const int padded = padded_columns(most), turning = s.latent_keys + s.rope_size;
-  norm_stream(layer.attention_norm, pass);
+  read_stream(layer.attention_norm, pass);
   const Matrix* const first[] = {&layer.q, &layer.k};
   run_products(product_of(work.width_input, columns, work.stride_mixed), first, nullptr, 2, work.mixed, most, stream);
   const float* queries = work.mixed;

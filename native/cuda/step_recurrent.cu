@@ -32,7 +32,7 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   const auto& [sizes, input, stream, most, columns] = pass;
   const Shape& s = shape();
   Work& work = *work_;
-  norm_stream(layer.attention_norm, pass);
+  read_stream(layer.attention_norm, pass);
   const Matrix* const inputs[] = {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta};
   run_products(product_of(work.width_input, columns, work.stride_mixed), inputs, nullptr, 4, work.mixed, most, stream);
   const int gate_offset = layer.mixed.tiles * kTileRows;
@@ -65,7 +65,7 @@ GatedConvolution DeviceCore::convolution_of(const Layer& layer) const {
 
 void DeviceCore::gated_convolution(const Layer& layer, const Pass& pass) {
   Work& work = *work_;
-  norm_stream(layer.attention_norm, pass);
+  read_stream(layer.attention_norm, pass);
   const Matrix* const input[] = {&layer.mixed};
   run_products(product_of(work.width_input, pass.columns, work.stride_mixed), input, nullptr, 1, work.mixed, pass.most, pass.stream);
   GatedConvolution g = convolution_of(layer);

@@ -1,8 +1,8 @@
 """Matrices of 8-bit floats (E4M3) in a Hugging Face folder, read as BF16: number times scale, rounded to the nearest.
 
-NAME.weight [rows, columns] stands beside NAME.weight_scale_inv (DeepSeek's and Qwen's, no inverse in spite of its name)
-or NAME.weight_scale (compressed-tensors, ModelOpt): one scale for the matrix, one for each row, or one for each block
-of weights, whose size config.json may give. E4M3 has no infinity: https://arxiv.org/abs/2209.05433
+NAME [rows, columns], of experts [experts, rows, columns], stands beside NAME_scale_inv (DeepSeek's, Qwen's and
+Mistral's, no inverse in spite of its name) or NAME_scale (compressed-tensors, ModelOpt): one scale for each matrix, one
+for each row, or one for each block of weights, whose size config.json may give. E4M3 has no infinity: https://arxiv.org/abs/2209.05433
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,12 +13,13 @@ import numpy.typing as npt
 from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize, quantize
 
+from .folder_keys import MOST
 from .model_file import Bytes, ModelUnreadable, Tensor
 from .rearrange import FLOAT_TYPES, Floats
 from .safetensors_file import Stored
 
 FLOAT8 = "F8_E4M3"
-SCALES = (".weight_scale_inv", ".weight_scale")
+SCALES = ("_scale_inv", "_scale")
 USUAL = (128, 128)  # rows and columns of a block
 CODES = 256
 NOT_A_NUMBER = 0x7F  # without its sign
@@ -42,10 +43,9 @@ def block_size(config: Mapping[str, Any]) -> tuple[int, int]:
 def float8_tensors(found: Mapping[str, Stored], block: tuple[int, int]) -> Iterator[tuple[Tensor, tuple[str, ...]]]:
     """The matrices of 8-bit floats of a safetensors folder, each with the names that it is made of."""
     for name, weights in found.items():
-        stem, mark, rest = name.rpartition(".weight")
-        if weights.dtype != FLOAT8 or not mark or rest:
+        if weights.dtype != FLOAT8 or name.endswith(SCALES):
             continue
-        names = [f"{stem}{scale}" for scale in SCALES if f"{stem}{scale}" in found]
+        names = [f"{name}{scale}" for scale in SCALES if f"{name}{scale}" in found]
         if len(names) != 1:
             raise ValueError(f"the tensor {name!r} is {FLOAT8} and has {len(names)} tensors of scales, expected one")
         scales = found[names[0]]
@@ -54,21 +54,28 @@ def float8_tensors(found: Mapping[str, Stored], block: tuple[int, int]) -> Itera
         yield _tensor(weights, scales, block), (name, scales.name)
 
 
+def _size_of_scale(weights: Stored, scales: Stored, block: tuple[int, int]) -> tuple[int, int]:
+    """How many rows and columns of a matrix have one scale."""
+    *matrices, rows, columns = weights.shape if len(weights.shape) in (2, 3) else (0, 0)
+    given = scales.shape[len(matrices) :] if scales.shape[: len(matrices)] == tuple(matrices) else None
+    blocks = (-(-rows // block[0]), -(-columns // block[1]))
+    sizes = {
+        **dict.fromkeys(((), (1,), (1, 1)), (rows, columns)),
+        **dict.fromkeys(((rows,), (rows, 1)), (1, columns)),
+        **({(2, 1): (rows // 2, columns)} if matrices and rows % 2 == 0 else {}),  # gates and ups of an expert
+        blocks: block,
+    }
+    if not rows or given not in sizes:
+        raise ValueError(
+            f"the tensor {weights.name!r} is {list(weights.shape)} and its scales {list(scales.shape)}, expected "
+            f"matrices, and for each of them one, [rows, 1] or, for blocks of {list(block)}, {list(blocks)}"
+        )
+    return sizes[given]
+
+
 def _tensor(weights: Stored, scales: Stored, block: tuple[int, int]) -> Tensor:
-    rows, columns = weights.rows, weights.columns
-    count = scales.rows * scales.columns
-    if len(weights.shape) == 2 and count == 1:
-        height, width = rows, columns
-    elif len(weights.shape) == 2 and scales.shape in ((rows,), (rows, 1)):
-        height, width = 1, columns
-    else:
-        height, width = block
-        expected = (-(-rows // height), -(-columns // width))
-        if len(weights.shape) != 2 or scales.shape != expected:
-            raise ValueError(
-                f"the tensor {weights.name!r} is {list(weights.shape)} and its scales {list(scales.shape)}, expected "
-                f"[rows, columns] and one, [rows, 1] or, for blocks of {list(block)}, {list(expected)}"
-            )
+    height, width = _size_of_scale(weights, scales, block)
+    rows, columns, of_matrix = weights.rows, weights.columns, weights.shape[-2]
 
     def read() -> Bytes:
         grid = dequantize(scales.raw.reshape(1, -1), GGMLQuantizationType[scales.dtype]).reshape(
@@ -80,7 +87,8 @@ def _tensor(weights: Stored, scales: Stored, block: tuple[int, int]) -> Tensor:
         step = max(1, TOGETHER // columns)
         for begin in range(0, rows, step):
             codes = raw[begin : begin + step]
-            down = np.arange(begin, begin + len(codes)) // height
+            matrix, row = np.divmod(np.arange(begin, begin + len(codes)), of_matrix)
+            down = matrix * -(-of_matrix // height) + row // height
             tables = _tables(weights.name, scales.name, codes, grid[down[0] : down[-1] + 1])
             places = ((down - down[0]) * grid.shape[1] * CODES)[:, None] + across
             result[begin : begin + step] = tables[places + codes]
@@ -117,4 +125,4 @@ def _holds_objects(value: Any) -> TypeGuard[dict[str, dict[str, Any]]]:
 
 
 def _is_size(size: Any) -> bool:
-    return isinstance(size, list) and len(size) == 2 and all(type(part) is int and part > 0 for part in size)
+    return isinstance(size, list) and len(size) == 2 and all(type(part) is int and 0 < part <= MOST for part in size)

@@ -16,6 +16,7 @@ from .folder_families import (
     DRAFTING,
     FIRST_FULL,
     MULTIPLIERS,
+    NEVER_WINDOWED,
     OWN,
     QWEN_2_VL,
     SOFTCAPS,
@@ -31,8 +32,6 @@ from .folder_rope import read_rope
 from .folder_sizes import Sizes
 from .folder_values import filled_values
 from .text_ends import end_tokens
-
-MOST_LAYERS = 1 << 16
 
 
 class Config:
@@ -64,12 +63,8 @@ class Config:
         head_size = self._keys.size(TURNING) if self._family.latent else self._keys.size("head_dim", usual)
         if head_size % 2:
             raise ValueError(f"its head size is {head_size}, expected an even number")
-        layers, recurs = (
-            self._keys.size("num_hidden_layers"),
-            self._family.recurs and not self._family.gated_convolution,
-        )
-        if layers > MOST_LAYERS:  # of which some families have lists
-            raise ValueError(f"the key 'num_hidden_layers' of config.json is {layers}, expected at most {MOST_LAYERS}")
+        layers = self._keys.layers()
+        recurs = self._family.recurs and not self._family.gated_convolution
         kv_heads = self._keys.size("num_key_value_heads", heads)
         if self._family.varied:
             kv_heads, head_size = full_heads(self._keys, layers)
@@ -110,7 +105,8 @@ class Config:
     @property
     def tied(self) -> bool | None:
         """Whether the embedding is the head too; None where config.json leaves it to the tensors."""
-        values = [each.get("tie_word_embeddings") for each in (self._outer, self._values)]
+        parts = (self._outer, self._values) if "text_config" in self._outer else (self._values,)
+        values = [part.get("tie_word_embeddings") for part in parts]
         if self._kind in QWEN_2_VL and True in values:
             return True
         return next((value for value in values if isinstance(value, bool)), None)
@@ -193,7 +189,7 @@ class Config:
         switched = self._kind not in WINDOWED
         if not switched and self._kind not in FIRST_FULL:
             return True
-        if self._kind == "llama" or (switched and not self._keys.flag("use_sliding_window", False)):
+        if self._kind in NEVER_WINDOWED or (switched and not self._keys.flag("use_sliding_window", False)):
             return False
         kinds = self._values.get("layer_types")
         if isinstance(kinds, list):

@@ -65,10 +65,11 @@ WIDE_EXPERTS = ("mixtral", "minimax_m2", "gpt_oss", "granitemoe", "granitemoesha
 PARTIAL = ("phi3", "minimax-m2", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
 WINDOWED = (
-    *("mistral", "mixtral", "ministral3", "phi3", "olmo2", "olmo3", "gemma2", "gemma3", "gemma3_text", *GEMMA_4),
+    *("mistral", "mixtral", "ministral3", "phi3", "olmo3", "gemma2", "gemma3", "gemma3_text", *GEMMA_4),
     *("gpt_oss", "dots1"),
 )
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
+NEVER_WINDOWED = ("llama", "olmo2")  # model types in which transformers reads no window
 TEMPERED = ("ministral3", "mistral4")  # model types whose queries grow with their positions
 FIRST_FULL = ("qwen2", "qwen3", "dots1", *QWEN_2_VL)
 DRAFTING = "num_nextn_predict_layers"  # how many layers after the others draft tokens ahead

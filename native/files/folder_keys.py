@@ -6,6 +6,7 @@ from typing import Any
 
 from .folder_rope import positive
 
+MOST_LAYERS = 1 << 16
 MOST = 1 << 24  # more rows or columns than this are damage, and would take for ever to lay out
 
 
@@ -17,6 +18,13 @@ class ConfigKeys:
 
     def size(self, key: str, default: int | None = None) -> int:
         return self._whole(key, self.values.get(key, default), 1, "a whole number above 0")
+
+    def layers(self) -> int:
+        """Of which some families have lists."""
+        layers = self.size("num_hidden_layers")
+        if layers > MOST_LAYERS:
+            raise ValueError(f"the key 'num_hidden_layers' of config.json is {layers}, expected at most {MOST_LAYERS}")
+        return layers
 
     def count(self, key: str) -> int:
         """0 where there is none."""

@@ -1,4 +1,4 @@
-"""Latent attention in a Hugging Face folder: DeepSeek's, and GLM 4.7 Flash's."""
+"""Latent attention in a Hugging Face folder: DeepSeek's, GLM 4.7 Flash's, Mistral Small 4's."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -19,8 +19,9 @@ def with_usual_names(values: Mapping[str, Any], kind: str) -> dict[str, Any]:
             renamed[usual] = renamed.pop(own)
     if kind == "lfm2":
         renamed["intermediate_size"] = _ffn_width(ConfigKeys(renamed))
-    layers, full = renamed.get("num_hidden_layers"), renamed.get("full_attn_idxs")
-    if renamed.get("layer_types") is None and type(layers) is int and isinstance(full, list):
+    full = renamed.get("full_attn_idxs")
+    if renamed.get("layer_types") is None and isinstance(full, list):
+        layers = ConfigKeys(renamed).layers()
         renamed["layer_types"] = [FULL if layer in full else CONVOLUTION for layer in range(layers)]
     return renamed
 
@@ -39,7 +40,7 @@ def _ffn_width(keys: ConfigKeys) -> int:
 
 def lfm2_values(keys: ConfigKeys, layers: int, kv_heads: int) -> dict[str, Any]:
     kinds = keys.values.get("layer_types", [FULL] * layers)
-    if not isinstance(kinds, list) or len(kinds) != layers or not {*kinds} <= {FULL, CONVOLUTION}:
+    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in (FULL, CONVOLUTION) for kind in kinds):
         raise ValueError(
             f"the key 'layer_types' of config.json is {kinds!r}, expected {FULL!r} or {CONVOLUTION!r} for each of "
             f"{layers} layers"

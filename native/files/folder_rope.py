@@ -125,7 +125,7 @@ def read_rope(values: Mapping[str, Any], model: str) -> Rope:
         high=positive("high_freq_factor", settings.get("high_freq_factor")) if three else 0.0,
         trained=trained,
         amplitude=_amplitude(kind, settings, factor, trained),
-        temperature=positive("llama_4_scaling_beta", settings.get("llama_4_scaling_beta")) if tempered else 0.0,
+        temperature=_temperature(settings) if tempered else 0.0,
         growth=_given(settings).get("mscale_all_dim", 0.0) if yarn else 0.0,
         yarn=_yarn_turns(settings) if yarn else {},
         rounded=_rounded(settings),
@@ -154,6 +154,12 @@ def _factor(kind: str, settings: Mapping[str, Any], values: Mapping[str, Any], t
     if kind in ("yarn", "longrope") and settings.get("factor") is None:
         return positive("max_position_embeddings", values.get("max_position_embeddings")) / trained
     return positive("factor", settings.get("factor"))
+
+
+def _temperature(settings: Mapping[str, Any]) -> float:
+    """0 in folders of Devstral 2 and Mistral Medium 3.5, whose queries do not grow."""
+    value = settings.get("llama_4_scaling_beta")
+    return 0.0 if type(value) in (int, float) and value == 0 else positive("llama_4_scaling_beta", value)
 
 
 def _yarn_turns(settings: Mapping[str, Any]) -> dict[str, float]:

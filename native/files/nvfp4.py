@@ -20,7 +20,7 @@ from .safetensors_file import Stored
 NVFP4 = "NVFP4"
 SIGN, NOT_A_NUMBER = 0x80, 0x7F
 # of quantized activations and caches
-UNUSED = (".input_scale", ".activation_scale", ".input_global_scale", ".k_scale", ".v_scale")
+UNUSED = (".input_scale", "activation_scale", ".input_global_scale", ".k_scale", ".v_scale")
 
 
 def blocks(pairs: Bytes, scales: Bytes) -> Bytes:

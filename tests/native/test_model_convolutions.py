@@ -33,6 +33,7 @@ def test_layers_without_kv_heads_convolve(model: Opened) -> None:
         ({"attention__head_count_kv": [0] * 5}, r"head_count_kv' has \[\], expected one number"),
         ({"attention__head_count_kv": 2}, r"the tensor 'blk.0.attn_q.weight' \[64, 64\] is missing"),
         ({"shortconv__l_cache": None}, "'lfm2.shortconv.l_cache' is missing"),
+        ({"shortconv__l_cache": 1}, "'lfm2.shortconv.l_cache' is 1, expected at least 2"),
         ({"shortconv__l_cache": 17}, "its convolution has 17 taps, expected at most 16"),
         ({"shortconv__l_cache": 4}, r"'blk.0.shortconv.conv.weight' is \[64, 3\], expected \[64, 4\]"),
     ],

@@ -47,7 +47,18 @@ def test_the_bytes_are_those_of_the_gguf_package(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "name", ["ffn_gate_up_exps", "ssm_in", "ffn_up_shexp", "attn_gate", "attn_q_a", "inp_gate", "proj"]
+    "name",
+    [
+        "ffn_gate_up_exps",
+        "ssm_in",
+        "shortconv.in_proj",
+        "shortconv.out_proj",
+        "ffn_up_shexp",
+        "attn_gate",
+        "attn_q_a",
+        "inp_gate",
+        "proj",
+    ],
 )
 def test_fused_matrices_and_those_of_experts_are_quantized(name: str) -> None:
     [new] = quantized([tensor(f"blk.0.{name}.weight")], "q4_0")

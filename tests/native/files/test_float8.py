@@ -64,6 +64,23 @@ def test_every_code_is_its_number() -> None:
 
 
 @pytest.mark.parametrize("together", [1, 20, 1 << 20])
+@pytest.mark.parametrize("shape", [(3,), (3, 1, 1), (3, 2, 1), (3, 6, 1), (3, 3, 3)])
+def test_scales_of_experts(monkeypatch: pytest.MonkeyPatch, together: int, shape: tuple[int, ...]) -> None:
+    """One for each, one for its gates and one for its ups, one for each row, or blocks that begin anew with each."""
+    monkeypatch.setattr(float8, "TOGETHER", together)
+    rows, columns = 6, 7
+    codes = random_codes(3 * rows, columns).reshape(3, rows, columns)
+    scales = np.random.RandomState(4).uniform(0.5, 2, shape).astype(np.float32)
+    found = {"up": stored("up", "F8_E4M3", codes), "up_scale_inv": stored("up_scale_inv", "F32", scales)}
+    [(tensor, _)] = float8.float8_tensors(found, (2, 3))
+    assert (tensor.rows, tensor.columns) == (3 * rows, columns)
+    each = scales.reshape(3, -1, shape[2] if len(shape) == 3 else 1)
+    high, wide = rows // each.shape[1], -(-columns // each.shape[2])
+    expected = [plain(codes[e], lambda i, j, e=e: each[e, i // high, j // wide]) for e in range(3)]
+    assert (to_float32(tensor) == np.concatenate(expected)).all()
+
+
+@pytest.mark.parametrize("together", [1, 20, 1 << 20])
 def test_scales_of_blocks_rows_and_the_whole(monkeypatch: pytest.MonkeyPatch, together: int) -> None:
     monkeypatch.setattr(float8, "TOGETHER", together)
     codes, random = random_codes(), np.random.RandomState(3)
@@ -135,7 +152,7 @@ def test_a_config_gives_the_size_of_blocks(config: dict[str, Any], size: tuple[i
     assert float8.block_size(config) == size
 
 
-@pytest.mark.parametrize("size", [[0, 128], [128], "128", [128, 1.5], {"rows": 128}])
+@pytest.mark.parametrize("size", [[0, 128], [128], [10**30, 3], "128", [128, 1.5], {"rows": 128}])
 def test_a_size_that_is_none_is_refused(size: Any) -> None:
     with pytest.raises(ValueError, match="its quantization_config has blocks of"):
         float8.block_size({"quantization_config": {"weight_block_size": size}})

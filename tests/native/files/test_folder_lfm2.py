@@ -102,6 +102,7 @@ def test_a_published_folder_with_experts_is_read(tmp_path: Path) -> None:
         ({"block_ff_dim": None, "intermediate_size": 60}, 64),
         ({"block_ff_dim": 120, "intermediate_size": 60}, 96),
         ({"block_multiple_of": None}, 256),
+        ({"block_ffn_dim_multiplier": None}, 80),
     ],
 )
 def test_the_width_of_a_feed_forward_part(changes: dict[str, Any], width: int) -> None:
@@ -117,6 +118,8 @@ def test_the_width_of_a_feed_forward_part(changes: dict[str, Any], width: int) -
             {"layer_types": ["conv", "mamba", "conv"]},
             r"'layer_types' of config.json is .* expected 'full_attention' or",
         ),
+        ({"layer_types": [["conv"], {}, "conv"]}, r"'layer_types' of config.json is .* for each of 3 layers"),
+        ({"num_hidden_layers": 1 << 40}, r"'num_hidden_layers' of config.json is 1099511627776, expected at most"),
         ({"layer_types": ["conv"]}, r"'layer_types' of config.json is .* for each of 3 layers"),
         ({"block_multiple_of": 0}, r"'block_multiple_of' of config.json is 0, expected a whole number above 0"),
         ({"conv_L_cache": 0}, r"'conv_L_cache' of config.json is 0, expected a whole number above 0"),
@@ -125,3 +128,9 @@ def test_the_width_of_a_feed_forward_part(changes: dict[str, Any], width: int) -
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Config(CONFIG | changes).gguf_values()
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_its_own_key_says_whether_the_head_is_the_embedding(tied: bool) -> None:
+    assert Config(CONFIG | {"tie_embedding": tied, "tie_word_embeddings": not tied}).tied is tied
+    assert Config({key: CONFIG[key] for key in CONFIG if key != "tie_embedding"}).tied is True

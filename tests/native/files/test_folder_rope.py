@@ -106,9 +106,22 @@ def test_a_ministral_that_says_nothing_grows_as_the_published_ones() -> None:
     assert (values["mistral3.rope.scaling.factor"], values["paceline.rope_amplitude"]) == (16.0, 1.0)
 
 
+def test_queries_of_a_devstral_do_not_grow() -> None:
+    changes = {
+        "llama_4_scaling_beta": 0,
+        "mscale_all_dim": 0.0,
+        "factor": 64.0,
+        "original_max_position_embeddings": 4096,
+    }
+    values = Config(of_ministral(MINISTRAL | changes)).gguf_values()
+    assert values["mistral3.attention.temperature_scale"] == 0
+    assert values["paceline.rope_amplitude"] == pytest.approx(1 + 0.1 * log(64))
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"llama_4_scaling_beta": -1}, "'llama_4_scaling_beta' of config.json is -1, expected a number above 0"),
         ({"llama_4_scaling_beta": None}, "'llama_4_scaling_beta' of config.json is None, expected a number above 0"),
         ({"type": "default"}, "its RoPE scaling is 'default', supported: 'yarn'"),
     ],

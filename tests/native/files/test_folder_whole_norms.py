@@ -26,9 +26,10 @@ def olmo(**more: Any) -> dict[str, Any]:
 
 
 def test_an_olmo_2_has_no_window() -> None:
-    values = Config(OLMO | {"model_type": "olmo2", "rope_theta": 3e5}).gguf_values()
-    assert values["olmo2.rope.freq_base"] == 3e5
-    assert not any("sliding" in key or "swa" in key for key in values)
+    for more in ({}, {"sliding_window": 64, "use_sliding_window": True}):  # which transformers does not read
+        values = Config(OLMO | {"model_type": "olmo2", "rope_theta": 3e5} | more).gguf_values()
+        assert values["olmo2.rope.freq_base"] == 3e5
+        assert not any("sliding" in key or "swa" in key for key in values)
 
 
 @pytest.mark.parametrize(
