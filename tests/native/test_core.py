@@ -12,8 +12,15 @@ from paceline.native.core import Core, open_core
 from .core_models import CONTEXT, EXPERTS, MODELS, SETS, TOLERANCE, ids_of
 from .rows import Row, all_logits, table
 
+# The others of a family, or of a kind of layer that one of the rest has: slow, so that the default tests stay short.
+SECOND = (
+    *("qwen3moe, Q8_0", "qwen2moe", "mixtral", "granite", "glm4moe, Q4_0", "deepseek2, groups", "deepseek2, Q8_0"),
+    *("ernie4_5-moe", "granitemoe", "lfm2moe", "olmo2, Q8_0", "gemma", "gemma2", "gemma4, Q8_0", "qwen35moe"),
+)
+PARAMS = [pytest.param(name, marks=pytest.mark.slow) if name in SECOND else name for name in MODELS]
 
-@pytest.fixture(scope="module", params=MODELS)
+
+@pytest.fixture(scope="module", params=PARAMS)
 def model(request: pytest.FixtureRequest, tiny_model) -> tuple[str, Path]:
     return request.param, tiny_model(**MODELS[request.param])
 

@@ -27,7 +27,7 @@ def fuzz(target: str, count: int, seed: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("target, count", [("gguf", 300), ("folder", 100)])
+@pytest.mark.parametrize("target, count", [("gguf", 200), ("folder", 60)])
 def test_damaged_models(target: str, count: int) -> None:
     fuzz(target, count, seed=7)
 
