@@ -21,8 +21,8 @@ def with_usual_names(values: Mapping[str, Any], kind: str) -> dict[str, Any]:
         renamed["intermediate_size"] = _ffn_width(ConfigKeys(renamed))
     full = renamed.get("full_attn_idxs")
     if renamed.get("layer_types") is None and isinstance(full, list):
-        layers = ConfigKeys(renamed).layers()
-        renamed["layer_types"] = [FULL if layer in full else CONVOLUTION for layer in range(layers)]
+        layers, attending = ConfigKeys(renamed).layers(), {layer for layer in full if type(layer) is int}
+        renamed["layer_types"] = [FULL if layer in attending else CONVOLUTION for layer in range(layers)]
     return renamed
 
 

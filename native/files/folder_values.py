@@ -10,12 +10,8 @@ from .folder_keys import ConfigKeys
 from .folder_latent import with_dense_layers
 from .folder_lfm2 import with_usual_names
 
-NULL_IS_NONE = (
-    "sliding_window",
-    "q_lora_rank",
-    "block_ffn_dim_multiplier",
-    *SOFTCAPS,
-)  # of other keys, null is the default
+# Of other keys, null is the default.
+NULL_IS_NONE = ("sliding_window", "q_lora_rank", "block_ffn_dim_multiplier", *SOFTCAPS)
 
 
 def filled_values(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
