@@ -40,6 +40,14 @@ float softplus(float x) {
   return u == 1.0f ? e : logarithm(u) * (e / (u - 1.0f));
 }
 
+// What is valid of `lanes`: what follows may be another thread's.
+void store_valid(float* destination, Lanes lanes, int valid) {
+  if (valid >= kLanes) return store(destination, lanes);
+  float tail[kLanes];
+  store(tail, lanes);
+  for (int i = 0; i < valid; ++i) destination[i] = tail[i];
+}
+
 constexpr int kWide = 2;  // lanes of values worked on together: S [256][32] is 32 KiB, and stays in the nearest cache
 
 template <int wide>
@@ -55,34 +63,72 @@ void delta_columns(const DeltaRule& rule, int first) {
     const float* value = rule.values + t * rule.stride + first;
     const Lanes decay = broadcast(rule.decay[t * rule.gate_stride]), beta = broadcast(rule.beta[t * rule.gate_stride]);
     Lanes seen[wide], delta[wide], out[wide];
+    PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) seen[j] = out[j] = zero();
-    for (int k = 0; k < rule.key_size; ++k)
+    for (int k = 0; k < rule.key_size; ++k) {
+      PACELINE_UNROLL
       for (int j = 0; j < wide; ++j) {
         const Lanes decayed = load(s[k] + kLanes * j) * decay;
         store(s[k] + kLanes * j, decayed);
         seen[j] = fma(decayed, broadcast(key[k]), seen[j]);
       }
+    }
+    PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) delta[j] = keep(beta * (load(value + kLanes * j) - seen[j]), valid(j), zero());
-    for (int k = 0; k < rule.key_size; ++k)
+    for (int k = 0; k < rule.key_size; ++k) {
+      PACELINE_UNROLL
       for (int j = 0; j < wide; ++j) {
         const Lanes updated = fma(broadcast(key[k]), delta[j], load(s[k] + kLanes * j));
         store(s[k] + kLanes * j, updated);
         out[j] = fma(updated, broadcast(query[k]), out[j]);
       }
-    if (!rule.out) continue;
-    for (int j = 0; j < wide; ++j) {
-      float* destination = rule.out + t * rule.out_stride + first + kLanes * j;
-      if (valid(j) >= kLanes) {
-        store(destination, out[j]);
-        continue;
-      }
-      float tail[kLanes];
-      store(tail, out[j]);
-      for (int i = 0; i < valid(j); ++i) destination[i] = tail[i];
     }
+    if (!rule.out) continue;
+    PACELINE_UNROLL
+    for (int j = 0; j < wide; ++j) store_valid(rule.out + t * rule.out_stride + first + kLanes * j, out[j], valid(j));
   }
   for (int k = 0; k < rule.key_size; ++k)
-    for (int j = 0; j < wide; ++j) store(rule.updated + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j, load(s[k] + kLanes * j));
+    for (int j = 0; j < wide; ++j) stream(rule.updated + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j, load(s[k] + kLanes * j));
+}
+
+// A row of one token waits for memory, which gives most where whole rows of S are read: twice, the second time from a near cache, and not copied between.
+template <int wide>
+void delta_token(const DeltaRule& rule, int first) {
+  const float *const state = rule.state + first, *const keys = rule.keys, *const queries = rule.queries;
+  float* const updated = rule.updated + first;
+  const int key_size = rule.key_size, valid = rule.value_size - first;
+  const size_t stride = static_cast<size_t>(rule.value_stride);
+  const Lanes decay = broadcast(*rule.decay), beta = broadcast(*rule.beta);
+  Lanes seen[wide], delta[wide], out[wide];
+  PACELINE_UNROLL
+  for (int j = 0; j < wide; ++j) seen[j] = out[j] = zero();
+  for (int k = 0; k < key_size; ++k) {
+    const Lanes key = broadcast(keys[k]);
+    PACELINE_UNROLL
+    for (int j = 0; j < wide; ++j) seen[j] = fma(load(state + k * stride + kLanes * j) * decay, key, seen[j]);
+  }
+  PACELINE_UNROLL
+  for (int j = 0; j < wide; ++j) delta[j] = keep(beta * (load(rule.values + first + kLanes * j) - seen[j]), valid - kLanes * j, zero());
+  for (int k = 0; k < key_size; ++k) {
+    const Lanes key = broadcast(keys[k]), query = broadcast(queries[k]);
+    PACELINE_UNROLL
+    for (int j = 0; j < wide; ++j) {
+      const Lanes now = fma(key, delta[j], load(state + k * stride + kLanes * j) * decay);
+      stream(updated + k * stride + kLanes * j, now);
+      out[j] = fma(now, query, out[j]);
+    }
+  }
+  if (!rule.out) return;
+  PACELINE_UNROLL
+  for (int j = 0; j < wide; ++j) store_valid(rule.out + first + kLanes * j, out[j], valid - kLanes * j);
+}
+
+void delta_token(const DeltaRule& rule) {
+  int first = 0;
+  const auto left = [&] { return rule.value_stride - first; };
+  for (; left() >= 8 * kLanes; first += 8 * kLanes) delta_token<8>(rule, first);
+  for (; left() >= 2 * kLanes; first += 2 * kLanes) delta_token<2>(rule, first);
+  if (left() > 0) delta_token<1>(rule, first);
 }
 
 }  // namespace
@@ -90,8 +136,14 @@ void delta_columns(const DeltaRule& rule, int first) {
 void delta_rule(const DeltaRule& rule, int part) {
   const int first = part * kDeltaPart;
   static_assert(kDeltaPart == kWide * kLanes);
-  if (rule.value_stride - first >= kDeltaPart) return delta_columns<kWide>(rule, first);
-  return delta_columns<1>(rule, first);
+  if (rule.tokens == 1 && rule.state) {
+    if (part == 0) delta_token(rule);
+  } else if (rule.value_stride - first >= kDeltaPart) {
+    delta_columns<kWide>(rule, first);
+  } else {
+    delta_columns<1>(rule, first);
+  }
+  end_streams();
 }
 
 void delta_gates(const float* alpha, const float* b, const float* a, const float* time_bias, int heads, float* decay, float* beta) {

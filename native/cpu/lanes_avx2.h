@@ -10,6 +10,7 @@ inline Lanes zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 inline Lanes broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline Lanes load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 inline void store(float* p, Lanes a) { _mm256_storeu_ps(p, a.lo); _mm256_storeu_ps(p + 8, a.hi); }
+inline void stream(float* p, Lanes a) { _mm256_stream_ps(p, a.lo); _mm256_stream_ps(p + 8, a.hi); }
 inline Lanes load_half(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};

@@ -10,6 +10,7 @@ inline Lanes zero() { return {_mm512_setzero_ps()}; }
 inline Lanes broadcast(float x) { return {_mm512_set1_ps(x)}; }
 inline Lanes load(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline void store(float* p, Lanes a) { _mm512_storeu_ps(p, a.v); }
+inline void stream(float* p, Lanes a) { _mm512_stream_ps(p, a.v); }
 inline Lanes load_half(const uint16_t* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))}; }
 inline Lanes load_brain(const uint16_t* p) {  // bfloat16: the upper half of a float
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

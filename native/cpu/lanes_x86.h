@@ -24,6 +24,7 @@ inline int32_t sum(Bytes a) {
 
 namespace paceline::PACELINE_ISA {
 
+inline void end_streams() { _mm_sfence(); }
 inline IntLanes load_unsigned(const uint8_t* p) { return widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
 inline __m128i low_nibbles(__m128i a) { return _mm_and_si128(a, _mm_set1_epi8(15)); }
 inline IntLanes load_low_nibbles(const uint8_t* p) { return widen(low_nibbles(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }

@@ -32,6 +32,12 @@ constexpr int kLanes = 16;
 
 namespace paceline::PACELINE_ISA {
 
+#if !defined(__AVX2__)
+// Past the caches, to a multiple of 64 bytes: for what is read again when much else has been read. Before another thread reads it there has to be an end_streams.
+inline void stream(float* p, Lanes a) { store(p, a); }
+inline void end_streams() {}
+#endif
+
 // The one reduction order: lane i with i+8, then i+4, i+2, i+1.
 inline float fold_sum(Lanes a) {
   a = a + lowered<8>(a);
