@@ -59,11 +59,12 @@ class Row(NamedTuple):
 @dataclass(frozen=True)
 class Facts:
     """Of one model: bytes of the matrices that a step of one token reads, bytes of a position's keys and values that
-    each layer reads, numbers of products with weights."""
+    each layer reads, of a recurrent state, numbers of products with weights (those with states are not counted)."""
 
     weight_bytes: int
     cache_bytes: tuple[int, ...]
     windows: tuple[int, ...]  # of each layer; 0: full attention
+    state_bytes: int  # of one sequence, all layers
     layer_products: int  # multiplications by weights for a token, all layers
     head_products: int  # and for the logits of one token
 
@@ -75,12 +76,11 @@ class Paceline:
         from paceline.native.tensors import expected_tensors, is_vector
         from paceline.native.weights import open_model
 
-        self.core = open_core(Path(model), slots=MOST, context=capacity, threads=threads, isa=isa)
+        self.core = open_core(Path(model), slots=MOST, context=capacity, threads=threads, isa=isa, states=1)
         pages = -(-capacity // PAGE)
         self.tables = [array("i", range(slot * pages, (slot + 1) * pages)) for slot in range(MOST)]
         shape = read_shape(*open_model(Path(model)))
-        if "recurrent" in shape.kinds:
-            raise SystemExit(f"{model}: only models whose layers all have attention are measured")
+        self.kept = 0 if "recurrent" in shape.kinds else None  # the state behind the context
         used = {name: shape.experts_used / shape.experts for name, *_ in expected_tensors(shape) if "_exps." in name}
         sizes = {
             name: rows * columns * used.get(name, 1)
@@ -95,7 +95,11 @@ class Paceline:
         self.facts = asdict(
             Facts(
                 weight_bytes=weight_bytes,
-                cache_bytes=tuple(VALUE_BYTES * 2 * each.kv_heads * each.head_size for each in heads),
+                cache_bytes=tuple(
+                    VALUE_BYTES * 2 * each.kv_heads * each.head_size * (kind != "recurrent")
+                    for kind, each in zip(shape.kinds, heads, strict=True)
+                ),
+                state_bytes=self.core.state_bytes,
                 windows=tuple(shape.window if kind == "sliding" else 0 for kind in shape.kinds),
                 layer_products=round(sum(sizes.values())),
                 head_products=round(head),
@@ -110,6 +114,8 @@ class Paceline:
             last = first + len(piece) == count
             self.core.step([Row(0, piece, first, int(last), self.tables[0])])
             self.core.commit(0, first + len(piece))
+        if self.kept is not None:
+            self.core.keep(0, self.kept)
 
     def copy(self, count: int) -> None:
         for table in self.tables[1:]:
@@ -125,7 +131,7 @@ class Paceline:
 
     def truncate(self, sequences: int, context: int) -> None:
         for slot in range(sequences):
-            self.core.seat(slot, prompt(context, self.core.vocab), None)
+            self.core.seat(slot, prompt(context, self.core.vocab), self.kept)
 
 
 class LlamaCpp:
@@ -140,6 +146,8 @@ class LlamaCpp:
         if not loaded:
             raise SystemExit(f"{model}: llama.cpp cannot load it")
         self.vocab = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(loaded))
+        self.recurrent = lib.llama_model_is_hybrid(loaded)  # its sequences cannot be truncated
+        self.kept = (ctypes.c_uint8 * 0)()
         options = lib.llama_context_default_params()
         options.n_ctx = -(-capacity // 256) * 256 * MOST
         options.n_seq_max = MOST
@@ -183,6 +191,9 @@ class LlamaCpp:
         for sequence in range(1, MOST):
             self.lib.llama_memory_seq_rm(self.memory, sequence, -1, -1)
             self.lib.llama_memory_seq_cp(self.memory, 0, sequence, -1, -1)
+        if self.recurrent:
+            self.kept = (ctypes.c_uint8 * self.lib.llama_state_seq_get_size(self.context, 0))()
+            self.lib.llama_state_seq_get_data(self.context, self.kept, len(self.kept), 0)
 
     def decode(self, sequences: int, context: int) -> None:
         for position in range(context, context + GENERATED):
@@ -190,7 +201,12 @@ class LlamaCpp:
 
     def truncate(self, sequences: int, context: int) -> None:
         for sequence in range(sequences):
-            if not self.lib.llama_memory_seq_rm(self.memory, sequence, context, -1):
+            if self.recurrent:
+                self.lib.llama_memory_seq_rm(self.memory, sequence, -1, -1)
+                done = self.lib.llama_state_seq_set_data(self.context, self.kept, len(self.kept), sequence)
+            else:
+                done = self.lib.llama_memory_seq_rm(self.memory, sequence, context, -1)
+            if not done:
                 raise RuntimeError("llama.cpp cannot truncate this model's sequences")
 
 

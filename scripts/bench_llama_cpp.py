@@ -14,7 +14,8 @@ round of warm-up, and a ratio is the median of the rounds' ratios; the record ho
 
 The roofs are measured in the same run, before it and after each context: the bytes per second that all threads together
 read from memory, and the products of 8-bit codes per second that they sum in registers. A step of one sequence is
-compared with the first (its bytes: all matrices that it uses, and the keys and values that it reads), a step of 16 and
+compared with the first (its bytes: all matrices that it uses, the keys and values that it reads, and twice what is
+recurrent, which it reads and writes), a step of 16 and
 the prefill with the second: only products with weights, not those of attention; float weights count too, though no
 processor multiplies them as fast as 8-bit codes.
 """
@@ -56,7 +57,11 @@ def shares(result: dict[str, Any], facts: Facts, roof: dict[str, float]) -> dict
     if result["kind"] == "decode" and result["sequences"] == 1:
         seen = context + GENERATED // 2
         layers = zip(facts.windows, facts.cache_bytes, strict=True)
-        read = facts.weight_bytes + sum(min(seen, window or seen) * size for window, size in layers)
+        read = (
+            facts.weight_bytes
+            + 2 * facts.state_bytes
+            + sum(min(seen, window or seen) * size for window, size in layers)
+        )
         return {"read_share": round(read * rate / roof["read_gb_per_second"], 3)}
     if result["kind"] == "decode" and result["sequences"] < MOST:
         return {}

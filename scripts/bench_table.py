@@ -127,9 +127,10 @@ def limited_table(all_found: list[Found]) -> str:
 
 
 HEAD = (
-    "Tokens per second, greedy, on files of up to 0.4 billion weights, and on some layers of larger models with random "
-    "weights (moe: 4 of Qwen3-30B-A3B, gpt-oss: 4 of gpt-oss-20b, glm-flash: 4 of GLM 4.7 Flash, gemma4: 10 of "
-    "Gemma 4 E2B); the engines take turns, and medians of the rounds are shown. "
+    "Tokens per second, greedy, on files of up to 0.4 billion weights, and on shapes of larger models with random "
+    "weights (qwen35: Qwen3.5 0.8B, lfm2: LFM2 1.2B; of others some layers: moe: 4 of Qwen3-30B-A3B, gpt-oss: 4 of "
+    "gpt-oss-20b, glm-flash: 4 of GLM 4.7 Flash, gemma4: 10 of Gemma 4 E2B), these with a vocabulary of 49,152; "
+    "the engines take turns, and medians of the rounds are shown. "
     "In brackets: the ratio to llama.cpp on the same file; for 1 sequence also the share of the memory "
     "bandwidth measured in the same run (above 100 % where part of a small file stays in the last-level cache, or "
     "where a virtual machine's bandwidth changed meanwhile); for 16 "

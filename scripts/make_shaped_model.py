@@ -2,13 +2,14 @@
 
     python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
 
-Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers),
-gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), glm-flash (that of GLM 4.7 Flash with 4 of its 47 layers), lfm2
-(that of LFM2 1.2B), gemma4 (that of Gemma 4 E2B with 10 of its 35 layers, of which 5 borrow keys and values), tiny (for
-tests of formats with blocks of 256). All but 8b and tiny have the demo model's tokenizer, and as many tokens, so that
-llama.cpp loads them too. The same options give the same bytes. A tensor is a cyclic run through one pool of random
-blocks, from an offset that depends on its name; the number of blocks is prime, so that no two rows of most matrices are
-alike. Scales are chosen so that the logits spread and attention sees more than one token.
+Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers), gpt-
+oss (that of gpt-oss-20b with 4 of its 24 layers), glm-flash (that of GLM 4.7 Flash with 4 of its 47 layers), lfm2
+(that of LFM2 1.2B), qwen35 (that of Qwen3.5 0.8B), gemma4 (that of Gemma 4 E2B with 10 of its 35 layers, of which 5
+borrow keys and values), tiny (for tests of formats with blocks of 256). All but 8b and tiny have the demo model's
+tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the same bytes. A tensor is a
+cyclic run through one pool of random blocks, from an offset that depends on its name; the number of blocks is prime,
+so that no two rows of most matrices are alike. Scales are chosen so that the logits spread and attention sees more
+than one token.
 """
 
 import argparse
@@ -55,7 +56,7 @@ TYPES = ("F32", "F16", "BF16", *HALVES, "MXFP4", "NVFP4")
 
 
 OF_HEADS = ("attn_k_b.weight", "attn_v_b.weight")
-WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "lfm2", "gemma4")
+WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "lfm2", "qwen35", "gemma4")
 
 
 def scale_bytes(kind: str, scale: float) -> np.ndarray:
@@ -99,7 +100,8 @@ def contents(name: str, rows: int, columns: int, kind: str) -> np.ndarray:
         return divisors(2 * columns).view(np.uint8)
     if rows == 1:
         noise = np.random.RandomState(zlib.crc32(name.encode())).standard_normal(columns)
-        return (1 + 0.1 * noise).astype(np.float32).view(np.uint8)
+        sign = -1 if name.endswith("ssm_a") else 1  # a state must decay
+        return (sign * (1 + 0.1 * noise)).astype(np.float32).view(np.uint8)
     part = name.removesuffix(".weight").split(".")[-1]
     blocks = pool(kind, GAINS.get(part, 1.0) / math.sqrt(columns))
     begin = zlib.crc32(name.encode()) % POOL
@@ -139,6 +141,8 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
             writer.add_sliding_window(shape.window)
     if shape.gated_convolution:
         writer.add_shortconv_l_cache(shape.conv_kernel)
+    if shape.value_heads:
+        add_recurrent_keys(writer, shape)
     if shape.latent:
         add_latent_keys(writer, shape)
     writer.add_rope_dimension_count(shape.rope_size)
@@ -156,6 +160,15 @@ def kv_heads_of(shape: ModelShape) -> int | list[int]:
     if not shape.gated_convolution:
         return shape.kv_heads
     return [shape.kv_heads * (kind == "attention") for kind in shape.kinds]
+
+
+def add_recurrent_keys(writer: gguf.GGUFWriter, shape: ModelShape) -> None:
+    writer.add_ssm_conv_kernel(shape.conv_kernel)
+    writer.add_ssm_inner_size(shape.value_heads * shape.value_size)
+    writer.add_ssm_state_size(shape.key_size)
+    writer.add_ssm_time_step_rank(shape.value_heads)
+    writer.add_ssm_group_count(shape.key_heads)
+    writer.add_rope_dimension_sections([shape.rope_size // 2, 0, 0, 0])  # of images; of text all are the same
 
 
 def add_latent_keys(writer: gguf.GGUFWriter, shape: ModelShape) -> None:
