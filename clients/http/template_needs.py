@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from ..harmony import harmony_message
 from .call_ids import short_id
-from .requests.messages import ASSISTANT, CALL_ID, CALLS, TOOL, USER, Message
+from .requests.messages import ASSISTANT, CALL_ID, CALLS, THOUGHT, TOOL, USER, Message
 from .requests.options import EFFORT, NO_EFFORT, THINKS
-from .speech.call_marks import BLOCK_CALL, CallMarks
+from .speech.call_marks import BLOCK_CALL, CallMarks, Form
 
 ONE_CALL: Final = "single tool-calls"  # Llama 3's: one call in a turn
 NINE: Final = re.compile(r"length\s*!=\s*9")  # Mistral's: ids of calls
@@ -18,7 +18,7 @@ ALTERNATE: Final = "must alternate"  # Mistral's: no user's message right behind
 RESULTS: Final = "tool_responses"  # Gemma 4's first: results in the message that called
 CHANNEL: Final = "<|channel>thought"  # Gemma 4's, which thinks only if it is told to
 NO_THOUGHT: Final = f"{CHANNEL}\n<channel|>"
-THINKING: Final = "thinking"  # as DeepSeek V3.1's calls what others call enable_thinking
+THINKING: Final = "thinking"  # as DeepSeek V3.1's calls what others call enable_thinking, and LFM2.5's a thought
 ASKED: Final = f"not {THINKING} is defined"
 JOINED: Final = re.compile(r"\[.arguments.\]\s*\+")  # DeepSeek's: arguments are texts,
 NOTHING: Final = re.compile(r"\[.content.\] is none")  # and a message with calls is one that says nothing
@@ -34,6 +34,8 @@ def prepared(messages: Sequence[Message], source: str, marks: CallMarks | None, 
         steps.append(_one_call_each)
     if harmony:
         steps.append(lambda turns: map(harmony_message, turns))
+    elif f"message.{THINKING}" in source and THOUGHT not in source:
+        steps.append(_with_thinking)
     if NINE.search(source):
         steps.append(_with_short_ids)
     if ALTERNATE in source:
@@ -122,6 +124,11 @@ def _with_short_ids(turns: Turns) -> Iterator[Message]:
         yield one | {CALL_ID: short_id(one[CALL_ID])} if CALL_ID in one else one
 
 
+def _with_thinking(turns: Turns) -> Iterator[Message]:
+    for one in turns:
+        yield one | {THINKING: one[THOUGHT]} if THOUGHT in one else one
+
+
 def _with_texts(turns: Turns) -> Iterator[Message]:
     """Arguments as JSON."""
     for one in turns:
@@ -153,11 +160,16 @@ def _joined_to_results(turns: Turns) -> Iterator[Message]:
 
 
 def _spelled(message: Message, marks: CallMarks) -> Message:
-    """Calls as text, for a template that knows only texts: Granite 3's."""
+    """Calls as text, for a template that knows only texts: Granite 3's, the first of LFM2."""
     if CALLS not in message:
         return message
     made: list[dict[str, Any]] = [call["function"] for call in message[CALLS]]
-    text = f"{marks.begin}{json.dumps(made, ensure_ascii=False)}{marks.end}"
+    python = marks.form is Form.PYTHON
+    written = f"[{', '.join(map(_as_python, made))}]" if python else json.dumps(made, ensure_ascii=False)
     return {name: value for name, value in message.items() if name != CALLS} | {
-        "content": f"{message['content']}{text}"
+        "content": f"{message['content']}{marks.begin}{written}{marks.end}"
     }
+
+
+def _as_python(function: Message) -> str:
+    return f"{function['name']}({', '.join(f'{key}={value!r}' for key, value in function['arguments'].items())})"

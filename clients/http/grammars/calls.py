@@ -6,11 +6,11 @@ from json import dumps
 from typing import Any, Final
 
 from ..requests.tools import FUNCTION, Tools
-from ..speech.call_marks import BLOCK_CALL, BLOCK_CALL_END, BRACE, FENCE, FENCE_END, IN_JSON, CallMarks
-from ..speech.open_call import ARGUMENTS
+from ..speech.call_marks import BLOCK_CALL_END, FENCE, FENCE_END, IN_JSON, INVOKE, CallMarks, Form
 from ..speech.tool_calls import CALL_ID
-from .arguments import ANY, BLANK, LINE, LINES, function_arguments, json_arguments, pair_arguments
+from .arguments import ANY, BLANK, LINE, LINES, function_arguments, invoke_arguments, json_arguments, pair_arguments
 from .braced import BracedRules
+from .python_calls import PythonRules
 
 ID: Final = "/[A-Za-z0-9_-]{1,64}/"
 ID_IN_JSON: Final = r'(/, ?"id": ?"[A-Za-z0-9_-]{1,64}"/)?'
@@ -26,9 +26,8 @@ class CallRules:
         self._tools = tools
         self._mark = mark
         self._schema_of = schema_of
-        self._json = marks.before.endswith(IN_JSON)
+        self._form = marks.form
         self._listed = marks.before.startswith("[")
-        self._block = marks.before.startswith(BLOCK_CALL)
         self._several = tools.several and not marks.bare
 
     def forced(self) -> list[str]:
@@ -59,23 +58,31 @@ class CallRules:
 
     def _more(self) -> str:
         """Further calls, each with a mark of its own."""
-        return f"({LINES} {self._whole()})*" if self._several and not (self._listed or self._block) else ""
+        return f"({LINES} {self._whole()})*" if self._several and self._between() is None else ""
+
+    def _between(self) -> str | None:
+        """What stands between the calls behind one mark; None if there is one call only."""
+        match self._form:
+            case Form.BLOCK:
+                return f"{LINES} {self._mark(self._marks.before)}"
+            case Form.INVOKES:
+                return f"{LINES} {dumps(INVOKE)}"
+            case Form.PYTHON:
+                return f'"," {BLANK}' if self._listed else dumps("\n")
+        return f'"," {BLANK} {dumps(IN_JSON)}' if self._listed else None
 
     def _opening(self, begin: str) -> str:
         """What stands before a name."""
         before = self._marks.before.lstrip()
-        if self._block:
-            return f"{self._mark(begin) if begin else ''} {LINES} {self._mark(before)}"
-        return f"{self._mark(begin) if begin else ''} {LINES} {dumps(before) if before else ''}"
+        written = self._mark(before) if self._form is Form.BLOCK else dumps(before) if before else ""
+        return f"{self._mark(begin) if begin else ''} {LINES} {written}"
 
     def _closing(self) -> str:
         """What stands behind the arguments."""
-        if self._block:
-            more = f"({LINES} {self._mark(self._marks.before)} call)*" if self._several else ""
-            return f"{more} {LINES} {self._mark(self._marks.end)}"
-        more = f'("," {BLANK} {dumps(IN_JSON)} call)*' if self._listed and self._several else ""
+        between = self._between()
+        more = f"({between} call)*" if between is not None and self._several else ""
         end = f"{LINES} {self._mark(self._marks.end)}" if self._marks.end else ""
-        return f'{more} "]" {end}' if self._listed else end
+        return f'{more} "]" {end}' if self._listed else f"{more} {end}"
 
     def _all(self) -> list[str]:
         return self._rules(one[FUNCTION]["name"] for one in self._tools.described)
@@ -83,33 +90,44 @@ class CallRules:
     def _rules(self, names: Iterable[str]) -> list[str]:
         """`call`, and the arguments of each tool."""
         wanted = dict.fromkeys(names)
-        calls, rules, lazy, braced = [], [], dict[str, str](), BracedRules(self._mark)
+        calls, rules, lazy, braced, python = [], [], dict[str, str](), BracedRules(self._mark), PythonRules()
         for number, name in enumerate(wanted):
             calls.append(f"{self._name(name)} arguments_{number}")
             schema = self._schema_of(name)
-            if self._json:
-                found = f'{json_arguments(schema)} {ID_IN_JSON if self._listed else ""} "}}"'
-            elif self._marks.after == ARGUMENTS:
-                found = json_arguments(schema)
-            elif self._block:
-                fence = dumps(FENCE_END) if self._marks.after == FENCE else ""
-                found = f"{json_arguments(schema)} {fence} {self._mark(BLOCK_CALL_END)}"
-            elif self._marks.after == BRACE:
-                found = braced.arguments(schema)
-            else:
-                found, more = (function_arguments if self._marks.before else pair_arguments)(schema, self._mark)
-                lazy |= more
+            more: dict[str, str] = {}
+            match self._form:
+                case Form.JSON:
+                    found = f'{json_arguments(schema)} {ID_IN_JSON if self._listed else ""} "}}"'
+                case Form.NAMED:
+                    found = json_arguments(schema)
+                case Form.BLOCK:
+                    fence = dumps(FENCE_END) if self._marks.after == FENCE else ""
+                    found = f"{json_arguments(schema)} {fence} {self._mark(BLOCK_CALL_END)}"
+                case Form.BRACED:
+                    found = braced.arguments(schema)
+                case Form.PYTHON:
+                    found = python.arguments(schema)
+                case Form.FUNCTIONS:
+                    found, more = function_arguments(schema)
+                case Form.INVOKES:
+                    found, more = invoke_arguments(schema)
+                case Form.PAIRS:
+                    found, more = pair_arguments(schema, self._mark)
+            lazy |= more
             rules.append(f"arguments_{number}: {found}")
-        rules += [*braced.rules, *(f"{name}[lazy]: {rule}" for name, rule in lazy.items())]
+        rules += [*braced.rules, *python.rules, *(f"{name}[lazy]: {rule}" for name, rule in lazy.items())]
         return [f"call: {' | '.join(calls)}", *rules]
 
     def _name(self, name: str) -> str:
         """A name with what stands around it."""
         after = self._marks.after
-        if self._json:
-            return dumps(f" {dumps(name)}{after}")
-        if self._block:
-            return f"{dumps(name)} {self._mark(after)}"
-        if after == ARGUMENTS:
-            return f"{dumps(name)} ({self._mark(CALL_ID)} {ID})? {self._mark(after)}"
-        return dumps(name + after) if self._marks.before else f"{dumps(name)} {LINE}"
+        match self._form:
+            case Form.JSON:
+                return dumps(f" {dumps(name)}{after}")
+            case Form.BLOCK:
+                return f"{dumps(name)} {self._mark(after)}"
+            case Form.NAMED:
+                return f"{dumps(name)} ({self._mark(CALL_ID)} {ID})? {self._mark(after)}"
+            case Form.PAIRS:
+                return f"{dumps(name)} {LINE}"
+        return dumps(name + after)

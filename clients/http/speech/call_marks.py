@@ -2,7 +2,22 @@
 the model how to."""
 
 import json
+from enum import Enum, auto
 from typing import Final, NamedTuple
+
+
+class Form(Enum):
+    """How a call is written (tool_calls.py shows each)."""
+
+    JSON = auto()
+    FUNCTIONS = auto()
+    INVOKES = auto()
+    PAIRS = auto()
+    NAMED = auto()
+    BRACED = auto()
+    BLOCK = auto()
+    PYTHON = auto()
+
 
 IN_JSON: Final = '{"name":'
 BRACE: Final = "{"
@@ -11,6 +26,8 @@ BLOCK_CALL_END: Final = "<｜tool▁call▁end｜>"
 BLOCK_SIGN: Final = "<｜tool▁sep｜>"
 FENCE: Final = "\n```json\n"
 FENCE_END: Final = "\n```"
+INVOKE: Final = '<invoke name="'  # MiniMax's
+INVOKE_NAMED: Final = '">\n'
 
 
 class CallMarks(NamedTuple):
@@ -22,43 +39,58 @@ class CallMarks(NamedTuple):
     bare: bool = False
     before: str = IN_JSON
     after: str = ', "arguments":'
+    form: Form = Form.JSON
 
     def opening(self, name: str | None) -> str:
         """How a call begins, of this tool or of any."""
         mark = "" if self.bare else self.begin
         if name is None:
             return mark + self.before
-        in_json = self.before.endswith(IN_JSON)
-        return mark + self.before + (f" {json.dumps(name)}" if in_json else name) + self.after
+        written = f" {json.dumps(name)}" if self.form is Form.JSON else name
+        return mark + self.before + written + self.after
 
 
 def call_marks_of(template: str) -> CallMarks | None:
     """For the source of a chat template; None if it does not offer tools in any of the known ways."""
     marks = next((marks for sign, marks in KNOWN if sign in template and "tools" in template), None)
-    around = next((around for sign, around in AROUND_NAMES if sign in template), None)
     if marks is _BLOCK and FENCE.strip() in template:  # V3, R1
         return marks._replace(before=f"{BLOCK_CALL}function{BLOCK_SIGN}", after=FENCE)
-    return marks._replace(before=around[0], after=around[1]) if marks and around else marks
+    written = next((written for sign, written in WRITTEN if sign in template), None)
+    if marks and marks.form is Form.JSON and written:
+        before, after, form = written
+        return marks._replace(before=before, after=after, form=form)
+    return marks
 
 
-_BLOCK: Final = CallMarks("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", before=BLOCK_CALL, after=BLOCK_SIGN)
-_TAGGED: Final = CallMarks("<tool_call>", "</tool_call>", before='\n{"name":')
+_BLOCK: Final = CallMarks(
+    "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", before=BLOCK_CALL, after=BLOCK_SIGN, form=Form.BLOCK
+)
+_LFM: Final = CallMarks("<|tool_call_start|>", "<|tool_call_end|>", before="[", after="(", form=Form.PYTHON)
 _LIST: Final = '[{"name":'
 KNOWN: Final = (
-    ("<|tool_call>call:", CallMarks("<|tool_call>", "<tool_call|>", before="call:", after=BRACE)),  # Gemma 4
+    ("<|tool_call>call:", CallMarks("<|tool_call>", "<tool_call|>", before="call:", after=BRACE, form=Form.BRACED)),
     (BLOCK_CALL, _BLOCK),  # DeepSeek
     ("<seed:tool_call>", CallMarks("<seed:tool_call>", "</seed:tool_call>")),
+    (
+        "<minimax:tool_call>",
+        CallMarks(
+            "<minimax:tool_call>", "</minimax:tool_call>", before=f"\n{INVOKE}", after=INVOKE_NAMED, form=Form.INVOKES
+        ),
+    ),
     ("[TOOL_CALLS]", CallMarks("[TOOL_CALLS]", before=_LIST)),  # Mistral
     ("<|tool_call|>", CallMarks("<|tool_call|>", before=_LIST)),  # Granite 3
-    ("<tool_call>", _TAGGED),  # Hermes, Qwen, GLM, Granite 4
+    ("<|tool_call_start|>", _LFM),
+    ("<|tool_list_start|>", _LFM),  # the first templates of LFM2
+    ("<tool_call>", CallMarks("<tool_call>", "</tool_call>", before='\n{"name":')),  # Hermes, Qwen, GLM, Granite 4
+    ("<function_calls>", CallMarks("<function_calls>", "</function_calls>", before="", after="(", form=Form.PYTHON)),
     (
         '{"name": function name, "parameters":',
         CallMarks("<|python_tag|>", bare=True, after=', "parameters":'),
     ),  # Llama 3
 )
-AROUND_NAMES: Final = (
-    ("<function=", ("\n<function=", ">\n")),
-    ("{function-name}<arg_key>", ("", "")),  # GLM 4.7
-    ("<arg_key>", ("", "\n")),
-    ("[ARGS]", ("", "[ARGS]")),
+WRITTEN: Final = (
+    ("<function=", ("\n<function=", ">\n", Form.FUNCTIONS)),
+    ("{function-name}<arg_key>", ("", "", Form.PAIRS)),  # GLM 4.7
+    ("<arg_key>", ("", "\n", Form.PAIRS)),
+    ("[ARGS]", ("", "[ARGS]", Form.NAMED)),
 )

@@ -2,24 +2,16 @@
 that ends a call is text."""
 
 import re
-from enum import Enum, auto
 from typing import Final
 
 from .braced import QUOTE
-from .call_marks import BLOCK_CALL, BLOCK_SIGN
-
-
-class Form(Enum):
-    JSON = auto()
-    FUNCTIONS = auto()
-    PAIRS = auto()
-    NAMED = auto()
-    BRACED = auto()
-    BLOCK = auto()
-
+from .call_marks import BLOCK_CALL, BLOCK_SIGN, Form
+from .python_calls import BEGINS, SIGNS
 
 FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>\s*")
 FUNCTION_END: Final = "</function>"
+INVOKE: Final = re.compile(r'\s*<invoke name="([^"\n]+)">\s*')
+INVOKE_END: Final = "</invoke>"
 BRACED: Final = re.compile(r"\s*call:\s*([^\s{<\[]+)\s*(?=\{)")
 BLOCK: Final = re.compile(
     rf"\s*{BLOCK_CALL}\s{{0,8}}(?:function{BLOCK_SIGN})?([^\s<{{`]+)"
@@ -31,17 +23,29 @@ JSON_BEGINS: Final = re.compile(r"\s*(?:\{|\[(?!ARGS\]))")
 BLOCK_BEGINS: Final = re.compile(rf"\s*{BLOCK_CALL}")
 QUOTES: Final = re.compile(r'\\.|"', re.DOTALL)
 PARAMETERS: Final = re.compile("<parameter=|</parameter>")
+INVOKED: Final = re.compile("<parameter name=|</parameter>")
 BRACED_QUOTES: Final = re.compile(re.escape(QUOTE))
 VALUES: Final = re.compile("<arg_value>|</arg_value>")
-MARKS: Final = {Form.FUNCTIONS: PARAMETERS, Form.PAIRS: VALUES, Form.BRACED: BRACED_QUOTES}
+MARKS: Final = {
+    Form.FUNCTIONS: PARAMETERS,
+    Form.INVOKES: INVOKED,
+    Form.PAIRS: VALUES,
+    Form.BRACED: BRACED_QUOTES,
+    Form.PYTHON: SIGNS,
+}
+LAST: Final = {Form.FUNCTIONS: FUNCTION_END, Form.INVOKES: INVOKE_END}
 LONGEST: Final = 1024  # characters: a name and the mark behind it, or a mark and the blanks behind that, are no longer
 
 
 def form_of(text: str, start: int = 0) -> Form:
+    if BEGINS.match(text, start):
+        return Form.PYTHON
     if JSON_BEGINS.match(text, start):
         return Form.JSON
     if FUNCTION.match(text, start):
         return Form.FUNCTIONS
+    if INVOKE.match(text, start):
+        return Form.INVOKES
     if BRACED.match(text, start):
         return Form.BRACED
     if BLOCK_BEGINS.match(text, start):
@@ -57,17 +61,26 @@ class OpenCall:
         self._start = start
         self._at = start
         self._form: Form | None = None
-        self._within = False  # a string or a value
+        self._within = ""  # the sign that began a string or a value
 
     def at(self, text: str, end: int) -> bool:
         """Whether it goes on behind this place. Places only grow."""
         form = self._form = self._form or form_of(text, self._start)
-        marks = MARKS.get(form, QUOTES)
-        for found in marks.finditer(text, self._at, end):
-            if found[0] in ('"', QUOTE):
-                self._within = not self._within
-            elif marks is not QUOTES:
-                self._within = not found[0].startswith("</")
+        for found in MARKS.get(form, QUOTES).finditer(text, self._at, end):
+            if form is Form.PYTHON:
+                self._quoted(found)
+            elif found[0] in ('"', QUOTE):
+                self._within = "" if self._within else found[0]
+            elif form in MARKS:
+                self._within = "" if found[0].startswith("</") else found[0]
         self._at = max(self._at, end)
         last = text[max(self._start, end - LONGEST) : end].rstrip()
-        return self._within or (form is Form.FUNCTIONS and not last.endswith(FUNCTION_END))
+        return self._within != "" or not last.endswith(LAST.get(form, ""))
+
+    def _quoted(self, found: re.Match[str]) -> None:
+        """Python's strings end at the quote that they began with, and only where a value may end."""
+        quote, could_end = found.groups()
+        if quote and not self._within:
+            self._within = quote
+        elif quote == self._within and could_end is not None:
+            self._within = ""

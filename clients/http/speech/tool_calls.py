@@ -2,13 +2,15 @@
 
     {"name": "f", "arguments": {"x": 1}}                     most; also a list of these, or parameters for arguments
     <function=f>\n<parameter=x>\n1\n</parameter>\n</function>    Qwen 3 Coder, Qwen 3.5, Seed-OSS
+    <invoke name="f">\n<parameter name="x">1</parameter>\n</invoke>    MiniMax
     f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>            GLM 4.5 and later
     f[ARGS]{"x": 1}                                          Mistral
     call:f{x:1,y:<|"|>text<|"|>}                             Gemma 4
     <｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜>     DeepSeek; V3 and R1 put a fence around it
+    f(x=1, y="text")                                         LFM2, in a list; OLMo 3
 
-The first kind is JSON. In the second and third an argument is bare text, and the tool's own description says whether it
-is a string. What is none of these is no call: it is text that the model wrote."""
+The first kind is JSON. In the second, third and fourth an argument is bare text, and the tool's own description says
+whether it is a string. What is none of these is no call: it is text that the model wrote."""
 
 import ast
 import json
@@ -19,10 +21,15 @@ from typing import Any, Final, NamedTuple
 from ..requests.arguments import check_depth, read_arguments, read_next, read_value
 from ..requests.tools import Tools
 from .braced import read_braced
-from .call_marks import BLOCK_CALL_END
-from .open_call import ARGUMENTS, BLOCK, BRACED, FUNCTION, FUNCTION_END, KEY, Form, form_of
+from .call_marks import BLOCK_CALL_END, Form
+from .literals import PYTHONS
+from .open_call import ARGUMENTS, BLOCK, BRACED, FUNCTION, FUNCTION_END, INVOKE, INVOKE_END, KEY, form_of
+from .python_calls import read_python
 
 PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>(.*?)</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
+INVOKED: Final = re.compile(
+    r'<parameter name="([^"\n]+)">(.*?)</parameter>\s*(?=<parameter name=|</invoke>)', re.DOTALL
+)
 ARGUMENT: Final = re.compile(
     r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*(?=<arg_key>|\Z)", re.DOTALL
 )
@@ -30,7 +37,6 @@ BLOCK_BEHIND: Final = re.compile(rf"\s*(?:```)?\s{{0,8}}(?:{BLOCK_CALL_END}\s*|\
 CALL_ID: Final = "[CALL_ID]"
 BETWEEN: Final = re.compile(r"[\s;,]*")  # calls that are not in a list
 HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
-PYTHONS: Final = {"True": True, "False": False, "None": None}  # as most templates write them in bare text
 
 
 class Call(NamedTuple):
@@ -68,7 +74,9 @@ def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
         case Form.JSON:
             yield from _json(text, tools)
         case Form.FUNCTIONS:
-            yield from _functions(text, tools)
+            yield from _functions(text, tools, FUNCTION, PARAMETER, FUNCTION_END)
+        case Form.INVOKES:
+            yield from _functions(text, tools, INVOKE, INVOKED, INVOKE_END)
         case Form.NAMED:
             name, _, arguments = text.partition(ARGUMENTS)
             yield _named(name.partition(CALL_ID)[0]), read_arguments(arguments)
@@ -78,6 +86,8 @@ def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield from _block(text)
         case Form.PAIRS:
             yield _pairs(text, tools)
+        case Form.PYTHON:
+            yield from read_python(text)
 
 
 def _braced(text: str) -> tuple[str, Mapping[str, Any]]:
@@ -121,21 +131,23 @@ def _call_of(value: Any, tools: Tools) -> tuple[str, Mapping[str, Any]]:
     return name, arguments
 
 
-def _functions(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _functions(
+    text: str, tools: Tools, function: re.Pattern[str], parameter: re.Pattern[str], end: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     at = 0
     while at < len(text):
-        begin = _match(FUNCTION, text, at)
+        begin = _match(function, text, at)
         name, at = _named(begin[1]), begin.end()
         arguments = {}
-        while not text.startswith(FUNCTION_END, at):
-            found = _match(PARAMETER, text, at)
-            parameter, value = found[1].strip(), found[2]
-            if value.startswith("\n"):  # on lines of its own
+        while not text.startswith(end, at):
+            found = _match(parameter, text, at)
+            key, value = found[1].strip(), found[2]
+            if parameter is PARAMETER and value.startswith("\n"):  # on lines of its own
                 value = value[1:].removesuffix("\n")
-            arguments[parameter] = _value(value, tools, name, parameter)
+            arguments[key] = _value(value, tools, name, key)
             at = found.end()
         yield name, arguments
-        at += len(FUNCTION_END)
+        at += len(end)
 
 
 def _pairs(text: str, tools: Tools) -> tuple[str, Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from paceline.clients.http.speech.call_marks import CallMarks
+from paceline.clients.http.speech.call_marks import CallMarks, call_marks_of
 from paceline.clients.http.template_needs import prepared
 
 HI = {"role": "user", "content": "Hi"}
@@ -57,6 +57,21 @@ def test_a_template_that_knows_no_calls_gets_them_as_text() -> None:
     assert prepared(chat, "{{ message.content }}", MARKS, harmony=False) == [HI, turn, result("a")]
     tagged = CallMarks("<tool_call>", "</tool_call>")
     assert prepared(chat, "", tagged, harmony=False)[1]["content"].endswith("]</tool_call>")
+
+
+def test_calls_as_text_are_pythons_where_the_model_writes_these() -> None:
+    marks = call_marks_of("tools <|tool_list_start|>")
+    chat = [HI, called(call("a"), call("b", "g"), content="I look. ")]
+    turn = {"role": "assistant", "content": "I look. <|tool_call_start|>[f(x='é'), g(x='é')]<|tool_call_end|>"}
+    assert prepared(chat, "{{ message.content }}", marks, harmony=False) == [HI, turn]
+
+
+def test_thoughts_by_another_name() -> None:
+    chat = [HI, called(call("a"), reasoning_content="Hm"), result("a")]
+    thinking = chat[1] | {"thinking": "Hm"}
+    assert prepared(chat, f"{PLAIN}{{{{ message.thinking }}}}", None, harmony=False) == [HI, thinking, result("a")]
+    known = f"{PLAIN}{{{{ message.thinking or message.reasoning_content }}}}"
+    assert prepared(chat, known, None, harmony=False) == chat
 
 
 def test_llama_has_one_call_in_a_turn() -> None:

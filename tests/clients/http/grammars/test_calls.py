@@ -14,7 +14,8 @@ from paceline.clients.http.speech.cutter import Delta
 from paceline.protocol import Grammar
 
 from ..speech.test_block_calls import as_block, as_fenced
-from ..speech.test_tool_calls import as_braced, as_function, as_named, as_pairs
+from ..speech.test_python_calls import as_json_values
+from ..speech.test_tool_calls import as_braced, as_function, as_invoke, as_named, as_pairs
 from .held import fits, held
 
 CITY = {
@@ -71,6 +72,9 @@ FORMS = {
     "list": Form("tools [TOOL_CALLS]", as_json),
     "granite": Form("tools <|tool_call|>", as_json),
     "named": Form("tools [TOOL_CALLS][ARGS]", as_named),
+    "invokes": Form("tools <minimax:tool_call>", as_invoke),
+    "python": Form("tools <function_calls>", as_json_values),
+    "python list": Form("tools <|tool_call_start|>", as_json_values),
     "functions": Form("tools <tool_call><function=", as_function),
     "pairs": Form("tools <tool_call><arg_key>", as_pairs),
     "braced": Form("tools <|tool_call>call:", as_braced),
@@ -130,7 +134,7 @@ def test_a_call_of_any_tool_has_to_be_made(form: Form) -> None:
     for name, arguments in (("weather", GOOD[0]), ("now", {})):
         assert fits(grammar, rest(form, begun, form.whole(name, arguments)))
     for name, arguments in (("other", {}), ("now", GOOD[0]), ("weather", {})):
-        if form.write in (as_function, as_pairs) and name == "now":
+        if form.write in (as_function, as_invoke, as_pairs) and name == "now":
             continue  # nothing is known of its arguments
         assert not fits(grammar, rest(form, begun, form.whole(name, arguments)))
 
@@ -143,8 +147,8 @@ def test_another_call_may_follow_where_there_may_be_several(form: Form, several:
     first, second = form.whole("weather", GOOD[0]), form.whole("now", {})
     both = f"{first}\n{second}" if form.marks.end else first + second
     if form.marks.before.startswith("["):
-        both = f"{first[:-1]}, {second[second.index('{') :]}"
-    if form.write in (as_block, as_fenced):  # calls of one block
+        both = f"{first.removesuffix(form.marks.end)[:-1]}, {second.removeprefix(form.marks.begin)[1:]}"
+    elif form.write in (as_block, as_fenced, as_invoke, as_json_values):  # calls of one block
         both = first.removesuffix(form.marks.end) + second.removeprefix(form.marks.begin)
     can = several and not form.marks.bare
     assert fits(forced(form, tools), rest(form, begun, both)) is can
@@ -163,7 +167,7 @@ def test_strict_tools_among_text(form: Form) -> None:
     for text in ("Well, <b> then.", good, f"I will.\n{good}"):
         assert fits(grammar, text), text
     assert fits(grammar, f"{good} Done.") is bool(form.marks.end)  # else it would belong to the call
-    assert fits(grammar, f"{good}\n{good}") is not form.marks.before.startswith("[")
+    assert fits(grammar, f"{good}\n{good}") is (form.marks.end != "" or not form.marks.before.startswith("["))
     for text in (bad, f"I will.\n{bad}", f"{good}\n{bad}", form.whole("other", {})):
         assert not fits(grammar, text), text
     once = held(calls=form.marks).grammar(None, PROMPT, offered(several=False, strict=True), False)

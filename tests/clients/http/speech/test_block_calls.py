@@ -5,8 +5,8 @@ import time
 from typing import Any
 
 import pytest
-from paceline.clients.http.speech.call_marks import BLOCK_CALL, BLOCK_CALL_END, BLOCK_SIGN, call_marks_of
-from paceline.clients.http.speech.open_call import Form, OpenCall, form_of
+from paceline.clients.http.speech.call_marks import BLOCK_CALL, BLOCK_CALL_END, BLOCK_SIGN, Form, call_marks_of
+from paceline.clients.http.speech.open_call import OpenCall, form_of
 from paceline.clients.http.speech.tool_calls import NoCall, read_calls
 
 from .test_call_splitter import cut, split, told

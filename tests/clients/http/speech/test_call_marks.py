@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from paceline.clients.http.speech.call_marks import CallMarks, call_marks_of
+from paceline.clients.http.speech.call_marks import CallMarks, Form, call_marks_of
 from paceline.clients.http.speech.tool_calls import read_calls
 
 from .test_tool_calls import offered
@@ -31,6 +31,8 @@ LLAMA = '{{ tools }}\'in the format {"name": function name, "parameters": dictio
          '<|tool_call|>[{"name": "f", "arguments":', '<|tool_call|>[{"name":'),
         ("{{ tools }}'<|tool_call>call:' + name", "<|tool_call>", "<tool_call|>",
          "<|tool_call>call:f{", "<|tool_call>call:"),
+        ("{{ tools }}'<minimax:tool_call>'", "<minimax:tool_call>", "</minimax:tool_call>",
+         '<minimax:tool_call>\n<invoke name="f">\n', '<minimax:tool_call>\n<invoke name="'),
         (LLAMA, "<|python_tag|>", "", '{"name": "f", "parameters":', '{"name":'),
     ],
 )  # fmt: skip
@@ -49,13 +51,17 @@ def test_a_template_may_know_none(source: str) -> None:
     ("marks", "rest"),
     [
         (CallMarks("<tool_call>", "</tool_call>", before='\n{"name":'), ' {"x": 1}}'),
-        (CallMarks("<tool_call>", "</tool_call>", before="<function=", after=">\n"),
+        (CallMarks("<tool_call>", "</tool_call>", before="<function=", after=">\n", form=Form.FUNCTIONS),
          "<parameter=x>\n1\n</parameter></function>"),
-        (CallMarks("<tool_call>", "</tool_call>", before="", after="\n"),
+        (CallMarks("<tool_call>", "</tool_call>", before="", after="\n", form=Form.PAIRS),
          "<arg_key>x</arg_key><arg_value>1</arg_value>"),
-        (CallMarks("[TOOL_CALLS]", before="", after="[ARGS]"), '{"x": 1}'),
+        (CallMarks("[TOOL_CALLS]", before="", after="[ARGS]", form=Form.NAMED), '{"x": 1}'),
         (CallMarks("[TOOL_CALLS]", before='[{"name":'), '{"x": 1}}]'),
-        (CallMarks("<|tool_call>", "<tool_call|>", before="call:", after="{"), "x:1}"),
+        (CallMarks("<|tool_call>", "<tool_call|>", before="call:", after="{", form=Form.BRACED), "x:1}"),
+        (CallMarks("<minimax:tool_call>", "</minimax:tool_call>", before='\n<invoke name="', after='">\n',
+                   form=Form.INVOKES), '<parameter name="x">1</parameter>\n</invoke>\n'),
+        (CallMarks("<|tool_call_start|>", "<|tool_call_end|>", before="[", after="(", form=Form.PYTHON), "x=1)]"),
+        (CallMarks("<function_calls>", "</function_calls>", before="", after="(", form=Form.PYTHON), "x=1)"),
     ],
 )  # fmt: skip
 def test_what_is_begun_can_be_read_when_it_is_complete(marks: CallMarks, rest: str) -> None:

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from paceline.clients.http.speech.call_marks import CallMarks
+from paceline.clients.http.speech.call_marks import CallMarks, Form
 from paceline.clients.http.speech.call_splitter import CallSplitter
 from paceline.clients.http.speech.cutter import Delta
-from paceline.clients.http.speech.open_call import Form, OpenCall, form_of
+from paceline.clients.http.speech.open_call import OpenCall, form_of
 
 from .test_tool_calls import offered
 
@@ -30,6 +30,9 @@ TAGGED = CallMarks("<tool_call>", "</tool_call>")
         ("<function=f>\n<parameter=text>\n[ARGS]</function>\n", Form.FUNCTIONS, True),
         ('<function=f><parameter=text>"[ARGS]</parameter></function>', Form.FUNCTIONS, False),
         ("<function=f>", Form.FUNCTIONS, True),
+        ('<invoke name="f">\n<parameter name="text">a</invoke>', Form.INVOKES, True),
+        ('<invoke name="f">\n<parameter name="text">a</parameter>\n</invoke>\n', Form.INVOKES, False),
+        ('<invoke name="f">', Form.INVOKES, True),
         ('f\n<arg_key>text</arg_key>\n<arg_value>"', Form.PAIRS, True),
         ("f<arg_key>text</arg_key><arg_value>[ARGS]</arg_value>", Form.PAIRS, False),
         ('call:f{text:<|"|>', Form.BRACED, True),

@@ -45,6 +45,11 @@ def as_function(name: str, arguments: dict[str, Any]) -> str:
     return f"<function={name}>\n{given}</function>"
 
 
+def as_invoke(name: str, arguments: dict[str, Any]) -> str:
+    given = "".join(f'<parameter name="{key}">{spelled(value)}</parameter>\n' for key, value in arguments.items())
+    return f'<invoke name="{name}">\n{given}</invoke>'
+
+
 def as_pairs(name: str, arguments: dict[str, Any]) -> str:
     return f"{name}\n" + "\n".join(
         f"<arg_key>{key}</arg_key>\n<arg_value>{spelled(value)}</arg_value>" for key, value in arguments.items()
@@ -87,7 +92,7 @@ def as_templates_do(name: str, arguments: dict[str, Any]) -> str:
     return f"<function={name}>\n{given}</function>"
 
 
-WAYS = (as_json, as_function, as_pairs, as_named, as_braced)
+WAYS = (as_json, as_function, as_invoke, as_pairs, as_named, as_braced)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -104,7 +109,7 @@ def test_arguments_in_json_may_be_anything(way: Any, arguments: dict[str, Any]) 
     assert read(way("f", arguments)) == [("f", arguments)]
 
 
-@pytest.mark.parametrize("way", [as_function, as_pairs, as_templates_do])
+@pytest.mark.parametrize("way", [as_function, as_invoke, as_pairs, as_templates_do])
 @given(
     text=BARE,
     maybe=st.none() | BARE.filter(lambda text: text not in ("null", "None")),
@@ -152,6 +157,9 @@ def test_a_call_may_have_no_arguments(way: Any) -> None:
          [("f", {"odd": {}, "new": 1.5})]),
         ("<function=f>\n</function>\n<function=g>\n<parameter=text>\n7\n</parameter>\n</function>",
          [("f", {}), ("g", {"text": "7"})]),
+        ('<invoke name="f">\n<parameter name="text">\n<parameter name="x">a</parameter>b\n</parameter>\n'
+         '<parameter name="number">\n7\n</parameter></invoke><invoke name="g"></invoke>',
+         [("f", {"text": '\n<parameter name="x">a</parameter>b\n', "number": 7}), ("g", {})]),
         ("f<arg_key>text</arg_key><arg_value>7</arg_value><arg_key>number</arg_key><arg_value>7</arg_value>",
          [("f", {"text": "7", "number": 7})]),
         ("other\n<arg_key>text</arg_key>\n<arg_value>NaN</arg_value>", [("other", {"text": "NaN"})]),
@@ -178,6 +186,8 @@ def test_ways_to_call(text: str, calls: list[tuple[str, Any]]) -> None:
         '{"name": " ", "arguments": {}}', '{"name": "f\\ng", "arguments": {}}', "[" * 100_000,
         '{"name": "f", "arguments": "' + '{\\"x\\":' * 50_000 + '"}',
         "<function=f>", "<function=f>\n<parameter=text>\na\n</function>", "<function=>\n</function>",
+        '<invoke name="f">', '<invoke name="f">\n<parameter name="text">a</invoke>', '<invoke name="">\n</invoke>',
+        '<invoke name="f">\n</invoke> Hello.',
         "<function=f>\n</function> Hello.", "f\n<arg_key>text</arg_key>", "f\n<arg_key>text</arg_key>\n<arg_value>1",
         "<arg_key>text</arg_key>\n<arg_value>1</arg_value>", "f[ARGS]", "f[ARGS]5", "[ARGS]{}",
         "f[ARGS]{} and g[ARGS]{}",
@@ -217,6 +227,7 @@ def test_nesting_may_be_deep_but_not_too_deep() -> None:
         "f\n<arg_key>" + "<arg_value></arg_value>" * 20_000,
         "<function=f>" + "<parameter=x>" * 20_000,
         "<function=f>" + "<parameter=x></parameter>" * 20_000,
+        '<invoke name="f">' + '<parameter name="x"></parameter>' * 20_000,
         '{"name": "f", "arguments": {"x": "' + '\\"' * 100_000,
         "call:f{x:[" + '<|"|>' * 99_999,
         "call:f{x:[" + "1," * 100_000,
