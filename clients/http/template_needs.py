@@ -10,7 +10,7 @@ from ..harmony import harmony_message
 from .call_ids import short_id
 from .requests.messages import ASSISTANT, CALL_ID, CALLS, THOUGHT, TOOL, USER, Message
 from .requests.options import EFFORT, NO_EFFORT, THINKS
-from .speech.call_marks import BLOCK_CALL, CallMarks, Form
+from .speech.call_marks import BLOCK_CALL, SECTION, CallMarks, Form
 
 ONE_CALL: Final = "single tool-calls"  # Llama 3's: one call in a turn
 NINE: Final = re.compile(r"length\s*!=\s*9")  # Mistral's: ids of calls
@@ -38,6 +38,8 @@ def prepared(messages: Sequence[Message], source: str, marks: CallMarks | None, 
         steps.append(_with_thinking)
     if NINE.search(source):
         steps.append(_with_short_ids)
+    if SECTION in source:
+        steps.append(_with_numbers)
     if ALTERNATE in source:
         steps.append(_joined_to_results)
     if RESULTS in source and CALL_ID not in source:
@@ -122,6 +124,18 @@ def _with_short_ids(turns: Turns) -> Iterator[Message]:
         if calls := one.get(CALLS):
             one = one | {CALLS: [call | {"id": short_id(call["id"])} for call in calls]}
         yield one | {CALL_ID: short_id(one[CALL_ID])} if CALL_ID in one else one
+
+
+def _with_numbers(turns: Turns) -> Iterator[Message]:
+    """Ids as Kimi's models write them: the name of the function, and which call of the conversation it is."""
+    numbers, count = dict[str, str](), 0
+    for one in turns:
+        if calls := one.get(CALLS):
+            made = [f"functions.{call['function']['name']}:{number}" for number, call in enumerate(calls, count)]
+            numbers |= {call["id"]: number for call, number in zip(calls, made, strict=True)}
+            count += len(calls)
+            one = one | {CALLS: [call | {"id": number} for call, number in zip(calls, made, strict=True)]}
+        yield one | {CALL_ID: numbers.get(one[CALL_ID], one[CALL_ID])} if CALL_ID in one else one
 
 
 def _with_thinking(turns: Turns) -> Iterator[Message]:

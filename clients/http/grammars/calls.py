@@ -6,12 +6,23 @@ from json import dumps
 from typing import Any, Final
 
 from ..requests.tools import FUNCTION, Tools
-from ..speech.call_marks import BLOCK_CALL_END, FENCE, FENCE_END, IN_JSON, INVOKE, CallMarks, Form
+from ..speech.call_marks import (
+    BLOCK_CALL_END,
+    FENCE,
+    FENCE_END,
+    IN_JSON,
+    INVOKE,
+    SECTION_CALL_END,
+    SECTION_SIGN,
+    CallMarks,
+    Form,
+)
 from ..speech.tool_calls import CALL_ID
 from .arguments import ANY, BLANK, LINE, LINES, function_arguments, invoke_arguments, json_arguments, pair_arguments
 from .braced import BracedRules
 from .python_calls import PythonRules
 
+NUMBER: Final = "/[0-9]{1,4}/"  # which call of the conversation it is
 ID: Final = "/[A-Za-z0-9_-]{1,64}/"
 ID_IN_JSON: Final = r'(/, ?"id": ?"[A-Za-z0-9_-]{1,64}"/)?'
 Mark = Callable[[str], str]
@@ -63,7 +74,7 @@ class CallRules:
     def _between(self) -> str | None:
         """What stands between the calls behind one mark; None if there is one call only."""
         match self._form:
-            case Form.BLOCK:
+            case Form.BLOCK | Form.SECTION:
                 return f"{LINES} {self._mark(self._marks.before)}"
             case Form.INVOKES:
                 return f"{LINES} {dumps(INVOKE)}"
@@ -74,7 +85,7 @@ class CallRules:
     def _opening(self, begin: str) -> str:
         """What stands before a name."""
         before = self._marks.before.lstrip()
-        written = self._mark(before) if self._form is Form.BLOCK else dumps(before) if before else ""
+        written = self._mark(before) if self._form in (Form.BLOCK, Form.SECTION) else dumps(before) if before else ""
         return f"{self._mark(begin) if begin else ''} {LINES} {written}"
 
     def _closing(self) -> str:
@@ -103,6 +114,9 @@ class CallRules:
                 case Form.BLOCK:
                     fence = dumps(FENCE_END) if self._marks.after == FENCE else ""
                     found = f"{json_arguments(schema)} {fence} {self._mark(BLOCK_CALL_END)}"
+                case Form.SECTION:
+                    arguments = json_arguments(schema)
+                    found = f"{NUMBER} {self._mark(SECTION_SIGN)} {arguments} {self._mark(SECTION_CALL_END)}"
                 case Form.BRACED:
                     found = braced.arguments(schema)
                 case Form.PYTHON:

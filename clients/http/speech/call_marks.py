@@ -16,6 +16,7 @@ class Form(Enum):
     NAMED = auto()
     BRACED = auto()
     BLOCK = auto()
+    SECTION = auto()
     PYTHON = auto()
 
 
@@ -26,6 +27,10 @@ BLOCK_CALL_END: Final = "<｜tool▁call▁end｜>"
 BLOCK_SIGN: Final = "<｜tool▁sep｜>"
 FENCE: Final = "\n```json\n"
 FENCE_END: Final = "\n```"
+SECTION_CALL: Final = "<|tool_call_begin|>"  # Kimi's: the same with other marks, and a number behind the name
+SECTION_CALL_END: Final = "<|tool_call_end|>"
+SECTION_SIGN: Final = "<|tool_call_argument_begin|>"
+SECTION: Final = "<|tool_calls_section_begin|>"
 INVOKE: Final = '<invoke name="'  # MiniMax's
 INVOKE_NAMED: Final = '">\n'
 
@@ -70,6 +75,12 @@ _LIST: Final = '[{"name":'
 KNOWN: Final = (
     ("<|tool_call>call:", CallMarks("<|tool_call>", "<tool_call|>", before="call:", after=BRACE, form=Form.BRACED)),
     (BLOCK_CALL, _BLOCK),  # DeepSeek
+    (
+        SECTION,
+        CallMarks(
+            SECTION, "<|tool_calls_section_end|>", before=f"{SECTION_CALL}functions.", after=":", form=Form.SECTION
+        ),
+    ),
     ("<seed:tool_call>", CallMarks("<seed:tool_call>", "</seed:tool_call>")),
     (
         "<minimax:tool_call>",

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from .braced import QUOTE
-from .call_marks import BLOCK_CALL, BLOCK_SIGN, Form
+from .call_marks import BLOCK_CALL, BLOCK_SIGN, SECTION_CALL, SECTION_SIGN, Form
 from .python_calls import BEGINS, SIGNS
 
 FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>\s*")
@@ -17,10 +17,15 @@ BLOCK: Final = re.compile(
     rf"\s*{BLOCK_CALL}\s{{0,8}}(?:function{BLOCK_SIGN})?([^\s<{{`]+)"
     rf"\s{{0,8}}(?:{BLOCK_SIGN}\s{{0,8}})?(?:```(?:json)?\s{{0,8}})?(?=\{{)"
 )
+SECTION: Final = re.compile(
+    rf"\s*{re.escape(SECTION_CALL)}\s{{0,8}}(?:functions\.)?([^\s<{{]+?)(?::\d{{1,9}})?\s{{0,8}}{re.escape(SECTION_SIGN)}"
+    r"\s{0,8}(?=\{)"
+)
 KEY: Final = "<arg_key>"
 ARGUMENTS: Final = "[ARGS]"
 JSON_BEGINS: Final = re.compile(r"\s*(?:\{|\[(?!ARGS\]))")
 BLOCK_BEGINS: Final = re.compile(rf"\s*{BLOCK_CALL}")
+SECTION_BEGINS: Final = re.compile(rf"\s*{re.escape(SECTION_CALL)}")
 QUOTES: Final = re.compile(r'\\.|"', re.DOTALL)
 PARAMETERS: Final = re.compile("<parameter=|</parameter>")
 INVOKED: Final = re.compile("<parameter name=|</parameter>")
@@ -50,6 +55,8 @@ def form_of(text: str, start: int = 0) -> Form:
         return Form.BRACED
     if BLOCK_BEGINS.match(text, start):
         return Form.BLOCK
+    if SECTION_BEGINS.match(text, start):
+        return Form.SECTION
     named, key = (text.find(mark, start, start + LONGEST) for mark in (ARGUMENTS, KEY))
     return Form.NAMED if named >= 0 and not 0 <= key < named else Form.PAIRS
 

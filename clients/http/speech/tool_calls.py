@@ -7,6 +7,7 @@
     f[ARGS]{"x": 1}                                          Mistral
     call:f{x:1,y:<|"|>text<|"|>}                             Gemma 4
     <｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜>     DeepSeek; V3 and R1 put a fence around it
+    <|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"x": 1}<|tool_call_end|>    Kimi
     f(x=1, y="text")                                         LFM2, in a list; OLMo 3
 
 The first kind is JSON. In the second, third and fourth an argument is bare text, and the tool's own description says
@@ -21,9 +22,9 @@ from typing import Any, Final, NamedTuple
 from ..requests.arguments import check_depth, read_arguments, read_next, read_value
 from ..requests.tools import Tools
 from .braced import read_braced
-from .call_marks import BLOCK_CALL_END, Form
+from .call_marks import BLOCK_CALL_END, SECTION_CALL_END, Form
 from .literals import PYTHONS
-from .open_call import ARGUMENTS, BLOCK, BRACED, FUNCTION, FUNCTION_END, INVOKE, INVOKE_END, KEY, form_of
+from .open_call import ARGUMENTS, BLOCK, BRACED, FUNCTION, FUNCTION_END, INVOKE, INVOKE_END, KEY, SECTION, form_of
 from .python_calls import read_python
 
 PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>(.*?)</parameter>\s*(?=<parameter=|</function>)", re.DOTALL)
@@ -34,6 +35,7 @@ ARGUMENT: Final = re.compile(
     r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*(?=<arg_key>|\Z)", re.DOTALL
 )
 BLOCK_BEHIND: Final = re.compile(rf"\s*(?:```)?\s{{0,8}}(?:{BLOCK_CALL_END}\s*|\Z)")
+SECTION_BEHIND: Final = re.compile(rf"\s*(?:{re.escape(SECTION_CALL_END)}\s*|\Z)")
 CALL_ID: Final = "[CALL_ID]"
 BETWEEN: Final = re.compile(r"[\s;,]*")  # calls that are not in a list
 HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
@@ -83,7 +85,9 @@ def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
         case Form.BRACED:
             yield _braced(text)
         case Form.BLOCK:
-            yield from _block(text)
+            yield from _block(text, BLOCK, BLOCK_BEHIND)
+        case Form.SECTION:
+            yield from _block(text, SECTION, SECTION_BEHIND)
         case Form.PAIRS:
             yield _pairs(text, tools)
         case Form.PYTHON:
@@ -98,12 +102,12 @@ def _braced(text: str) -> tuple[str, Mapping[str, Any]]:
     return _named(begin[1]), arguments
 
 
-def _block(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _block(text: str, before: re.Pattern[str], behind: re.Pattern[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     at = 0
     while at < len(text):
-        begin = _match(BLOCK, text, at)
+        begin = _match(before, text, at)
         arguments, end = read_next(text, begin.end())
-        at = _match(BLOCK_BEHIND, text, end).end()
+        at = _match(behind, text, end).end()
         yield _named(begin[1]), arguments
 
 

@@ -74,6 +74,26 @@ def test_thoughts_by_another_name() -> None:
     assert prepared(chat, known, None, harmony=False) == chat
 
 
+def test_ids_that_count() -> None:
+    chat = [
+        HI,
+        called(call("a"), call("b", "g")),
+        result("b"),
+        result("a"),
+        called(call("c")),
+        result("c"),
+        result("d"),
+    ]
+    made = prepared(chat, f"{PLAIN}<|tool_calls_section_begin|>", None, harmony=False)
+    assert [[one["id"] for one in turn["tool_calls"]] for turn in made if "tool_calls" in turn] == [
+        ["functions.f:0", "functions.g:1"], ["functions.f:2"],
+    ]  # fmt: skip
+    results = [turn["tool_call_id"] for turn in made if turn["role"] == "tool"]
+    assert results == ["functions.g:1", "functions.f:0", "functions.f:2", "d"] and chat[1] == called(
+        call("a"), call("b", "g")
+    )
+
+
 def test_llama_has_one_call_in_a_turn() -> None:
     source = PLAIN + "{{ raise_exception('This model only supports single tool-calls at once!') }}"
     chat = [HI, called(call("a"), call("b"), content="I look."), result("a"), result("b")]

@@ -26,6 +26,8 @@ SPECIAL = [
         "<｜tool▁call▁end｜>",
         "<｜tool▁sep｜>",
     ),
+    *("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    *("<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"),
     *("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<eos>"),
 ]
 TEXTS = [*(bytes([byte]) for byte in range(256)), *(mark.encode() for mark in SPECIAL)]

@@ -13,7 +13,7 @@ from paceline.clients.http.speech.call_splitter import CallSplitter
 from paceline.clients.http.speech.cutter import Delta
 from paceline.protocol import Grammar
 
-from ..speech.test_block_calls import as_block, as_fenced
+from ..speech.test_block_calls import as_block, as_fenced, as_section
 from ..speech.test_python_calls import as_json_values
 from ..speech.test_tool_calls import as_braced, as_function, as_invoke, as_named, as_pairs
 from .held import fits, held
@@ -79,6 +79,7 @@ FORMS = {
     "pairs": Form("tools <tool_call><arg_key>", as_pairs),
     "braced": Form("tools <|tool_call>call:", as_braced),
     "block": Form("tools <｜tool▁call▁begin｜>", as_block),
+    "section": Form("tools <|tool_calls_section_begin|>", as_section),
     "fenced": Form("tools <｜tool▁call▁begin｜>```json", as_fenced),
     "llama": Form('tools {"name": function name, "parameters": x}', as_parameters),
 }
@@ -148,7 +149,7 @@ def test_another_call_may_follow_where_there_may_be_several(form: Form, several:
     both = f"{first}\n{second}" if form.marks.end else first + second
     if form.marks.before.startswith("["):
         both = f"{first.removesuffix(form.marks.end)[:-1]}, {second.removeprefix(form.marks.begin)[1:]}"
-    elif form.write in (as_block, as_fenced, as_invoke, as_json_values):  # calls of one block
+    elif form.write in (as_block, as_fenced, as_section, as_invoke, as_json_values):  # calls of one block
         both = first.removesuffix(form.marks.end) + second.removeprefix(form.marks.begin)
     can = several and not form.marks.bare
     assert fits(forced(form, tools), rest(form, begun, both)) is can
