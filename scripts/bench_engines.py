@@ -187,7 +187,8 @@ class LlamaCpp:
             self.run([(token, first + i, 0, first + i == count - 1) for i, token in enumerate(piece)])
 
     def copy(self, count: int) -> None:
-        """Each sequence has its own part of the cache (`kv_unified` is off), so this really copies."""
+        """Each sequence has its own part of the cache (`kv_unified` is off), so this really copies; recurrent states
+        are copied once they are written, in the first decode, which is not measured."""
         for sequence in range(1, MOST):
             self.lib.llama_memory_seq_rm(self.memory, sequence, -1, -1)
             self.lib.llama_memory_seq_cp(self.memory, 0, sequence, -1, -1)

@@ -12,12 +12,11 @@ and copied to 16 sequences; the cache is f16; 32 given tokens are decoded after 
 token from the logits in our time, the peer only computes them. Rates come from the rounds' median seconds, after one
 round of warm-up, and a ratio is the median of the rounds' ratios; the record holds the seconds of each.
 
-The roofs are measured in the same run, before it and after each context: the bytes per second that all threads together
-read from memory, and the products of 8-bit codes per second that they sum in registers. A step of one sequence is
-compared with the first (its bytes: all matrices that it uses, the keys and values that it reads, and twice what is
-recurrent, which it reads and writes), a step of 16 and
-the prefill with the second: only products with weights, not those of attention; float weights count too, though no
-processor multiplies them as fast as 8-bit codes.
+The roofs are measured in the same run, before it and after each context: the bytes per second that all threads
+together read from memory, and the products of 8-bit codes per second that they sum in registers. A step of one
+sequence is compared with the first (its bytes: all matrices that it uses, the keys and values that it reads, and
+twice what is recurrent, which it reads and writes), a step of 16 and the prefill with the second: only products with
+weights, not those of attention; float weights count too, though no processor multiplies them as fast as 8-bit codes.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python scripts/make_shaped_model.py 8b big.gguf [--type Q4_K] [--layers 36]
 
-Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers), gpt-
-oss (that of gpt-oss-20b with 4 of its 24 layers), glm-flash (that of GLM 4.7 Flash with 4 of its 47 layers), lfm2
+Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers),
+gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), glm-flash (that of GLM 4.7 Flash with 4 of its 47 layers), lfm2
 (that of LFM2 1.2B), qwen35 (that of Qwen3.5 0.8B), gemma4 (that of Gemma 4 E2B with 10 of its 35 layers, of which 5
 borrow keys and values), tiny (for tests of formats with blocks of 256). All but 8b and tiny have the demo model's
 tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the same bytes. A tensor is a

@@ -113,7 +113,7 @@ struct Kernels {
   // decay = e^(a * softplus(alpha + time_bias)), beta = sigmoid(b), each [heads]
   void (*delta_gates)(const float* alpha, const float* b, const float* a, const float* time_bias, int heads, float* decay, float* beta);
 
-  // Values [part * kDeltaPart, + kDeltaPart) of a head; of a row of one token, part 0 is all of them.
+  // Values [part * kDeltaPart, + kDeltaPart) of a head; of a row of one token that has a state, part 0 is all of them.
   void (*delta_rule)(const DeltaRule& rule, int part);
 
   // For benchmarks: reads data [bytes], 64-byte aligned; multiplies codes in registers and returns how many.

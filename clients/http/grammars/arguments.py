@@ -10,7 +10,7 @@ from json import dumps
 from typing import Any, Final
 
 from ....protocol import Grammar
-from ..requests.schemas import types_of, words_of
+from ..requests.schemas import constants_of, types_of, words_of
 from ..speech.open_call import FUNCTION_END, INVOKE_END
 
 ANY: Final = "/(?s:.*)/"
@@ -19,7 +19,8 @@ LINE: Final = r"/\n?/"
 LINES: Final = r"/\s{0,2}/"
 PARAMETER_END: Final = "</parameter>"
 PAIR_MARKS: Final = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
-READABLE: Final = re.compile(r'[^<>"\s](?:[^<>"\n]*[^<>"\s])?')  # names that are read as they are written
+READABLE: Final = re.compile(r"[^<>\s](?:[^<>\n]*[^<>\s])?")  # names that are read as they are written
+INVOKABLE: Final = re.compile(r'[^<>"\s](?:[^<>"\n]*[^<>"\s])?')  # and within quotes
 WHOLE: Final = "#/$defs/whole"
 PYTHONS: Final = {
     "boolean": ("true", "false", "True", "False"),
@@ -36,17 +37,17 @@ def json_arguments(schema: Schema) -> str:
 
 def function_arguments(schema: Schema) -> Found:
     """Those of <function=…>, with its end."""
-    return _tagged(schema, "<parameter={}>", LINE, FUNCTION_END)
+    return _tagged(schema, READABLE, "<parameter={}>", LINE, FUNCTION_END)
 
 
 def invoke_arguments(schema: Schema) -> Found:
     """Those of <invoke name=…>, with its end."""
-    return _tagged(schema, '<parameter name="{}">', "", INVOKE_END)
+    return _tagged(schema, INVOKABLE, '<parameter name="{}">', "", INVOKE_END)
 
 
-def _tagged(schema: Schema, begin: str, line: str, end: str) -> Found:
+def _tagged(schema: Schema, readable: re.Pattern[str], begin: str, line: str, end: str) -> Found:
     """`line` may stand around a value that is no text."""
-    listed = listed_arguments(schema, READABLE)
+    listed = listed_arguments(schema, readable)
     if listed is None:
         return "to_its_end", {"to_its_end": f"{ANY} {dumps(end)}"}
     parts = []
@@ -98,10 +99,9 @@ def _value(schema: Schema, name: str, given: Any) -> str | None:
 
 
 def json_value(schema: Schema, name: str, given: Any) -> str:
-    """What a value of this argument has to be, which is no string. `given` is its own schema."""
-    types = types_of(schema, name)
-    if types <= PYTHONS.keys():
-        return " | ".join(map(dumps, sorted({word for kind in types for word in PYTHONS[kind]})))
+    """What a value of this argument has to be in JSON, or of Python's constants. `given` is its own schema."""
+    if kinds := constants_of(schema, name):
+        return " | ".join(map(dumps, sorted({word for kind in kinds for word in PYTHONS[kind]})))
     options = {"x-guidance": schema["x-guidance"]} if "x-guidance" in schema else {}
     if "$ref" not in dumps(given):
         return Grammar.json({**given, **options}).rule

@@ -1,26 +1,27 @@
 """The arguments of a call as Python writes them (speech/python_calls.py), as rules of a grammar by the tool's schema.
 
-They come in the schema's order. A string is one of the words that the schema lists, or else any text in quotes; other
-values are JSON, or Python's constants. A schema that does not list its properties leaves all of them open."""
+They come in the schema's order, each JSON by its schema. Where that may be any string, or one of some words, single
+quotes are taken too, and where it may be one of Python's constants, these. Within lists and objects all is JSON. A
+schema that does not list its properties leaves all of them open."""
 
-import re
+from collections.abc import Mapping
 from json import dumps
 from typing import Any, Final
 
 from ....protocol import Grammar
-from ..requests.schemas import types_of, words_of
-from .arguments import PYTHONS, Schema, json_value, listed_arguments
+from ..requests.schemas import PATTERN, WORDS_OF_TYPES, choices_of
+from ..speech.python_calls import WORD
+from .arguments import Schema, json_value, listed_arguments
 
-NAME: Final = re.compile(r"[^\W\d][\w.-]{0,127}")
 END: Final = '")"'
 BETWEEN: Final = "/, ?/"
-QUOTED: Final = r"/'([^'\\\n]|\\[^\n])*'/"
-OTHERS: Final = ("number", "boolean", "null", "array", "object")
+TEXT: Final = "python_text"
+ANY: Final = "python_any"
+CONSTANTS: Final = {True: "True", False: "False", None: "None"}
 SHARED: Final = {
-    "python_text": f"{Grammar.json({'type': 'string'}).rule} | {QUOTED}",
-    "python_other": f"{Grammar.json({'type': OTHERS}).rule} | {' | '.join(map(dumps, ('True', 'False', 'None')))}",
-    "python_any": "python_text | python_other",
-    "python_pair": f'/{NAME.pattern}/ "=" python_any',
+    TEXT: r"/'([^'\\\n]|\\[^\n])*'/",
+    ANY: f"{Grammar.json({}).rule} | {TEXT} | {' | '.join(map(dumps, CONSTANTS.values()))}",
+    "python_pair": f'/[^\\s,()\\[\\]{{}}"\'=:]{{1,128}}/ "=" {ANY}',
 }
 
 
@@ -38,7 +39,7 @@ class PythonRules:
     def arguments(self, schema: Schema) -> str:
         """What stands behind the first parenthesis, with the last."""
         self._count += 1
-        listed = listed_arguments(schema, NAME)
+        listed = listed_arguments(schema, WORD)
         if listed is None and not schema.get("properties") and schema.get("additionalProperties") is False:
             return END
         if listed is None:
@@ -58,16 +59,29 @@ class PythonRules:
 
 
 def _value(schema: Schema, name: str, given: Any) -> str:
-    if words := words_of(schema, name):
-        return " | ".join(dumps(way) for word in words for way in _ways(word))
-    types = types_of(schema, name)
-    if "string" not in types and types:
-        return json_value(schema, name, given)
-    return "python_text" if types == {"string"} else "python_any"
+    if not isinstance(given, Mapping) or not given:
+        return ANY
+    ways = dict.fromkeys([json_value(schema, name, given)])
+    for choice in choices_of(schema, name):
+        ways |= dict.fromkeys(_python(choice))
+    return " | ".join(ways)
 
 
-def _ways(word: str) -> tuple[str, ...]:
-    """How one of the words may be written, of which null is no string."""
-    if word == "null":
-        return PYTHONS[word]
-    return (dumps(word), f"'{word}'") if word.isprintable() and not {"'", "\\"} & {*word} else (dumps(word),)
+def _python(choice: Mapping[str, Any]) -> list[str]:
+    """What Python may write for this and JSON would not."""
+    values = [choice["const"]] if "const" in choice else choice.get("enum")
+    if isinstance(values, list):
+        return [dumps(written) for value in values for written in _written(value)]
+    named = choice.get("type")
+    types = named if isinstance(named, list) else [named]
+    constants = {"boolean": ("True", "False"), "null": ("None",)}
+    found = [dumps(word) for kind in types if isinstance(kind, str) for word in constants.get(kind, ())]
+    held = any(word in choice for word in (PATTERN, *WORDS_OF_TYPES["string"]))
+    return [*found, TEXT] if "string" in types and not held else found
+
+
+def _written(value: Any) -> list[str]:
+    if isinstance(value, str):
+        plain = value.isprintable() and not {"'", "\\"} & {*value}
+        return [f"'{value}'"] if plain else []
+    return [CONSTANTS[value]] if value is None or isinstance(value, bool) else []

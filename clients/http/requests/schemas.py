@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 CHOICES: Final = ("anyOf", "oneOf", "allOf")
+NO_TYPES: Final = frozenset((*CHOICES, "$ref", "enum", "const"))  # what else a schema may be made of
 PATTERN: Final = "pattern"
 WORDS_OF_TYPES: Final = {
     "object": ("properties", "required", "additionalProperties"),
@@ -18,6 +19,25 @@ def types_of(schema: Any, argument: str) -> set[str]:
     """Those that are allowed for this property of an object; none if it does not say."""
     properties = _object(_object(schema).get("properties"))
     return {one for way in _ways(properties.get(argument), schema) for one in _types(way)}
+
+
+def choices_of(schema: Any, argument: str) -> list[Mapping[str, Any]]:
+    """The schemas that this property of an object may be one of; none if it has to be several at once."""
+    first, *rest = _ways(_object(_object(schema).get("properties")).get(argument), schema)
+    if len(_list(first.get("allOf"))) > 1:
+        return []
+    return rest if any(choice in first for choice in CHOICES) else [first]
+
+
+def constants_of(schema: Any, argument: str) -> set[str]:
+    """The types of this property of an object if it may only be true, false or null; else none."""
+    kinds: set[str] = set()
+    for one in choices_of(schema, argument):
+        named = _list(one.get("type")) or [one.get("type")]
+        if not all(kind in ("boolean", "null") for kind in named) or not NO_TYPES.isdisjoint(one):
+            return set()
+        kinds.update(named)
+    return kinds
 
 
 def words_of(schema: Any, argument: str) -> list[str]:

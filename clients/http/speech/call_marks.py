@@ -93,6 +93,7 @@ KNOWN: Final = (
     ("<|tool_call_start|>", _LFM),
     ("<|tool_list_start|>", _LFM),  # the first templates of LFM2
     ("<tool_call>", CallMarks("<tool_call>", "</tool_call>", before='\n{"name":')),  # Hermes, Qwen, GLM, Granite 4
+    ("List of tools: ", _LFM),  # some of LFM2.5, which do not name the marks
     ("<function_calls>", CallMarks("<function_calls>", "</function_calls>", before="", after="(", form=Form.PYTHON)),
     (
         '{"name": function name, "parameters":',

@@ -2,7 +2,7 @@
 complete. The blanks around a call are dropped. What stands between marks and is no call is text, marks included."""
 
 from ..requests.tools import Tools
-from .call_marks import CallMarks
+from .call_marks import CallMarks, Form
 from .cutter import Delta, Told
 from .open_call import OpenCall
 from .thinking import could_begin
@@ -17,10 +17,11 @@ class CallSplitter:
         """`begun` is what the prompt has already begun the answer with."""
         self._marks = marks
         self._tools = tools
+        self._python = marks.form is Form.PYTHON
         self._several = tools.several and not marks.bare  # templates with bare calls refuse several in an answer
         self._held = begun
         self._body: int | None = None  # within a call: where in `held` its text begins, behind blanks and mark
-        self._call = OpenCall(0)  # of this text
+        self._call = self._opened(0)  # of this text
         self._searched = 0  # no end of it begins before this place
         self._unmarked = False
         self._begun = False  # something other than blanks has come
@@ -58,7 +59,7 @@ class CallSplitter:
         if at < 0:
             return False
         self._body = self._searched = at - len(text) + len(self._marks.begin)
-        self._call = OpenCall(self._body)
+        self._call = self._opened(self._body)
         return True
 
     def _called(self, parts: list[Delta]) -> bool:
@@ -81,7 +82,7 @@ class CallSplitter:
         calls = [] if body is None else self._read(whole[body:end])
         if body is not None and not calls:
             again = whole.rfind(self._marks.begin, body, end)
-            if again >= 0 and not OpenCall(body).at(whole, again):
+            if again >= 0 and not self._opened(body).at(whole, again):
                 text = whole[:again].rstrip()
                 self._put(parts, text)
                 calls, whole = self._read(whole[again + len(self._marks.begin) : end]), whole[len(text) :]
@@ -92,9 +93,12 @@ class CallSplitter:
         self.done = not self._several
         parts += [Delta("", call=one) for one in (calls if self._several else calls[:1])]
 
+    def _opened(self, start: int) -> OpenCall:
+        return OpenCall(start, self._python)
+
     def _read(self, text: str) -> list[Call]:
         try:
-            calls = read_calls(text, self._tools)
+            calls = read_calls(text, self._tools, self._python)
         except NoCall:
             return []
         return calls if not self._unmarked or all(self._tools.has(one.name) for one in calls) else []

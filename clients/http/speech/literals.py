@@ -11,8 +11,8 @@ PYTHONS: Final = {"True": True, "False": False, "None": None}
 
 
 class Literals(ABC):
-    """Those of one text. Each method takes where something begins, and gives what it is and where it ends, or raises
-    ValueError. A word that is neither JSON nor one of Python's constants is a string."""
+    """Those of one text. Most methods take where something begins, and give what it is and where it ends, or raise
+    ValueError."""
 
     WORD: ClassVar[re.Pattern[str]]
     QUOTES: ClassVar[tuple[str, ...]]  # how strings begin
@@ -26,6 +26,10 @@ class Literals(ABC):
     @abstractmethod
     def name(self, at: int) -> tuple[str, int]:
         """Of a member of an object."""
+
+    def word(self, text: str) -> Any:
+        """Of one that is neither JSON nor one of Python's constants: a string, unless it is more."""
+        return text
 
     def value(self, at: int, left: int = MOST_NESTED) -> tuple[Any, int]:
         """Lists and objects in each other are `left` deep at most."""
@@ -41,7 +45,7 @@ class Literals(ABC):
         try:
             return read_value(word[0]), word.end()
         except ValueError:
-            return PYTHONS.get(word[0], word[0]), word.end()
+            return PYTHONS[word[0]] if word[0] in PYTHONS else self.word(word[0]), word.end()
 
     def object(self, at: int, left: int = MOST_NESTED) -> tuple[dict[str, Any], int]:
         return self.members(at, "}", ":", left)

@@ -6,7 +6,7 @@ from typing import Final
 
 from .braced import QUOTE
 from .call_marks import BLOCK_CALL, BLOCK_SIGN, SECTION_CALL, SECTION_SIGN, Form
-from .python_calls import BEGINS, SIGNS
+from .python_calls import BEGINS, SIGNS, THREE, ends
 
 FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>\s*")
 FUNCTION_END: Final = "</function>"
@@ -42,8 +42,9 @@ LAST: Final = {Form.FUNCTIONS: FUNCTION_END, Form.INVOKES: INVOKE_END}
 LONGEST: Final = 1024  # characters: a name and the mark behind it, or a mark and the blanks behind that, are no longer
 
 
-def form_of(text: str, start: int = 0) -> Form:
-    if BEGINS.match(text, start):
+def form_of(text: str, start: int = 0, python: bool = False) -> Form:
+    """`python`: the model was told to write that; from others such a text is none of it."""
+    if python and BEGINS.match(text, start):
         return Form.PYTHON
     if JSON_BEGINS.match(text, start):
         return Form.JSON
@@ -64,15 +65,16 @@ def form_of(text: str, start: int = 0) -> Form:
 class OpenCall:
     """For one call, whose text begins at `start`. Each part of it is looked at once."""
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, python: bool = False) -> None:
         self._start = start
+        self._python = python
         self._at = start
         self._form: Form | None = None
         self._within = ""  # the sign that began a string or a value
 
     def at(self, text: str, end: int) -> bool:
         """Whether it goes on behind this place. Places only grow."""
-        form = self._form = self._form or form_of(text, self._start)
+        form = self._form = self._form or form_of(text, self._start, self._python)
         for found in MARKS.get(form, QUOTES).finditer(text, self._at, end):
             if form is Form.PYTHON:
                 self._quoted(found)
@@ -85,9 +87,11 @@ class OpenCall:
         return self._within != "" or not last.endswith(LAST.get(form, ""))
 
     def _quoted(self, found: re.Match[str]) -> None:
-        """Python's strings end at the quote that they began with, and only where a value may end."""
-        quote, could_end = found.groups()
-        if quote and not self._within:
-            self._within = quote
-        elif quote == self._within and could_end is not None:
-            self._within = ""
+        """Python's strings end at the quotes that they began with, and only where a value may end."""
+        quotes, could_end = found.groups()
+        if not quotes:
+            return
+        if self._within:
+            self._within = "" if ends(self._within, found) else self._within
+        elif len(quotes) < 2 * THREE or could_end is None:
+            self._within = quotes if len(quotes) < THREE else quotes[:THREE]

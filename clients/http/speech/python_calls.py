@@ -4,22 +4,25 @@ Values are Python's literals, or JSON. What models write otherwise is taken too:
 within a string is not always escaped, as their templates do not. So a string ends where its quote is followed by what
 may stand behind a value."""
 
+import ast
 import re
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any, Final
 
 from .literals import Literals
 
-NAME: Final = r"[A-Za-z_][\w.:/-]{0,127}"
+NAME: Final = "[A-Za-z0-9_.:/-]{1,128}"
 CALL: Final = re.compile(rf"\s*({NAME})\s{{0,8}}(?=\()")
 BEGINS: Final = re.compile(rf"\s*(?:\[\s{{0,8}})?{NAME}\s{{0,8}}\(")
-LIST: Final = re.compile(r"\s*\[\s*(?=[A-Za-z_])")
+LIST: Final = re.compile(rf"\s*\[\s*(?={NAME})")
 BETWEEN: Final = re.compile(r"[\s;,]*")
-SIGNS: Final = re.compile(
-    r"""\\.|(["'])((?=\s{0,8}[,)\]}:]))?""", re.DOTALL
-)  # a quote, and whether it could be the end
+WORD: Final = re.compile(r"""[^\s,()\[\]{}"'=:]+""")  # a name, or a value without quotes
+SIGNS: Final = re.compile(r"""\\.|("{3,}|'{3,}|["'])((?=\s*[,)\]}:]))?""", re.DOTALL)  # quotes, and if they may end
+THREE: Final = 3
 ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U0010[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""} | {sign: sign for sign in "\\'\"/"}
+LONGEST_NUMBER: Final = 64
 
 
 def read_python(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -38,7 +41,7 @@ def read_python(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 class _Python(Literals):
-    WORD = re.compile(r"""[^\s,()\[\]{}"'=:]+""")
+    WORD = WORD
     QUOTES = ('"', "'")
 
     def name(self, at: int) -> tuple[str, int]:
@@ -49,18 +52,32 @@ class _Python(Literals):
         return name[0], name.end()
 
     def string(self, at: int) -> tuple[str, int]:
-        quote = self.text[at]
-        for found in SIGNS.finditer(self.text, at + 1):
-            if found[1] == quote and found[2] is not None:
-                body = self.text[at + 1 : found.start()]
-                if len(body) >= 4 and body[:2] == body[-2:] == quote * 2:  # of three quotes
-                    body = body[2:-2]
-                return _unescaped(body), found.end()
+        begin = self.match(SIGNS, at)
+        size = THREE if len(begin[1]) >= THREE else 1
+        if len(begin[1]) >= 2 * THREE and begin[2] is not None:
+            return begin[1][THREE:-THREE], begin.end()
+        for found in SIGNS.finditer(self.text, begin.end()):
+            if ends(begin[1][:size], found):
+                return _unescaped(self.text[at + size : found.end() - size]), found.end()
         raise ValueError("is a string without an end")
+
+    def word(self, text: str) -> Any:
+        """Python has more ways to write a number than JSON."""
+        try:
+            number = ast.literal_eval(text) if len(text) <= LONGEST_NUMBER else text
+        except (ValueError, SyntaxError):
+            return text
+        return number if isinstance(number, int | float) and isfinite(number) else text
+
+
+def ends(quotes: str, found: re.Match[str]) -> bool:
+    """Whether what SIGNS has found ends a string that began with these quotes, three or one."""
+    return found[1] is not None and found[1].startswith(quotes) and found[2] is not None
 
 
 def _unescaped(text: str) -> str:
-    """What Python knows no escape for stays as it is. Two halves of a pair, as JSON spells them, are one character."""
+    """What is no escape, or one that hardly any text has, stays as it is. Two halves of a pair, as JSON spells them,
+    are one character."""
     text = ESCAPE.sub(lambda found: _character(found[1]), text)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

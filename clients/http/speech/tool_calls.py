@@ -52,11 +52,11 @@ class NoCall(Exception):
     """The text is no call in any of the known ways."""
 
 
-def read_calls(text: str, tools: Tools) -> list[Call]:
-    """At least one. Raises NoCall."""
+def read_calls(text: str, tools: Tools, python: bool = False) -> list[Call]:
+    """At least one. `python`: the model was told to write Python's calls. Raises NoCall."""
     text = text.strip()
     try:
-        calls = [call(name, arguments) for name, arguments in _read(text, tools)]
+        calls = [call(name, arguments) for name, arguments in _read(text, tools, python)]
     except ValueError:
         raise NoCall(text) from None
     if not calls:
@@ -71,8 +71,8 @@ def call(name: str, arguments: Mapping[str, Any]) -> Call:
     return Call(name, text)
 
 
-def _read(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    match form_of(text):
+def _read(text: str, tools: Tools, python: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    match form_of(text, python=python):
         case Form.JSON:
             yield from _json(text, tools)
         case Form.FUNCTIONS:

@@ -65,5 +65,6 @@ def test_a_template_may_know_none(source: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_begun_can_be_read_when_it_is_complete(marks: CallMarks, rest: str) -> None:
-    (one,) = read_calls((marks.opening("f") + rest).removeprefix(marks.begin), offered("f"))
+    text = (marks.opening("f") + rest).removeprefix(marks.begin)
+    (one,) = read_calls(text, offered("f"), marks.form is Form.PYTHON)
     assert (one.name, json.loads(one.arguments)) == ("f", {"x": 1})

@@ -29,7 +29,7 @@ def as_python(name: str, arguments: dict[str, Any]) -> str:
 
 
 def read(text: str) -> list[tuple[str, Any]]:
-    return [(one.name, json.loads(one.arguments)) for one in read_calls(text, offered("f", "g"))]
+    return [(one.name, json.loads(one.arguments)) for one in read_calls(text, offered("f", "g"), python=True)]
 
 
 def test_how_a_call_begins() -> None:
@@ -54,7 +54,7 @@ def test_arguments_may_be_anything(write: Any, arguments: dict[str, Any]) -> Non
     assert read(f"[{write('f', arguments)}, {write('g', {})}]") == [("f", arguments), ("g", {})]
     assert read(f"{write('f', arguments)}\n{write('g', arguments)}\n") == [("f", arguments), ("g", arguments)]
     text = write("f", arguments)
-    assert not OpenCall(0).at(text, len(text))
+    assert not OpenCall(0, python=True).at(text, len(text))
     for end in range(2, len(text)):
         with pytest.raises(NoCall):
             read(text[:end])
@@ -69,7 +69,15 @@ def test_arguments_may_be_anything(write: Any, arguments: dict[str, Any]) -> Non
         (r"f(text='C:\\a\d\'\n\x41\u00e9\U0001f642\ud83d\ude42')", {"text": "C:\\a\\d'\nA\u00e9\U0001f642\U0001f642"}),
         (r'f(text="\ud83d")', {"text": "\ufffd"}),
         ('f(text="""two\nlines "quoted\\"""")', {"text": 'two\nlines "quoted"'}),
-        ("f(text='''a''', list=['''b''', ''])", {"text": "a", "list": ["b", ""]}),
+        ("f(text='''a''', list=['''b''', '', ''''''])", {"text": "a", "list": ["b", "", ""]}),
+        ('f(text="""print("a")\nprint("b")""")', {"text": 'print("a")\nprint("b")'}),
+        ('f(text="""say "a""""\n)', {"text": 'say "a"'}),
+        ('f(text="""a", list="""b""", number=5)', {"text": 'a", list="""b', "number": 5}),
+        ("f(text='''it's'''' )", {"text": "it's'"}),
+        ('f(list=["a"\n            ],\n  text="b"\n          )', {"list": ["a"], "text": "b"}),
+        ("f(a=.5, b=5., c=+5, d=1_000, e=0x10, g=inf, h=1e999)",
+         {"a": 0.5, "b": 5.0, "c": 5, "d": 1000, "e": 16, "g": "inf", "h": "1e999"}),
+        ("f($filter='a', 1st='b', a-b.c=1)", {"$filter": "a", "1st": "b", "a-b.c": 1}),
         ("f(text=Rome, flag=true, maybe=null, number=-1.5e3)",
          {"text": "Rome", "flag": True, "maybe": None, "number": -1500}),
         ("f( text = 'a' , list = [ 1 , 2 , ] , )", {"text": "a", "list": [1, 2]}),
@@ -89,6 +97,7 @@ def test_ways_to_write_an_argument(text: str, arguments: dict[str, Any]) -> None
         ("[f(), ", ["f"]),  # cut off
         ("f();g()", ["f", "g"]),
         ("mcp:a.b/c-d()", ["mcp:a.b/c-d"]),
+        ("[2fa(), -fa()]", ["2fa", "-fa"]),
     ],
 )
 def test_calls_in_a_list_or_one_after_the_other(text: str, names: list[str]) -> None:
@@ -99,8 +108,8 @@ def test_calls_in_a_list_or_one_after_the_other(text: str, names: list[str]) -> 
     "text",
     [
         "f(", "f(x", "f(x=", "f(x=1", "f(1)", "f('a')", "f(x=1 y=2)", "f(x=g())", "f() and", "[f()] and", "(x=1)",
-        "f(x=[1)", "f(x={1})", "f(x='a)", "f(x=New York)", "f(,)", "f(x=1,,y=2)", "f(='a')", "f(x='say 'a', b')", "5()",
-        f"f(x={'[' * 64}{']' * 64})", f"f(x={'[' * 100_000}", f"f(x={'{a:' * 100_000}",
+        "f(x=[1)", "f(x={1})", "f(x='a)", "f(x=New York)", "f(,)", "f(x=1,,y=2)", "f(='a')", "f(x='say 'a', b')",
+        "(5)()", f"f(x={'[' * 64}{']' * 64})", f"f(x={'[' * 100_000}", f"f(x={'{a:' * 100_000}",
     ],
 )  # fmt: skip
 def test_what_is_no_call(text: str) -> None:
@@ -135,10 +144,26 @@ def test_calls_in_pieces(marks: Any, size: int) -> None:
         ('[f(x="it\'s")]', False),
         ("f(x='it's')", False),
         ("f(x='''a''')", False),
+        ("f(x='''a')", True),
+        ('f(x="""a", y="""', True),
+        ("f(x='''''')", False),
+        ("f(x='')", False),
+        ("f(x='a'         )", False),
     ],
 )
 def test_what_is_still_open(text: str, more: bool) -> None:
-    assert form_of(text) is Form.PYTHON and OpenCall(0).at(text, len(text)) is more
+    assert form_of(text, python=True) is Form.PYTHON and OpenCall(0, python=True).at(text, len(text)) is more
+
+
+def test_only_models_that_were_told_to_write_it_do() -> None:
+    tools = offered("f")
+    for text in ("f(x=1)", "print(x=1)"):
+        assert form_of(text) is Form.PAIRS
+        with pytest.raises(NoCall):
+            read_calls(text, tools)
+    hermes = call_marks_of("tools <tool_call>")
+    said = """<tool_call>f(a) it's</tool_call> and <tool_call>{"name": "f", "arguments": {}}</tool_call>"""
+    assert told(split(hermes, [said])) == ["<tool_call>f(a) it's</tool_call> and", "→f"]
 
 
 @pytest.mark.parametrize(
@@ -159,4 +184,5 @@ def test_damage_takes_no_time(text: str) -> None:
     began = time.thread_time()
     with pytest.raises(NoCall):
         read(text)
-    assert time.thread_time() - began < 1
+    assert LFM and told(split(LFM, cut(LFM.begin + text, 16))) == [LFM.begin + text]
+    assert time.thread_time() - began < 3
