@@ -22,7 +22,7 @@ SIGNS: Final = re.compile(r"""\\.|("{3,}|'{3,}|["'])((?=\s*[,)\]}:]))?""", re.DO
 THREE: Final = 3
 ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U0010[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""} | {sign: sign for sign in "\\'\"/"}
-LONGEST_NUMBER: Final = 64
+NUMBER: Final = re.compile(r"[+-]?[0-9.][0-9a-fA-FxXoO_.+-]{0,63}")
 
 
 def read_python(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -64,7 +64,7 @@ class _Python(Literals):
     def word(self, text: str) -> Any:
         """Python has more ways to write a number than JSON."""
         try:
-            number = ast.literal_eval(text) if len(text) <= LONGEST_NUMBER else text
+            number = ast.literal_eval(text) if NUMBER.fullmatch(text) else text
         except (ValueError, SyntaxError):
             return text
         return number if isinstance(number, int | float) and isfinite(number) else text

@@ -77,6 +77,7 @@ def test_arguments_may_be_anything(write: Any, arguments: dict[str, Any]) -> Non
         ('f(list=["a"\n            ],\n  text="b"\n          )', {"list": ["a"], "text": "b"}),
         ("f(a=.5, b=5., c=+5, d=1_000, e=0x10, g=inf, h=1e999)",
          {"a": 0.5, "b": 5.0, "c": 5, "d": 1000, "e": 16, "g": "inf", "h": "1e999"}),
+        ("f(a=1or, b=1.2.3, c=0x, d=-2026-11-26)", {"a": "1or", "b": "1.2.3", "c": "0x", "d": "-2026-11-26"}),
         ("f($filter='a', 1st='b', a-b.c=1)", {"$filter": "a", "1st": "b", "a-b.c": 1}),
         ("f(text=Rome, flag=true, maybe=null, number=-1.5e3)",
          {"text": "Rome", "flag": True, "maybe": None, "number": -1500}),
