@@ -53,8 +53,6 @@ HALVES: dict[str, tuple[int, int, float] | tuple[int]] = {
     "IQ2_XXS": (0,),
 }
 TYPES = ("F32", "F16", "BF16", *HALVES, "MXFP4", "NVFP4")
-
-
 OF_HEADS = ("attn_k_b.weight", "attn_v_b.weight")
 WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "lfm2", "qwen35", "gemma4")
 

@@ -243,7 +243,7 @@ MODELS = {
         "key_heads": 3,
         "value_heads": 6,
         "key_size": 20,
-        "value_size": 148,
+        "value_size": 164,
     },
     "qwen35moe": {
         "architecture": "qwen35moe",
