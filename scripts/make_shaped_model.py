@@ -50,9 +50,14 @@ HALVES: dict[str, tuple[int, int, float] | tuple[int]] = {
     "IQ4_XS": (0,),
     "Q3_K": (108,),
     "Q2_K": (80, 82, 1.5),
+    "IQ3_S": (0,),
+    "IQ3_XXS": (0,),
+    "IQ2_S": (0,),
+    "IQ2_XS": (0,),
     "IQ2_XXS": (0,),
+    "IQ1_S": (0,),
 }
-TYPES = ("F32", "F16", "BF16", *HALVES, "MXFP4", "NVFP4")
+TYPES = ("F32", "F16", "BF16", *HALVES, "IQ1_M", "MXFP4", "NVFP4")
 OF_HEADS = ("attn_k_b.weight", "attn_v_b.weight")
 WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "lfm2", "qwen35", "gemma4")
 
@@ -72,6 +77,10 @@ def random_blocks(kind: str, scale: float) -> np.ndarray:
     """[POOL, bytes of a block]: random codes, all with one scale."""
     _, block_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
     blocks = np.random.RandomState(1).randint(0, 256, (POOL, block_bytes), np.uint8)
+    if kind == "IQ1_M":  # its d is in four nibbles, each above twelve bits of scales
+        words = blocks[:, 48:].view(np.uint16)
+        words[:] = words & 0xFFF | scale_bytes(kind, scale).view(np.uint16) >> 4 * np.arange(4, dtype=np.uint16) << 12
+        return blocks
     at, *minimum = HALVES.get(kind, (0,))
     field = scale_bytes(kind, scale)
     blocks[:, at : at + len(field)] = field

@@ -112,16 +112,16 @@ PACELINE_INLINE Codes load_pairs(const uint8_t* p) {
   }
   return c;
 }
-template <int value>
-PACELINE_INLINE void add_bits(Codes& c, const uint8_t* p) {
+PACELINE_INLINE __m256i set_bytes(const uint8_t* p) {  // all ones in the bytes whose bit is set
   const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i place = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ull));
-  for (int j = 0; j < 16; ++j) {
-    int32_t bits;
-    std::memcpy(&bits, p + 4 * j, 4);
-    const __m256i picked = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), spread), place);
-    c.v[j] = _mm256_or_si256(c.v[j], _mm256_and_si256(_mm256_cmpeq_epi8(picked, place), _mm256_set1_epi8(value)));
-  }
+  int32_t bits;
+  std::memcpy(&bits, p, 4);
+  return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), spread), place), place);
+}
+template <int value>
+PACELINE_INLINE void add_bits(Codes& c, const uint8_t* p) {
+  for (int j = 0; j < 16; ++j) c.v[j] = _mm256_or_si256(c.v[j], _mm256_and_si256(set_bytes(p + 4 * j), _mm256_set1_epi8(value)));
 }
 PACELINE_INLINE void add_pairs(Codes& c, const uint8_t* p) {  // as bits 4 and 5
   const Codes pairs = load_pairs(p);

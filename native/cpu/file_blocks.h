@@ -12,7 +12,7 @@ struct FileBlock {
   uint8_t scale[2] = {}, minimum[2] = {};        // half d and half m, in the file's byte order; of a whole block of the file
   uint8_t scales[2] = {}, minimums[2] = {};      // of all inputs, or of each 16; the exponent byte of MXFP4
   uint8_t codes[kBlock] = {};
-  uint8_t patterns[4] = {};                      // IQ2_XXS: of 8 inputs each; its codes are 1 where a weight is negative
+  uint16_t patterns[8] = {};                     // formats with a grid: their numbers (grid_patterns.h); the codes are 1 where a weight is negative
 };
 
 inline uint32_t word_at(const uint8_t* p) {
@@ -110,17 +110,70 @@ inline void read_iq4_xs(const uint8_t* p, int b, FileBlock& out) {
   for (int i = 0; i < kBlock; ++i) out.codes[i] = p[8 + 16 * b + i % 16] >> 4 * (i / 16) & 15;
 }
 
-// half d; for each block four patterns and a word of four times seven signs and a scale. The eighth sign makes the number of minus signs even.
-inline void read_iq2_xxs(const uint8_t* p, int b, FileBlock& out) {
+// Signs of eight weights in seven bits: the eighth makes the number of minus signs even.
+inline void read_seven_signs(uint32_t seven, uint8_t* codes) {
+  int minuses = 0;
+  for (int i = 0; i < 7; ++i) minuses += codes[i] = seven >> i & 1;
+  codes[7] = minuses % 2;
+}
+inline void read_eight_signs(const uint8_t* eights, uint8_t* codes) {
+  for (int i = 0; i < kBlock; ++i) codes[i] = eights[i / 8] >> i % 8 & 1;
+}
+
+// half d[, of IQ3_XXS all numbers]; for each block [of IQ2_XXS four numbers and] a word of four times seven signs and a scale
+inline void read_iq_xxs(Format f, const uint8_t* p, int b, FileBlock& out) {
+  const int count = f == Format::IQ3_XXS ? 8 : 4;
+  const uint8_t* numbers = p + 2 + (f == Format::IQ3_XXS ? count : 8) * b;
+  const uint32_t word = word_at(f == Format::IQ3_XXS ? p + 2 + 64 + 4 * b : numbers + 4);
   std::memcpy(out.scale, p, 2);
-  std::memcpy(out.patterns, p + 2 + 8 * b, 4);
-  const uint32_t word = word_at(p + 6 + 8 * b);
+  for (int i = 0; i < count; ++i) out.patterns[i] = numbers[i];
+  for (int group = 0; group < 4; ++group) read_seven_signs(word >> 7 * group, out.codes + 8 * group);
   out.scales[0] = static_cast<uint8_t>(word >> 28);
+}
+
+// half d, for each pattern 9 bits of its number and seven signs, for each block a byte of two scales
+inline void read_iq2_xs(const uint8_t* p, int b, FileBlock& out) {
+  std::memcpy(out.scale, p, 2);
   for (int group = 0; group < 4; ++group) {
-    int minuses = 0;
-    for (int i = 0; i < 7; ++i) minuses += out.codes[8 * group + i] = word >> (7 * group + i) & 1;
-    out.codes[8 * group + 7] = minuses % 2;
+    const uint8_t* own = p + 2 + 8 * b + 2 * group;
+    const uint32_t both = own[0] | own[1] << 8;
+    out.patterns[group] = both & 511;
+    read_seven_signs(both >> 9, out.codes + 8 * group);
   }
+  for (int h = 0; h < 2; ++h) out.scales[h] = p[66 + b] >> 4 * h & 15;
+}
+
+// half d, 32 bytes of numbers, 32 of signs, for each block a byte of the numbers' upper two bits, then a byte of two scales
+inline void read_iq2_s(const uint8_t* p, int b, FileBlock& out) {
+  std::memcpy(out.scale, p, 2);
+  for (int i = 0; i < 4; ++i) out.patterns[i] = static_cast<uint16_t>(p[2 + 4 * b + i] | (p[66 + b] >> 2 * i & 3) << 8);
+  read_eight_signs(p + 34 + 4 * b, out.codes);
+  for (int h = 0; h < 2; ++h) out.scales[h] = p[74 + b] >> 4 * h & 15;
+}
+
+// half d, 64 bytes of numbers, for each block a byte of their ninth bits, 32 bytes of signs, a nibble of scale for each block
+inline void read_iq3_s(const uint8_t* p, int b, FileBlock& out) {
+  std::memcpy(out.scale, p, 2);
+  for (int i = 0; i < 8; ++i) out.patterns[i] = static_cast<uint16_t>(p[2 + 8 * b + i] | (p[66 + b] >> i & 1) << 8);
+  read_eight_signs(p + 74 + 4 * b, out.codes);
+  out.scales[0] = p[106 + b / 2] >> 4 * (b % 2) & 15;
+}
+
+// half d, 32 bytes of numbers, for each block 16 bits: the upper three of each number, three of scale, whether its weights are 1/8 less
+inline void read_iq1_s(const uint8_t* p, int b, FileBlock& out) {
+  const uint32_t upper = p[34 + 2 * b] | p[35 + 2 * b] << 8;
+  std::memcpy(out.scale, p, 2);
+  for (int i = 0; i < 4; ++i) out.patterns[i] = static_cast<uint16_t>(p[2 + 4 * b + i] | (upper >> 3 * i & 7) << 8 | upper >> 15 << 11);
+  out.scales[0] = upper >> 12 & 7;
+}
+
+// 32 bytes of numbers, a nibble for each of the upper three bits and whether its weights are 1/8 less, four words of 16 bits: four scales and a nibble of half d
+inline void read_iq1_m(const uint8_t* p, int b, FileBlock& out) {
+  for (int i = 0; i < 4; ++i) out.patterns[i] = static_cast<uint16_t>(p[4 * b + i] | (p[32 + 2 * b + i / 2] >> 4 * (i % 2) & 15) << 8);
+  const uint8_t* words = p + 48;
+  for (int i = 0; i < 4; ++i) out.scale[i / 2] |= static_cast<uint8_t>(words[2 * i + 1] >> 4 << 4 * (i % 2));
+  const uint32_t own = words[b / 2 * 2] | words[b / 2 * 2 + 1] << 8;
+  for (int h = 0; h < 2; ++h) out.scales[h] = own >> 3 * (2 * (b % 2) + h) & 7;
 }
 
 // Block `block` (32 inputs) of a row in the file.
@@ -136,7 +189,12 @@ inline FileBlock read_file_block(Format format, const uint8_t* row, int block) {
     case Format::Q3_K: read_q3_k(p, b, out); break;
     case Format::Q2_K: read_q2_k(p, b, out); break;
     case Format::IQ4_XS: read_iq4_xs(p, b, out); break;
-    case Format::IQ2_XXS: read_iq2_xxs(p, b, out); break;
+    case Format::IQ3_S: read_iq3_s(p, b, out); break;
+    case Format::IQ3_XXS: case Format::IQ2_XXS: read_iq_xxs(format, p, b, out); break;
+    case Format::IQ2_S: read_iq2_s(p, b, out); break;
+    case Format::IQ2_XS: read_iq2_xs(p, b, out); break;
+    case Format::IQ1_M: read_iq1_m(p, b, out); break;
+    case Format::IQ1_S: read_iq1_s(p, b, out); break;
     default: read_small(format, p, out);
   }
   return out;

@@ -47,6 +47,7 @@ void each_run(int columns, Function f) {
 // One row tile of `weights.blocks` tiles of an integer format times all columns -> sums [columns][16]. One file to a group
 // of formats, so that they compile side by side.
 void integer_tile_32(Format format, const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch);
+void integer_tile_grid(Format format, const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch);
 void integer_tile_256(Format format, const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch);
 
 // A panel's codes have one of these biases, the least that the format's own range of codes allows.
@@ -86,8 +87,8 @@ struct Tile {
   PACELINE_INLINE static constexpr size_t ahead_bytes(const Ahead&) { return kBytes; }
 
   PACELINE_INLINE Codes codes() const {
-    if constexpr (f == Format::IQ2_XXS) {
-      return load_grid(tile, tile + high_offset(f));
+    if constexpr (has_grid(f)) {
+      return load_grid<f>(tile);
     } else if constexpr (layout(f).low_bits == 8) {
       return load_codes(tile);
     } else {
@@ -108,7 +109,7 @@ struct Tile {
     else if constexpr (layout(f).header_bytes == 0) return load_half(reinterpret_cast<const uint16_t*>(scales));
     else if constexpr (f == Format::Q5_K || f == Format::Q4_K) return first_half() * to_float(load_unsigned(scales));
     else if constexpr (f == Format::Q2_K) return first_half() * to_float(load_low_nibbles(own));
-    else if constexpr (f == Format::IQ2_XXS) return first_half() * ((to_float(load_folded_nibbles(scales)) + broadcast(0.5f)) * broadcast(0.25f));
+    else if constexpr (has_grid(f)) return first_half() * ((to_float(kScales == 1 ? load_folded_nibbles(scales) : half ? load_high_nibbles(scales) : load_low_nibbles(scales)) + broadcast(0.5f)) * broadcast(grid_of(f).factor));
     else return first_half() * to_float(load_signed(own));
   }
   template <int half>

@@ -39,7 +39,8 @@ Format format_named(const std::string& tensor, const std::string& type) {
       {"F32", Format::F32}, {"F16", Format::F16}, {"BF16", Format::BF16}, {"Q8_0", Format::Q8_0}, {"Q5_1", Format::Q5_1},
       {"Q5_0", Format::Q5_0}, {"Q4_1", Format::Q4_1}, {"Q4_0", Format::Q4_0}, {"IQ4_NL", Format::IQ4_NL}, {"MXFP4", Format::MXFP4},
       {"NVFP4", Format::NVFP4}, {"Q6_K", Format::Q6_K}, {"Q5_K", Format::Q5_K}, {"Q4_K", Format::Q4_K}, {"IQ4_XS", Format::IQ4_XS},
-      {"Q3_K", Format::Q3_K}, {"Q2_K", Format::Q2_K}, {"IQ2_XXS", Format::IQ2_XXS}};
+      {"Q3_K", Format::Q3_K}, {"Q2_K", Format::Q2_K}, {"IQ3_S", Format::IQ3_S}, {"IQ3_XXS", Format::IQ3_XXS}, {"IQ2_S", Format::IQ2_S}, {"IQ2_XS", Format::IQ2_XS},
+      {"IQ2_XXS", Format::IQ2_XXS}, {"IQ1_M", Format::IQ1_M}, {"IQ1_S", Format::IQ1_S}};
   std::string known;
   for (const auto& [word, format] : formats) {
     if (type == word) return format;

@@ -81,7 +81,7 @@ void tile_sums(const Matrix& weights, int t, const Activations& input, int colum
     case Format::BF16: return float_tile<Format::BF16>(tiles, weights.blocks, input, columns, sums, scratch);
     default: break;
   }
-  const auto integer_tile = layout(weights.format).header_bytes ? integer_tile_256 : integer_tile_32;
+  const auto integer_tile = has_grid(weights.format) ? integer_tile_grid : layout(weights.format).header_bytes ? integer_tile_256 : integer_tile_32;
   integer_tile(weights.format, tiles, weights.blocks, input.quantized, columns, sums, scratch);
 }
 

@@ -1,4 +1,4 @@
-// Products of the formats whose blocks are parts of 256 inputs with a header.
+// Products of the formats whose blocks are parts of 256 inputs with a header, but for those with a grid.
 #include "integer_product.h"
 
 namespace paceline::PACELINE_ISA {
@@ -11,7 +11,6 @@ void integer_tile_256(Format format, const uint8_t* tiles, int blocks, const Qua
     case Format::IQ4_XS: return integer_tile<Format::IQ4_XS>(tiles, blocks, x, columns, sums, scratch);
     case Format::Q3_K: return integer_tile<Format::Q3_K>(tiles, blocks, x, columns, sums, scratch);
     case Format::Q2_K: return integer_tile<Format::Q2_K>(tiles, blocks, x, columns, sums, scratch);
-    case Format::IQ2_XXS: return integer_tile<Format::IQ2_XXS>(tiles, blocks, x, columns, sums, scratch);
     default: return;
   }
 }

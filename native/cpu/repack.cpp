@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "file_blocks.h"
-#include "grid_table.h"
+#include "grid_patterns.h"
 #include "half.h"
 
 namespace paceline {
@@ -56,9 +56,15 @@ void put_plane(uint8_t* plane, int row, const uint8_t* codes) {
 template <Format F>
 void put_codes(uint8_t* tile, int row, const FileBlock& block) {
   constexpr Layout shape = layout(F);
-  if constexpr (F == Format::IQ2_XXS) {
-    for (int group = 0; group < 4; ++group) tile[4 * row + group] = block.patterns[group];
-    put_plane<1>(tile + high_offset(F), row, block.codes);
+  if constexpr (has_grid(F)) {
+    for (int p = 0; p < kBlock / grid_of(F).inputs; ++p) {
+      tile[pattern_byte(row, p)] = static_cast<uint8_t>(block.patterns[p]);
+      for (int bit = 0; bit < shape.upper_bits; ++bit) {
+        const int at = bit_place(F, bit, row, p);
+        tile[upper_offset(F, bit) + at / 8] |= static_cast<uint8_t>((block.patterns[p] >> (8 + bit) & 1) << at % 8);
+      }
+    }
+    if constexpr (has_signed_grid(F)) put_plane<1>(tile + high_offset(F), row, block.codes);
   } else {
     uint8_t low[kBlock], high[kBlock];
     for (int i = 0; i < kBlock; ++i) {
@@ -74,8 +80,9 @@ template <Format F>
 void put_scales(uint8_t* header, uint8_t* tile, int row, const FileBlock& block) {
   constexpr Layout shape = layout(F);
   uint8_t* scales = tile + scale_offset(F);
-  if constexpr (F == Format::IQ2_XXS) {
-    scales[row % 8] |= static_cast<uint8_t>(block.scales[0] << (row < 8 ? 0 : 4));
+  if constexpr (has_grid(F)) {
+    if constexpr (shape.scales == 1) scales[row % 8] |= static_cast<uint8_t>(block.scales[0] << (row < 8 ? 0 : 4));
+    else scales[row] = static_cast<uint8_t>(block.scales[0] | block.scales[1] << 4);
   } else if constexpr (F == Format::Q2_K) {
     for (int h = 0; h < 2; ++h) scales[kTileRows * h + row] = static_cast<uint8_t>(block.scales[h] | block.minimums[h] << 4);
   } else if constexpr (shape.header_bytes > 0 || is_float4(F)) {
@@ -125,7 +132,8 @@ Repack repack_for(Format format) {
     case Format::F16: case Format::BF16: return repack_floats<uint16_t>;
 #define CASE(name) case Format::name: return repack_codes<Format::name>;
     CASE(Q8_0) CASE(Q5_1) CASE(Q5_0) CASE(Q4_1) CASE(Q4_0) CASE(IQ4_NL) CASE(MXFP4) CASE(NVFP4)
-    CASE(Q6_K) CASE(Q5_K) CASE(Q4_K) CASE(IQ4_XS) CASE(Q3_K) CASE(Q2_K) CASE(IQ2_XXS)
+    CASE(Q6_K) CASE(Q5_K) CASE(Q4_K) CASE(IQ4_XS) CASE(Q3_K) CASE(Q2_K)
+    CASE(IQ3_S) CASE(IQ3_XXS) CASE(IQ2_S) CASE(IQ2_XS) CASE(IQ2_XXS) CASE(IQ1_M) CASE(IQ1_S)
 #undef CASE
   }
   return nullptr;
@@ -153,9 +161,11 @@ float read_float(Format f, const uint8_t* tile, int row, int i) {
 int read_code(Format f, const uint8_t* tile, int row, int i) {
   const Layout shape = layout(f);
   const uint8_t* high = tile + high_offset(f);
-  if (f == Format::IQ2_XXS) {
-    const int magnitude = kMagnitudes[kGrid[tile[4 * row + i / 8]] >> 2 * (i % 8) & 3];
-    return get(high, 1, place(i, row)) ? shape.bias - magnitude : shape.bias + magnitude;
+  if (has_grid(f)) {
+    const Grid grid = grid_of(f);
+    const int number = read_pattern(f, tile, row, i / grid.inputs), value = grid_value(f, number % grid.patterns, i % grid.inputs);
+    if (has_shifted_grid(f)) return shape.bias + value - (number < grid.patterns ? 0 : 2);
+    return get(high, 1, place(i, row)) ? shape.bias - value : shape.bias + value;
   }
   int code = get(tile, shape.low_bits, place(i, row));
   if (shape.high_bits) code |= get(high, shape.high_bits, place(i, row)) << shape.low_bits;
@@ -169,14 +179,18 @@ struct Affine {
 Affine read_scale(Format f, const uint8_t* header, const uint8_t* tile, int row, int i) {
   const Layout shape = layout(f);
   const uint8_t* scales = tile + scale_offset(f);
-  const uint8_t own = scales[(shape.scales == 2 ? kTileRows * (i / 16) : 0) + row % (f == Format::IQ2_XXS ? 8 : kTileRows)];
+  const bool nibbles = has_grid(f);
+  const uint8_t own = scales[(shape.scales == 2 && !nibbles ? kTileRows * (i / 16) : 0) + row % (nibbles && shape.scales == 1 ? 8 : kTileRows)];
   if (f == Format::MXFP4) return {power_scale(own), 0.0f};
   if (f == Format::NVFP4) return {small_float(own), 0.0f};
   const uint8_t* halves = shape.header_bytes ? header : scales;
   const float d = half_at(halves + 2 * row), m = shape.minimum ? half_at(halves + 2 * kTileRows + 2 * row) : 0.0f;
   if (!shape.header_bytes) return {d, m};
   if (f == Format::Q2_K) return {d * static_cast<float>(own & 15), -(m * static_cast<float>(own >> 4))};
-  if (f == Format::IQ2_XXS) return {d * ((static_cast<float>(row < 8 ? own & 15 : own >> 4) + 0.5f) * 0.25f), 0.0f};
+  if (nibbles) {
+    const bool upper = shape.scales == 1 ? row >= 8 : i >= 16;
+    return {d * ((static_cast<float>(upper ? own >> 4 : own & 15) + 0.5f) * grid_of(f).factor), 0.0f};
+  }
   if (shape.minimum) return {d * own, -(m * scales[kTileRows + row])};
   return {d * static_cast<int8_t>(own), 0.0f};
 }

@@ -22,7 +22,7 @@ PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, flo
     PACELINE_UNROLL
     for (int k = 0; k < unit_tiles(f); ++k) {
       float weights_of[4][4];
-      unit.weights(k, weights_of, kDeviceGrid.words);
+      unit.weights(k, weights_of, device_grid<f>());
       PACELINE_UNROLL
       for (int w = 0; w < 4; ++w) {
         if (lane / 4 != within % 8 || w % 2 != within / 8) continue;
@@ -62,7 +62,8 @@ void embed(Format format, const ProductItem& embedding, int blocks, int width, f
 #undef FLOATS
 #define INTEGERS(name) case Format::name: return launch("embed", embed_integers<Format::name>, grid, kThreads, 0, stream, embedding, blocks, width, scale, input, x, stride);
     INTEGERS(Q8_0) INTEGERS(Q5_1) INTEGERS(Q5_0) INTEGERS(Q4_1) INTEGERS(Q4_0) INTEGERS(IQ4_NL) INTEGERS(MXFP4) INTEGERS(NVFP4)
-    INTEGERS(Q6_K) INTEGERS(Q5_K) INTEGERS(Q4_K) INTEGERS(IQ4_XS) INTEGERS(Q3_K) INTEGERS(Q2_K) INTEGERS(IQ2_XXS)
+    INTEGERS(Q6_K) INTEGERS(Q5_K) INTEGERS(Q4_K) INTEGERS(IQ4_XS) INTEGERS(Q3_K) INTEGERS(Q2_K)
+    INTEGERS(IQ3_S) INTEGERS(IQ3_XXS) INTEGERS(IQ2_S) INTEGERS(IQ2_XS) INTEGERS(IQ2_XXS) INTEGERS(IQ1_M) INTEGERS(IQ1_S)
 #undef INTEGERS
   }
 }

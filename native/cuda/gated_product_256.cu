@@ -1,4 +1,4 @@
-// Gated products of the formats with super-blocks of 256 inputs and a header for each.
+// Gated products of the formats with super-blocks of 256 inputs and a header for each, but for those with a grid.
 #include "gated_product.h"
 
 namespace paceline::cuda {
@@ -11,7 +11,6 @@ void gated_product_256(Format format, const Product& product, int most_columns, 
     case Format::IQ4_XS: return gated_product_of<Format::IQ4_XS>(product, most_columns, stream);
     case Format::Q3_K: return gated_product_of<Format::Q3_K>(product, most_columns, stream);
     case Format::Q2_K: return gated_product_of<Format::Q2_K>(product, most_columns, stream);
-    case Format::IQ2_XXS: return gated_product_of<Format::IQ2_XXS>(product, most_columns, stream);
     default: return;
   }
 }

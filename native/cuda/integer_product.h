@@ -52,14 +52,14 @@ PACELINE_DEVICE void sum_tiles(const Product& product, const uint8_t* weights, c
   });
 }
 
-// The table of IQ2_XXS in shared memory; nothing for others.
+// The table of a format with a grid, in shared memory; nothing for others.
 template <Format f>
-constexpr size_t kGridBytes = has_grid(f) ? kGridWords * sizeof(uint32_t) : 0;
+constexpr size_t kGridBytes = has_grid(f) ? kGridWords<f> * sizeof(uint32_t) : 0;
 template <Format f>
 PACELINE_DEVICE const uint32_t* take_grid(SharedMemory& memory) {
   if constexpr (!has_grid(f)) return nullptr;
-  uint32_t* const grid = memory.take<uint32_t>(kGridWords);
-  for (int i = static_cast<int>(thread_index()); i < kGridWords; i += kProductWarps * kWarp) grid[i] = kDeviceGrid.words[i];
+  uint32_t* const grid = memory.take<uint32_t>(kGridWords<f>);
+  for (int i = static_cast<int>(thread_index()); i < kGridWords<f>; i += kProductWarps * kWarp) grid[i] = device_grid<f>()[i];
   sync_block();
   return grid;
 }

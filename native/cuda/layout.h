@@ -6,7 +6,9 @@
 //                     formats with a table of codes: the four 4-bit codes of tile k adjacent in the lower half of a word, those of tile k + 1 in the upper
 //                     NVFP4: the same for magnitudes; the sign bits of tile k are bit 7 of each byte, those of tile k + 1 bit 3
 //                     Q8_0: the code itself, with its sign
-//   grid (IQ2_XXS)    in place of the low plane: [16 rows][8 tiles][4] patterns
+//   grid              in place of the low plane: [2][lanes][4 words], byte k of word w the low byte of the pattern that word w of tile 4i + k has its inputs
+//                     of; of patterns with 8 inputs two lanes share one's, so there are 16, with 4 there are 32. Behind the signs b further bits of
+//                     each number: [lanes][4b bytes], from bit b * (4k + w) on
 //   scales            [16 rows][bytes of all tiles], then the minimums likewise
 //   header            [16 rows] of half d, or half d and half m, where eight tiles share one
 //
@@ -16,7 +18,7 @@
 // [2 mma][32 lanes][4 words]: word w of lane 4g + t has inputs 8t + 4 * mma + 2 * (w / 2) and the next, of row g + 8 * (w % 2).
 #pragma once
 
-#include "../cpu/tile.h"
+#include "../cpu/grid_patterns.h"
 
 namespace paceline::cuda {
 
@@ -24,20 +26,20 @@ constexpr int unit_tiles(Format f) {
   if (is_float(f)) return 1;
   return layout(f).unit == 8 || layout(f).high_bits == 1 ? 8 : 4;
 }
-constexpr bool has_grid(Format f) { return f == Format::IQ2_XXS; }
+constexpr int grid_lanes(Format f) { return 128 / grid_of(f).inputs; }
 constexpr bool has_table(Format f) { return is_nonlinear(f) || is_float4(f); }
 // Formats whose weights, scales included, are exact in half precision, and are multiplied in it.
 constexpr bool by_halves(Format f) { return f == Format::NVFP4; }
 // Formats that are multiplied as bfloat16, split into parts (product_float16.cu).
 constexpr bool by_brains(Format f) { return f == Format::BF16 || f == Format::F16; }
 // Whether unpacked codes are the signed values themselves; other formats' codes are biased by layout().bias.
-constexpr bool has_sign(Format f) { return has_table(f) || has_grid(f) || f == Format::Q8_0; }
+constexpr bool has_sign(Format f) { return has_table(f) || has_signed_grid(f) || f == Format::Q8_0; }
 constexpr int device_bias(Format f) { return has_sign(f) ? 0 : layout(f).bias; }
 constexpr bool has_header(Format f) { return layout(f).header_bytes > 0; }
 
 // Bytes of one row in a unit.
 constexpr int scale_bytes(Format f) {
-  if (f == Format::IQ2_XXS) return 4;  // nibbles
+  if (has_grid(f)) return 4 * layout(f).scales;  // nibbles
   if (has_header(f) || is_float4(f)) return unit_tiles(f) * layout(f).scales;
   return 2 * unit_tiles(f);            // halves
 }
@@ -49,7 +51,8 @@ constexpr int header_bytes(Format f) { return layout(f).header_bytes / kTileRows
 
 constexpr size_t low_bytes(Format f) { return static_cast<size_t>(unit_tiles(f)) * 64 * layout(f).low_bits; }
 constexpr size_t high_begin(Format f) { return low_bytes(f); }
-constexpr size_t scales_begin(Format f) { return low_bytes(f) + static_cast<size_t>(unit_tiles(f)) * 64 * layout(f).high_bits; }
+constexpr size_t upper_begin(Format f) { return low_bytes(f) + static_cast<size_t>(unit_tiles(f)) * 64 * layout(f).high_bits; }
+constexpr size_t scales_begin(Format f) { return upper_begin(f) + (has_grid(f) ? static_cast<size_t>(grid_lanes(f)) * 4 * layout(f).upper_bits : 0); }
 constexpr size_t minimums_begin(Format f) { return scales_begin(f) + static_cast<size_t>(kTileRows) * scale_bytes(f); }
 constexpr size_t header_begin(Format f) { return minimums_begin(f) + static_cast<size_t>(kTileRows) * minimum_bytes(f); }
 constexpr size_t device_unit_bytes(Format f) {

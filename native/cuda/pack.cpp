@@ -43,6 +43,23 @@ void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, Format f) {
     }
 }
 
+void put_bits(uint8_t* to, int at, int bits) {
+  uint32_t word;
+  std::memcpy(&word, to + at / 32 * 4, 4);
+  word |= static_cast<uint32_t>(bits) << at % 32;
+  std::memcpy(to + at / 32 * 4, &word, 4);
+}
+
+void put_patterns(Format f, uint8_t* unit, int k, const uint8_t* tile) {
+  const int bits = layout(f).upper_bits, lanes = grid_lanes(f), of_row = lanes / 8;
+  for (int r = 0; r < kTileRows; ++r)
+    for (int p = 0; p < kBlock / grid_of(f).inputs; ++p) {
+      const int number = read_pattern(f, tile, r, p), lane = of_row * (r % 8) + p % of_row, w = r / 8 + p / of_row * 2;
+      unit[(k / 4 * lanes + lane) * 16 + 4 * w + k % 4] = static_cast<uint8_t>(number);
+      if (bits) put_bits(unit + upper_begin(f) + lane * 4 * bits, bits * (4 * k + w), number >> 8);
+    }
+}
+
 void put_scales(Format f, uint8_t* unit, int k, const uint8_t* tile) {
   const Layout shape = layout(f);
   const uint8_t* from = tile + scale_offset(f);
@@ -50,9 +67,11 @@ void put_scales(Format f, uint8_t* unit, int k, const uint8_t* tile) {
   uint8_t* minimums = unit + minimums_begin(f);
   const int row_bytes = scale_bytes(f);
   for (int r = 0; r < kTileRows; ++r) {
-    if (f == Format::IQ2_XXS) {
+    if (has_grid(f) && shape.scales == 1) {
       const int nibble = r < 8 ? from[r] & 15 : from[r - 8] >> 4;
       scales[r * row_bytes + k / 2] |= static_cast<uint8_t>(nibble << 4 * (k % 2));
+    } else if (has_grid(f)) {
+      scales[r * row_bytes + k] = from[r];
     } else if (has_header(f) || is_float4(f)) {
       for (int h = 0; h < shape.scales; ++h) scales[r * row_bytes + k * shape.scales + h] = from[kTileRows * h + r];
       if (minimum_bytes(f)) minimums[r * minimum_bytes(f) + k] = from[kTileRows + r];
@@ -84,7 +103,7 @@ void pack_row_tile(Format f, int blocks, const uint8_t* tiles, uint8_t* out) {
       continue;
     }
     if (has_grid(f)) {
-      for (int r = 0; r < kTileRows; ++r) std::memcpy(unit + (r * unit_tiles(f) + k) * 4, tile + 4 * r, 4);
+      put_patterns(f, unit, k, tile);
     } else {
       put_plane(unit, shape.low_bits, k, tile, f);
     }

@@ -58,21 +58,25 @@ struct Product {
 // One source file per group of formats, so that they compile in parallel. most_columns: how many columns the grid is sized for.
 void integer_product_32(Format format, const Product& product, int most_columns, Stream stream);
 void integer_product_256(Format format, const Product& product, int most_columns, Stream stream);
+void integer_product_grid(Format format, const Product& product, int most_columns, Stream stream);
 void float16_product(Format format, const Product& product, int most_columns, Stream stream);
 void float32_product(const Product& product, int most_columns, Stream stream);
 // The activation of gate and up, as inputs of the next product; both matrices must have the same integer format.
 void gated_product_32(Format format, const Product& product, int most_columns, Stream stream);
 void gated_product_256(Format format, const Product& product, int most_columns, Stream stream);
+void gated_product_grid(Format format, const Product& product, int most_columns, Stream stream);
 
 inline void run_product(Format format, const Product& product, int most_columns, Stream stream) {
   if (format == Format::F32) float32_product(product, most_columns, stream);
   else if (by_brains(format)) float16_product(format, product, most_columns, stream);
+  else if (has_grid(format)) integer_product_grid(format, product, most_columns, stream);
   else if (layout(format).header_bytes) integer_product_256(format, product, most_columns, stream);
   else integer_product_32(format, product, most_columns, stream);
 }
 
 inline void run_gated_product(Format format, const Product& product, int most_columns, Stream stream) {
-  if (layout(format).header_bytes) gated_product_256(format, product, most_columns, stream);
+  if (has_grid(format)) gated_product_grid(format, product, most_columns, stream);
+  else if (layout(format).header_bytes) gated_product_256(format, product, most_columns, stream);
   else gated_product_32(format, product, most_columns, stream);
 }
 

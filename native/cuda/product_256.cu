@@ -1,4 +1,4 @@
-// Products of the formats with super-blocks of 256 inputs and a header for each.
+// Products of the formats with super-blocks of 256 inputs and a header for each, but for those with a grid.
 #include "integer_product.h"
 
 namespace paceline::cuda {
@@ -11,7 +11,6 @@ void integer_product_256(Format format, const Product& product, int most_columns
     case Format::IQ4_XS: return integer_product_of<Format::IQ4_XS>(product, most_columns, stream);
     case Format::Q3_K: return integer_product_of<Format::Q3_K>(product, most_columns, stream);
     case Format::Q2_K: return integer_product_of<Format::Q2_K>(product, most_columns, stream);
-    case Format::IQ2_XXS: return integer_product_of<Format::IQ2_XXS>(product, most_columns, stream);
     default: return;
   }
 }

@@ -69,11 +69,11 @@ constexpr int code_shift(Format f, int k) {
 template <Format f>
 struct Unit {
   static constexpr int kTiles = unit_tiles(f);
-  static constexpr int kLow = layout(f).low_bits, kHigh = layout(f).high_bits;
+  static constexpr int kLow = layout(f).low_bits, kHigh = layout(f).high_bits, kUpper = layout(f).upper_bits;
 
-  Bytes<has_grid(f) ? 0 : 2 * kTiles * kLow> low;
+  Bytes<has_grid(f) ? 4 * kTiles : 2 * kTiles * kLow> low;
   Bytes<2 * kTiles * kHigh> high;
-  Bytes<has_grid(f) ? 4 * kTiles : 0> patterns[2];
+  Bytes<4 * kUpper> upper_bits;  // of patterns' numbers
   Bytes<scale_bytes(f)> scales[2];
   Bytes<minimum_bytes(f)> minimums[2];
   Bytes<header_bytes(f)> header[2];
@@ -82,25 +82,28 @@ struct Unit {
     const int lane = static_cast<int>(lane_index()), g = lane / 4;
     // The lane-dependent part first, then constants: so an address is one register and an immediate offset.
     const uint8_t* const own = unit + lane * 16;  // a plane is [groups][32 lanes] of 16 bytes
-    if constexpr (!has_grid(f))
+    if constexpr (has_grid(f)) {
+      const int from = lane * grid_lanes(f) / kWarp;
+      for (int i = 0; i < kTiles / 4; ++i) load_plane(low, i, unit + from * 16, grid_lanes(f));
+      upper_bits.load(unit + from * 4 * kUpper + upper_begin(f));
+    } else {
       for (int i = 0; i < 2 * kTiles * kLow / 16; ++i) load_plane(low, i, own);
+    }
     if constexpr (kHigh > 0)
       for (int i = 0; i < 2 * kTiles * kHigh / 16; ++i) load_plane(high, i, own + high_begin(f));
     for (int upper = 0; upper < 2; ++upper) {
-      if constexpr (has_grid(f)) patterns[upper].load(unit + g * kTiles * 4 + 8 * upper * kTiles * 4);
       scales[upper].load(unit + g * scale_bytes(f) + (scales_begin(f) + 8 * upper * scale_bytes(f)));
       minimums[upper].load(unit + g * minimum_bytes(f) + (minimums_begin(f) + 8 * upper * minimum_bytes(f)));
       header[upper].load(unit + g * header_bytes(f) + (header_begin(f) + 8 * upper * header_bytes(f)));
     }
   }
 
-  // Tile k's codes times 2^code_shift, signed or biased (device_bias). grid: the table of IQ2_XXS.
+  // Tile k's codes times 2^code_shift, signed or biased (device_bias). grid: the format's own (device_grid).
   PACELINE_DEVICE void codes(int k, uint32_t a[4], const uint32_t* grid) const {
     for (int w = 0; w < 4; ++w) {
       if constexpr (has_grid(f)) {
-        const uint32_t t = lane_index() % 4;
-        const uint32_t half = dot_bytes<false>(patterns[w % 2].v[k], 2u << 8 * (2 * (w / 2) + t / 2), t % 2);  // of pattern 2 * (w / 2) + t / 2
-        a[w] = grid_signed(grid[half], high.v[w] << (7 - k));
+        a[w] = pattern(k, w, grid);
+        if constexpr (has_signed_grid(f)) a[w] = grid_signed(a[w], high.v[w] << (7 - k));
       } else if constexpr (has_table(f)) {
         a[w] = Table<f>::look_up(low.v[k / 2 * 4 + w], k % 2);
       } else {
@@ -160,7 +163,11 @@ struct Unit {
       const float d = half_to_float(header[upper].two(0));
       if constexpr (f == Format::Q5_K || f == Format::Q4_K) return times_byte(d, s.v[k / 4], k, exact);
       else if constexpr (f == Format::Q2_K) return times_byte(d, s.v[k / 2] & 0x0f0f0f0fu, 2 * k + half, exact);
-      else if constexpr (f == Format::IQ2_XXS) return times_byte(d * 0.125f, s.v[0] >> 4 * (k % 2) & 0x0f0f0f0fu, k / 2, exact, 2, 1);
+      else if constexpr (has_grid(f)) {
+        constexpr float factor = grid_of(f).factor * 0.5f;
+        if constexpr (layout(f).scales == 1) return times_byte(d * factor, s.v[0] >> 4 * (k % 2) & 0x0f0f0f0fu, k / 2, exact, 2, 1);
+        else return times_byte(d * factor, s.v[k / 4] >> 4 * half & 0x0f0f0f0fu, k, exact, 2, 1);
+      }
       else if constexpr (f == Format::IQ4_XS) return times_byte(d, s.v[k / 4], k, exact);
       else return times_byte(d, s.v[k / 2], 2 * k + half, exact);
     }
@@ -172,6 +179,19 @@ struct Unit {
   }
 
  private:
+  // The four inputs of tile k's word w, none minus.
+  PACELINE_DEVICE uint32_t pattern(int k, int w, const uint32_t* grid) const {
+    constexpr uint32_t kMask = static_cast<uint32_t>(grid_of(f).patterns) / 256 - 1, kFours = grid_of(f).inputs / 4;
+    const uint32_t half = kFours == 2 ? lane_index() % 2 : 0;  // of two lanes with a pattern, each has four inputs
+    const uint32_t place = dot_bytes<false>(low.v[k / 4 * 4 + w], kFours << 8 * (k % 4), half);
+    if constexpr (kUpper == 0) {
+      return grid[place];
+    } else {
+      const uint32_t bits = upper_bits.v[kUpper * k / 8] >> (4 * kUpper * k % 32 + kUpper * w);
+      const uint32_t codes = grid[place | (bits & kMask) * (256 * kFours)];
+      return has_shifted_grid(f) ? codes - (bits >> (kUpper - 1) & 1) * 0x02020202u : codes;
+    }
+  }
   // The integer value of a code.
   PACELINE_DEVICE static int value(uint32_t code) { return has_sign(f) ? static_cast<int8_t>(code) : static_cast<int>(code) - layout(f).bias; }
   // What formats with super-blocks of 256 inputs subtract from every weight.
@@ -188,8 +208,8 @@ struct Unit {
     return exact ? (biased - 12582912.0f) * d : fma(biased, d, d * -12582912.0f);
   }
   template <class Plane>
-  PACELINE_DEVICE static void load_plane(Plane& plane, int i, const uint8_t* own) {
-    const Word4 w = load_once(own + i * kWarp * 16);
+  PACELINE_DEVICE static void load_plane(Plane& plane, int i, const uint8_t* own, int lanes = kWarp) {
+    const Word4 w = load_once(own + i * lanes * 16);
     for (int j = 0; j < 4; ++j) plane.v[4 * i + j] = w.v[j];
   }
   template <int bits, class Plane>

@@ -14,7 +14,8 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 MATRIX_TYPES = (
     *("F32", "F16", "BF16"),
     *("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4"),
-    *("Q6_K", "Q5_K", "Q4_K", "IQ4_XS", "Q3_K", "Q2_K", "IQ2_XXS"),
+    *("Q6_K", "Q5_K", "Q4_K", "IQ4_XS", "Q3_K", "Q2_K"),
+    *("IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S"),
 )
 
 Bytes = npt.NDArray[np.uint8]

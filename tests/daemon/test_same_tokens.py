@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from driver import Driver, events_of
+from paceline.native.files.model_file import MATRIX_TYPES
 from schedules import Bench, run_schedule
 
 SHAPED = Path(__file__).parents[2] / "scripts" / "make_shaped_model.py"
@@ -80,7 +81,9 @@ def test_a_few_schedules_for_blocks_of_256(tiny_model) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["Q6_K", "Q5_K", "Q3_K", "Q2_K", "IQ4_XS", "IQ2_XXS", "NVFP4"])
+@pytest.mark.parametrize(
+    "kind", ["Q6_K", "Q5_K", "Q3_K", "Q2_K", "NVFP4", *(name for name in MATRIX_TYPES if name.startswith("IQ"))]
+)
 def test_a_few_schedules_for_formats_that_are_only_read(kind: str, tmp_path: Path) -> None:
     """Nothing here writes them from numbers: random blocks."""
     path = tmp_path / "tiny.gguf"

@@ -84,7 +84,7 @@ def test_a_row_has_the_same_bits_in_any_company(name: str) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K", "IQ2_XXS", "F32", "F16", "BF16"])
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K", "IQ3_S", "IQ2_XXS", "IQ1_M", "F32", "F16", "BF16"])
 def test_lanes_in_any_order_give_the_same_bits(name: str, order: str) -> None:
     columns = columns_of(name, 35)
     data = random_blocks(name, columns)

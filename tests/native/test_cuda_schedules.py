@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from paceline.native.core import Core, open_core
+from paceline.native.files.model_file import MATRIX_TYPES
 
 from .core_models import ONE_ORDER, ids_of
 from .emulated import KIND, Product, same_bits
@@ -19,7 +20,7 @@ from .test_formats import ROWS, columns_of, random_blocks
 CONTEXT = 320
 STEPS = 24 if KIND == "emulator" else 256
 SCHEDULES = 2 if KIND == "emulator" else 12
-INTEGERS = ("Q8_0", "Q4_0", "Q4_K", "Q6_K", "Q3_K", "Q2_K", "IQ2_XXS", "NVFP4", "MXFP4")
+INTEGERS = tuple(name for name in MATRIX_TYPES if name not in ("F32", "F16", "BF16"))
 
 
 @pytest.mark.skipif(KIND == "emulator", reason="compares a GPU with the emulated device")

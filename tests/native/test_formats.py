@@ -26,7 +26,12 @@ HALVES = {
     "IQ4_XS": [0],
     "Q3_K": [108],
     "Q2_K": [80, 82],
+    "IQ3_S": [0],
+    "IQ3_XXS": [0],
+    "IQ2_S": [0],
+    "IQ2_XS": [0],
     "IQ2_XXS": [0],
+    "IQ1_S": [0],
 }
 
 
@@ -54,6 +59,10 @@ def random_blocks(name: str, columns: int, seed: int = 0) -> npt.NDArray[np.uint
         blocks[..., 0] = rng.integers(0, 140, blocks.shape[:2])
     elif name == "NVFP4":
         blocks[..., :4] = rng.integers(0, 128, (*blocks.shape[:2], 4))  # 0 and 127 both mean zero
+    elif name == "IQ1_M":  # its half d is in four nibbles, each above twelve bits of scales
+        half = rng.normal(0, 0.1, blocks.shape[:2]).astype(np.float16).view(np.uint16)
+        words = blocks[..., 48:].view(np.uint16)
+        words[:] = words & 0xFFF | half[..., None] >> 4 * np.arange(4, dtype=np.uint16) << 12
     else:
         for place in HALVES[name]:
             half = rng.normal(0, 0.1, (*blocks.shape[:2], 1)).astype(np.float16)

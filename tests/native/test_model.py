@@ -285,7 +285,7 @@ def test_an_unsupported_tensor_type_is_named(tiny: Opened) -> None:
     def retyped(name: str, kind: str) -> list[Tensor]:
         return [replace(tensor, type=kind) if tensor.name == name else tensor for tensor in tiny[1]]
 
-    reason = refusal(tiny, retyped("blk.1.ffn_up.weight", "IQ3_S"))
-    assert reason.endswith(f"the tensor 'blk.1.ffn_up.weight' is IQ3_S, supported: {', '.join(MATRIX_TYPES)}")
+    reason = refusal(tiny, retyped("blk.1.ffn_up.weight", "TQ1_0"))
+    assert reason.endswith(f"the tensor 'blk.1.ffn_up.weight' is TQ1_0, supported: {', '.join(MATRIX_TYPES)}")
     reason = refusal(tiny, retyped("blk.1.ffn_norm.weight", "Q8_0"))
     assert reason.endswith("the tensor 'blk.1.ffn_norm.weight' is Q8_0, supported: F32")
