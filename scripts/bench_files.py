@@ -11,6 +11,7 @@
 | smollm2-f16 | all of it as F16, by the same |
 | gemma3-270m | Gemma 3 270M Q4_K_M as it comes: Q5_0, Q4_K, Q6_K and Q8_0, the embedding Q8_0; fetched with pip |
 | bench-q4_k | 24 layers of 1024, feed-forward 2816: random Q4_K blocks (make_shaped_model.py) |
+| bench-iq3_s, bench-iq2_s | the same shape with IQ3_S and with IQ2_S |
 | moe-q4_k | 4 of the 48 layers of Qwen3-30B-A3B, 128 experts of which 8 are used: the same |
 | gpt-oss-mxfp4 | 4 of the 24 layers of gpt-oss-20b, 32 experts of which 4 are used: the same with MXFP4 |
 | glm-flash-q4_0 | 4 of the 47 layers of GLM 4.7 Flash, 64 experts of which 4 are used: the same with Q4_0 |
@@ -109,6 +110,8 @@ FILES: dict[str, Callable[[], Path]] = {
     "smollm2-f16": lambda: requantized("F16", "F16"),
     "gemma3-270m": gemma,
     "bench-q4_k": lambda: shaped("bench"),
+    "bench-iq3_s": lambda: shaped("bench", "IQ3_S"),
+    "bench-iq2_s": lambda: shaped("bench", "IQ2_S"),
     "moe-q4_k": lambda: shaped("moe"),
     "gpt-oss-mxfp4": lambda: shaped("gpt-oss", "MXFP4"),
     "glm-flash-q4_0": lambda: shaped("glm-flash", "Q4_0"),
