@@ -1,11 +1,11 @@
 """How byte-level BPE cuts text into words before it merges: one entry per `tokenizer.ggml.pre` value.
 
 Merges never cross a cut, so a wrong cut gives wrong tokens without any error. The names are llama.cpp's; what each one
-does is what the model's own tokenizer.json says. "gpt-2" is the regex inside ByteLevel itself; those in SINGLE_DIGITS
-cut every digit out first; those in COMPOSED compose letters with their accents (NFC) before they cut. "gpt-4o" is
-OpenAI's o200k, of gpt-oss too, "tekken" Mistral's, "seed-coder" that of Seed-OSS, "kimi-k2" that of Moonlight too.
-DeepSeek's cut several times, each regex within the words that those before it made: what "deepseek-llm" calls signs
-holds A to Z as well, so that a word ends where its ASCII letters do."""
+does is what the model's own tokenizer.json says. Those in PLAIN have the regex inside ByteLevel itself; those in
+SINGLE_DIGITS cut every digit out first; those in COMPOSED compose letters with their accents (NFC) before they cut.
+"bailingmoe2" is Ling's, "gpt-4o" OpenAI's o200k, of gpt-oss too, "tekken" Mistral's, "seed-coder" that of Seed-OSS,
+"kimi-k2" that of Moonlight too. DeepSeek's cut several times, each regex within the words that those before it made:
+what "deepseek-llm" calls signs holds A to Z as well, so that a word ends where its ASCII letters do."""
 
 from typing import Any, Final
 
@@ -63,7 +63,7 @@ _SPLITS: Final[dict[str, tuple[str, ...]]] = {
         name: (_modern(_THREE),)
         for name in ("llama-bpe", "llama3", "llama-v3", "lfm2", "dbrx", "smaug-bpe", "glm4", "chatglm-bpe")
     },
-    **{name: (_modern(_ONE),) for name in ("qwen2", "deepseek-r1-qwen")},
+    **{name: (_modern(_ONE),) for name in ("qwen2", "deepseek-r1-qwen", "bailingmoe2")},
     "qwen35": (_modern(_ONE, r"\p{M}"),),
     "seed-coder": (_modern(_ONE, ends=""),),
     **dict.fromkeys(("gpt-4o", "minimax-m2"), (_by_case(_THREE, f"{_CONTRACTIONS}?"),)),
@@ -77,13 +77,14 @@ _THEN_DIGITS: Final = ("deepseek-llm", "deepseek-coder")  # cut every digit out 
 SINGLE_DIGITS: Final = ("smollm", "refact")
 COMPOSED: Final = ("qwen2", "qwen35")
 UNNAMED: Final = "default"  # what a converter writes if it knows no name
-SUPPORTED: Final = ("gpt-2", *_SPLITS, *SINGLE_DIGITS)
+PLAIN: Final = ("gpt-2", "exaone4")
+SUPPORTED: Final = (*PLAIN, *_SPLITS, *SINGLE_DIGITS)
 
 
 def pretokenizer(name: str) -> Any:
     """The pre-tokenizer called `name`; raises KeyError for one that is not in SUPPORTED."""
     match name:
-        case "gpt-2":
+        case _ if name in PLAIN:
             return ByteLevel(add_prefix_space=False)
         case _ if name in SINGLE_DIGITS:
             return Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])

@@ -211,16 +211,19 @@ def native_shape(shape: ModelShape, context: int) -> Shape:
         setattr(native, name, getattr(shape, name))  # an AttributeError means a formula that the C++ cores lack
     native.context = context
     native.rope_pairs = shape.rope_layout == "pairs"
-    # A sliding layer without a window has full attention, and its own table of rotation.
-    native.kinds = ["sliding" if kind == "unrotated" else kind for kind in shape.kinds]
+    # The cores know two kinds of attention, each with a table of rotation. A sliding layer without a window has full
+    # attention, and its own table.
+    unrotated = "attention" if shape.window else "sliding"
+    native.kinds = [unrotated if kind == "unrotated" else kind for kind in shape.kinds]
     native.embedding_scale = embedding_scale(shape)
     return native
 
 
 def tables(shape: ModelShape, context: int) -> Tables:
-    local = (EMPTY, EMPTY)
+    full, local = rope_table(shape, context), (EMPTY, EMPTY)
     if "sliding" in shape.kinds:
         local = local_rope_table(shape, context)
-    elif "unrotated" in shape.kinds:
-        local = unrotated_table(shape, context)
-    return Tables(*rope_table(shape, context), *local, temperatures(shape, context))
+    if "unrotated" in shape.kinds:
+        still = unrotated_table(shape, context)
+        full, local = (still, local) if shape.window else (full, still)
+    return Tables(*full, *local, temperatures(shape, context))

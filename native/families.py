@@ -40,6 +40,15 @@ DEEPSEEK2 = Family(
     shared_expert=True,
     own_keys=(DRAFTING, *ROUTING_KEYS, *TEMPERATURE_KEYS),
 )
+DOTS = Family(
+    "halves",
+    qk_norm=True,
+    experts=True,
+    sigmoid_routing=True,
+    may_bias_choice=True,
+    shared_expert=True,
+    own_keys=ROUTING_KEYS,
+)
 GEMMA = Family("halves", activation="gelu", scaled_embedding=True)
 SLIDING_GEMMA = replace(
     GEMMA,
@@ -86,15 +95,8 @@ FAMILIES: Mapping[str, Family] = {
         shared_expert=True,
         own_keys=(DRAFTING, *ROUTING_KEYS),
     ),
-    "dots1": Family(
-        "halves",
-        qk_norm=True,
-        experts=True,
-        sigmoid_routing=True,
-        may_bias_choice=True,
-        shared_expert=True,
-        own_keys=ROUTING_KEYS,
-    ),
+    "dots1": DOTS,
+    "bailingmoe2": replace(DOTS, own_keys=(DRAFTING, *ROUTING_KEYS)),
     "deepseek2": DEEPSEEK2,
     "ernie4_5": Family("pairs"),
     "ernie4_5-moe": Family("pairs", experts=True, may_bias_choice=True, shared_expert=True, own_keys=ROUTING_KEYS),
@@ -130,6 +132,17 @@ FAMILIES: Mapping[str, Family] = {
         layer_kind="sliding",
         unscaled_windows=True,
         own_keys=("attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa"),
+    ),
+    "exaone4": Family(
+        "halves",
+        qk_norm=True,
+        pre_norms=False,
+        post_norms=True,
+        interval=4,
+        interval_key="attention.sliding_window_pattern",
+        layer_kind="sliding",
+        unrotated_full=True,
+        own_keys=("attention.sliding_window", "attention.sliding_window_pattern"),
     ),
     "gemma": GEMMA,
     "gemma2": replace(

@@ -36,6 +36,7 @@ class Family:
     interval_key: str = ""
     switched_rope: bool = False  # nothing is rotated if rope.scaling.finetuned is false: refused
     unrotated: int = 0  # every so many layers, the queries and keys of one are not rotated
+    unrotated_full: bool = False  # where there are windows, those of layers without one are not rotated
     layer_kind: LayerKind = "attention"
     rope_base: float | None = 10000.0  # where the file has none; None: it must have one
     local_rope_base: float = 0.0  # of sliding layers; 0: they rotate as all others
@@ -86,15 +87,16 @@ class Family:
             return tuple("attention" if each else "recurrent" for each in heads)
         if self.slides and not self.window(keys):
             return tuple("attention" for _ in range(layers))
+        full: LayerKind = "unrotated" if self.unrotated_full else "attention"
         if self.slides and keys.is_list(self.interval_key):
             sliding = keys.flags(self.interval_key, layers)
-            return tuple("sliding" if each else "attention" for each in sliding)
+            return tuple("sliding" if each else full for each in sliding)
         if self.unrotated:
             return tuple("attention" if (layer + 1) % self.unrotated else "unrotated" for layer in range(layers))
         if self.window(keys) and self.may_slide:
             return tuple("sliding" for _ in range(layers))
         interval = keys.size(self.interval_key, self.interval) if self.interval else 1
-        return tuple("attention" if (layer + 1) % interval == 0 else self.layer_kind for layer in range(layers))
+        return tuple(full if (layer + 1) % interval == 0 else self.layer_kind for layer in range(layers))
 
     def window(self, keys: Keys) -> int:
         """The positions that a sliding layer sees, or 0 where none slides."""

@@ -13,8 +13,9 @@ EMPTY = np.empty(0, np.float32)
 
 
 class Tables(NamedTuple):
-    """Cosines and sines [positions, rope_size / 2], then those of sliding or unrotated layers, or empty ones; and what
-    queries are multiplied by [positions], or nothing where they are not."""
+    """Cosines and sines [positions, rope_size / 2] of full attention, then those of sliding layers, or of unrotated
+    ones where none slides, or empty ones; and what queries are multiplied by [positions], or nothing where they are
+    not."""
 
     cosines: Table
     sines: Table

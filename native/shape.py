@@ -20,7 +20,8 @@ class ModelShape:
     """The sizes and constants of one model; `rope_layout` may also come from the key paceline.rope_layout.
 
     Attention reads queries times `query_scale`. A query of a "sliding" layer sees the last `window` positions, its own
-    included, and rotates by `local_rope_base`, unscaled, unless that is 0. Those of an "unrotated" layer do not rotate.
+    included, and rotates by `local_rope_base`, unscaled, unless that is 0. Those of an "unrotated" layer see all
+    positions and do not rotate.
     A "recurrent" layer holds, for each value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs
     of its convolution; of a gated_convolution these alone. Value head h reads key head h // (value_heads / key_heads)
     if `grouped_heads`, else h mod key_heads.

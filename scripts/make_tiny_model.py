@@ -6,10 +6,10 @@ The same options give the same bytes. The weights are scaled so that the logits 
 attention looks at more than the last token. The tokenizer is byte-level BPE: three special tokens, then as many of the
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
-Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2" and the hybrids every --interval-th
-is full attention, the others slide or are recurrent. "mixtral" is llama with experts, and "gemma4-moe" gemma4 with
-experts and without matrices of values where attention is full; the first layer of "glm4moe" and "ernie4_5-moe" has
-none. Options that an architecture has no use for are ignored.
+Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2", "exaone4" and the hybrids every
+--interval-th is full attention, the others slide or are recurrent. "mixtral" is llama with experts, and "gemma4-moe"
+gemma4 with experts and without matrices of values where attention is full; the first layer of "glm4moe" and
+"ernie4_5-moe" has none. Options that an architecture has no use for are ignored.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from tiny_weights import (
 
 FLOATS = ("F32", "F16", "BF16")
 INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkeys(
-    ("gpt-oss", "olmo2", *SLIDING_GEMMAS), "attention.sliding_window_pattern"
+    ("gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS), "attention.sliding_window_pattern"
 )
 MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.25, "attention.scale": 0.3}
 ARCHITECTURES = (
@@ -46,6 +46,7 @@ ARCHITECTURES = (
     "mixtral",
     "minimax-m2",
     "olmo2",
+    "exaone4",
     "qwen2",
     "qwen2moe",
     "qwen3",
@@ -162,7 +163,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
     if chosen.architecture in INTERVAL_KEYS:
         writer.add_uint32(f"{chosen.architecture}.{INTERVAL_KEYS[chosen.architecture]}", chosen.interval)
-    if chosen.architecture in ("gpt-oss", "olmo2", *SLIDING_GEMMAS):
+    if chosen.architecture in ("gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS):
         writer.add_sliding_window(chosen.window)
     if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
         writer.add_final_logit_softcapping(chosen.final_softcap)

@@ -16,7 +16,7 @@ PLAIN_SHARED_EXPERT = ("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe")  # 
 DENSE_FIRST = ("lfm2moe", "glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
 BIASED_CHOICE = ("minimax-m2", *DENSE_FIRST)
 WHOLE_NORMS = ("minimax-m2", "olmo2")  # of queries and keys: all heads as one vector
-POST_NORMED = ("olmo2",)  # branches norm what they add only
+POST_NORMED = ("olmo2", "exaone4")  # branches norm what they add only
 EXPERTS = (
     "lfm2moe",
     "mixtral",

@@ -213,8 +213,12 @@ class Config:
     def _sliding_values(self, sizes: Sizes) -> dict[str, Any]:
         kinds = self._values.get("layer_types")
         usual = self._family.interval
-        period = self._keys.size("sliding_window_pattern", usual) if self.architecture == "gemma3" else usual
-        pattern = period if kinds is None else sliding_pattern(kinds, sizes.layers)
+        if kinds is not None:
+            pattern = sliding_pattern(kinds, sizes.layers)
+        elif self.architecture in ("gemma3", "exaone4"):
+            pattern = self._keys.size("sliding_window_pattern", usual)
+        else:
+            pattern = usual
         values: dict[str, Any] = {"attention.sliding_window": self._keys.size("sliding_window")}
         if pattern != usual:
             values["attention.sliding_window_pattern"] = pattern

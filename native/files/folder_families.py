@@ -31,6 +31,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "minimax_m2": "minimax-m2",
     "olmo2": "olmo2",
     "olmo3": "olmo2",
+    "exaone4": "exaone4",
     "qwen2": "qwen2",
     "qwen2_vl": "qwen2",  # of models that can also see: what decodes text
     "qwen2_vl_text": "qwen2",
@@ -65,7 +66,7 @@ WIDE_EXPERTS = ("mixtral", "minimax_m2", "gpt_oss", "granitemoe", "granitemoesha
 PARTIAL = ("phi3", "minimax-m2", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
 WINDOWED = (
-    *("mistral", "mixtral", "ministral3", "phi3", "olmo3", "gemma2", "gemma3", "gemma3_text", *GEMMA_4),
+    *("mistral", "mixtral", "ministral3", "phi3", "olmo3", "exaone4", "gemma2", "gemma3", "gemma3_text", *GEMMA_4),
     *("gpt_oss", "dots1"),
 )
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so

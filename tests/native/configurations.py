@@ -243,6 +243,19 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | by_kind(1e4, 7)
     | FFN
     | {"layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")]},
+    "exaone4-ratio2": attention(64, 4, 2, 24, 5) | rope(1e6) | FFN | {"sliding_window": 11},
+    "exaone4-irregular-tied": attention(72, 6, 1, 12, 4, True)
+    | rope()
+    | FFN
+    | {"sliding_window": 7, "layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")]},
+    "exaone4-nothing-rotates": attention(64, 4, 4, 16, 3)
+    | rope(1e4)
+    | FFN
+    | {"sliding_window": 9, "layer_types": ["full_attention"] * 3},
+    "exaone4-all-full": attention(64, 4, 4, 16, 3)
+    | rope(1e4)
+    | FFN
+    | {"sliding_window": None, "layer_types": ["full_attention"] * 3},
     "lfm2-ratio2-tied": plain(64, 4, 2, 5, True) | rope(1e6) | convolved(5, 1, 3) | {"block_multiple_of": 20},
     "lfm2-odd": plain(72, 6, 1, 3) | rope() | convolved(3, 0) | {"conv_L_cache": 4, "block_auto_adjust_ff_dim": False},
     "lfm2moe-ratio2": plain(64, 4, 2, 4) | rope(1e6) | convolved(4, 2) | routing(6, 2, 36) | {"num_dense_layers": 1},
@@ -257,6 +270,10 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | GLM
     | HALF
     | {"first_k_dense_replace": 2, "n_shared_experts": 2, "norm_topk_prob": False, "attention_bias": True},
+    "bailingmoe2-groups": attention(64, 4, 2, 24, 3)
+    | GLM
+    | rope(1e4, partial_rotary_factor=0.5)
+    | {"use_qk_norm": True, "n_routed_experts": 8, "n_group": 4, "topk_group": 2, "num_experts_per_tok": 3},
     "dots1-ratio2": attention(64, 4, 2, 24, 3) | GLM | rope() | {"routed_scaling_factor": 2.5, "sliding_window": None},
     "dots1-all-routed": attention(40, 8, 2, 16, 2, True)
     | GLM

@@ -27,6 +27,7 @@ PLAIN = (
     "qwen2moe",
     "qwen3moe",
     "phi3",
+    "bailingmoe2",
     "dots1",
     "ernie4_5",
     "ernie4_5_moe",
@@ -96,8 +97,9 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
         lfm2_files.add_keys(writer, family, model)
     else:
         add_keys(writer, family, config)
-    gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
+    gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3", "exaone4"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
     norms = (gemmas | dict.fromkeys(PLAIN, PLAIN_NORMS)).get(family, HYBRID_NORMS)
+    heads_of: dict[str, list[np.ndarray]] = {}  # by layer: queries, keys and values, which Ling has as one matrix
     for name, parameter in stored(model):
         weights = parameter.detach().float().numpy()
         stem = name.removesuffix(".weight")
@@ -107,6 +109,9 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
             writer.add_tensor(f"{OUTER[stem]}.weight", weights)
             continue
         _, _, layer, part = stem.split(".", 3)
+        if family == "bailingmoe2" and part in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"):
+            heads_of.setdefault(layer, []).append(weights)
+            continue
         if part in gemma4_files.PARTS:
             writer.add_tensor(f"blk.{layer}.{gemma4_files.PARTS[part]}", weights)
             continue
@@ -120,6 +125,8 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
             weights = tiled(part.removeprefix("linear_attn."), weights, config)
         for ending, values in parts(part, weights, config, norms, fused):
             writer.add_tensor(f"blk.{layer}.{ending}", np.ascontiguousarray(values))
+    for layer, matrices in heads_of.items():
+        writer.add_tensor(f"blk.{layer}.attn_qkv.weight", np.concatenate(matrices))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -59,11 +59,12 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         if config.final_logit_softcapping:
             writer.add_final_logit_softcapping(config.final_logit_softcapping)
         return
-    if family == "olmo3":
+    if family == "olmo3" or (family == "exaone4" and config.sliding_window):
         writer.add_sliding_window(config.sliding_window)
         sliding = [kind == "sliding_attention" for kind in config.layer_types]
         if sliding != [(layer + 1) % 4 != 0 for layer in range(len(sliding))]:  # else the default
             writer.add_sliding_window_pattern(sliding)
+    if family == "olmo3":
         rope = rope["full_attention"]
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_rope_dimension_count(int(head_size(config) * rope.get("partial_rotary_factor", 1.0)))

@@ -7,6 +7,7 @@ import gguf
 
 CLASSES = {
     "glm4moe": ("Glm4MoeConfig", "Glm4MoeForCausalLM"),
+    "bailingmoe2": ("Glm4MoeConfig", "Glm4MoeForCausalLM"),  # transformers has no Ling 2, which computes the same
     "dots1": ("Dots1Config", "Dots1ForCausalLM"),
     "ernie4_5_moe": ("Ernie4_5_MoeConfig", "Ernie4_5_MoeForCausalLM"),
     "granitemoe": ("GraniteMoeConfig", "GraniteMoeForCausalLM"),
@@ -40,8 +41,8 @@ def add_routing(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         return
     writer.add_expert_count(config.n_routed_experts)
     writer.add_expert_used_count(config.num_experts_per_tok)
-    writer.add_expert_group_count(1)
-    writer.add_expert_group_used_count(1)
+    writer.add_expert_group_count(config.n_group)
+    writer.add_expert_group_used_count(config.topk_group)
     writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     writer.add_expert_shared_count(config.n_shared_experts)
     writer.add_expert_weights_scale(config.routed_scaling_factor)

@@ -34,6 +34,7 @@ MORE: dict[str, dict[str, Any]] = {
         "lfm2",
         "minimax-m2",
         "olmo2",
+        "exaone4",
         "gpt-oss",
         "glm4moe",
         "gemma3",

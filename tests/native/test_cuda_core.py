@@ -39,6 +39,7 @@ NAMES = (
     "minimax-m2",
     "olmo2",
     "olmo2, Q8_0",
+    "exaone4",
     "gemma3",
     "gemma4",
     "gemma4, Q8_0",

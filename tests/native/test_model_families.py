@@ -165,6 +165,19 @@ def test_an_olmo_norms_what_it_adds_and_has_windows_if_the_file_has_one(tiny_mod
     assert set(two.kinds) == {"attention"} and (two.window, two.local_rope_base) == (0, 0)
 
 
+def test_an_exaone_rotates_where_it_has_a_window_or_nowhere_has(tiny_model) -> None:
+    tiny = opened(tiny_model(architecture="exaone4", layers=5, interval=4))
+    some = read_shape(*tiny)
+    assert some.kinds == ("sliding", "sliding", "sliding", "unrotated", "sliding") and some.window == 24
+    full, _, local, *_ = tables(some, 32)
+    assert (full == 1).all() and not (local == 1).all()
+    assert native_shape(some, 32).kinds == ["sliding", "sliding", "sliding", "attention", "sliding"]
+    none = read_shape(*changed(tiny, attention__sliding_window=None))
+    assert set(none.kinds) == {"attention"} and not (tables(none, 32).cosines == 1).all()
+    still = read_shape(*changed(tiny, attention__sliding_window_pattern=[False] * 5))
+    assert set(still.kinds) == {"unrotated"} and (tables(still, 32).cosines == 1).all()
+
+
 def test_windows_of_an_olmo_are_not_scaled(tiny_model) -> None:
     yarn = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0, "rope__scaling__original_context_length": 64}
     shape = read_shape(*changed(opened(tiny_model(architecture="olmo2")), **yarn))
