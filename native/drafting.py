@@ -1,5 +1,5 @@
-"""The layers of later models of Qwen and GLM that draft tokens ahead: they follow the others in a file, are counted
-with them, and are not used.
+"""The layers of some models that draft tokens ahead: they follow the others in a file, are counted with them, and are
+not used.
 
 The text is the same without them.
 """

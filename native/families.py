@@ -142,7 +142,7 @@ FAMILIES: Mapping[str, Family] = {
         interval_key="attention.sliding_window_pattern",
         layer_kind="sliding",
         unrotated_full=True,
-        own_keys=("attention.sliding_window", "attention.sliding_window_pattern"),
+        own_keys=(DRAFTING, "attention.sliding_window", "attention.sliding_window_pattern"),
     ),
     "gemma": GEMMA,
     "gemma2": replace(

@@ -159,7 +159,7 @@ inline void read_iq3_s(const uint8_t* p, int b, FileBlock& out) {
   out.scales[0] = p[106 + b / 2] >> 4 * (b % 2) & 15;
 }
 
-// half d, 32 bytes of numbers, for each block 16 bits: the upper three of each number, three of scale, whether its weights are 1/8 less
+// half d, 32 bytes of numbers, for each block 16 bits: the upper three of each number, three of scale, whether its weights are 1/8 less or 1/8 more
 inline void read_iq1_s(const uint8_t* p, int b, FileBlock& out) {
   const uint32_t upper = p[34 + 2 * b] | p[35 + 2 * b] << 8;
   std::memcpy(out.scale, p, 2);
@@ -167,7 +167,8 @@ inline void read_iq1_s(const uint8_t* p, int b, FileBlock& out) {
   out.scales[0] = upper >> 12 & 7;
 }
 
-// 32 bytes of numbers, a nibble for each of the upper three bits and whether its weights are 1/8 less, four words of 16 bits: four scales and a nibble of half d
+// 32 bytes of numbers, a nibble for each of the upper three bits and whether its weights are 1/8 less or 1/8 more, four words of 16 bits: four scales and a
+// nibble of half d
 inline void read_iq1_m(const uint8_t* p, int b, FileBlock& out) {
   for (int i = 0; i < 4; ++i) out.patterns[i] = static_cast<uint16_t>(p[4 * b + i] | (p[32 + 2 * b + i / 2] >> 4 * (i % 2) & 15) << 8);
   const uint8_t* words = p + 48;

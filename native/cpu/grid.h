@@ -8,20 +8,22 @@
 
 namespace paceline::PACELINE_ISA {
 
-// The codes of each pattern as one word, none minus. IQ1_M has those of IQ1_S.
+// The codes of each pattern as one word, none minus.
 template <Format f>
 struct GridCodes {
-  static constexpr Grid grid = grid_of(f);
-  using Pattern = std::conditional_t<grid.inputs == 8, uint64_t, uint32_t>;
-  Pattern codes[grid.patterns];
+  static constexpr Patterns patterns = patterns_of(f);
+  using Pattern = std::conditional_t<patterns.inputs == 8, uint64_t, uint32_t>;
+  Pattern codes[patterns.count];
 
   constexpr GridCodes() : codes{} {
-    for (int p = 0; p < grid.patterns; ++p)
-      for (int i = 0; i < grid.inputs; ++i) codes[p] |= static_cast<Pattern>(layout(f).bias + grid_value(f, p, i)) << 8 * i;
+    for (int p = 0; p < patterns.count; ++p)
+      for (int i = 0; i < patterns.inputs; ++i) codes[p] |= static_cast<Pattern>(layout(f).bias + grid_value(f, p, i)) << 8 * i;
   }
 };
 template <Format f>
-constexpr GridCodes<f == Format::IQ1_M ? Format::IQ1_S : f> kGridCodes;
+constexpr GridCodes<f> kGridCodes;
+template <Format f>
+constexpr const auto& codes_of_patterns() { return kGridCodes<f == Format::IQ1_M ? Format::IQ1_S : f>.codes; }
 
 constexpr int number_bits(Format f) { return layout(f).upper_bits - (has_shifted_grid(f) ? 1 : 0); }  // above eight
 

@@ -22,7 +22,7 @@ PACELINE_INLINE void read_numbers(const uint8_t* tile, uint16_t* numbers) {
 // Codes of rows `row` and `row` + 1, or of `row` .. `row` + 3.
 template <Format f, class Number>
 PACELINE_INLINE __m128 find_two(const Number* numbers, int row, int pattern) {
-  const auto* codes = kGridCodes<f>.codes;
+  const auto* codes = codes_of_patterns<f>();
   const auto* first = codes + numbers[place_of<Number>(row, pattern)];
   const auto* second = codes + numbers[place_of<Number>(row + 1, pattern)];
   return _mm_loadh_pi(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(first))), reinterpret_cast<const __m64*>(second));
@@ -30,16 +30,16 @@ PACELINE_INLINE __m128 find_two(const Number* numbers, int row, int pattern) {
 template <Format f, class Number>
 PACELINE_INLINE __m128i find_four(const Number* numbers, int row, int pattern) {
   int code[4];
-  for (int i = 0; i < 4; ++i) code[i] = static_cast<int>(kGridCodes<f>.codes[numbers[place_of<Number>(row + i, pattern)]]);
+  for (int i = 0; i < 4; ++i) code[i] = static_cast<int>(codes_of_patterns<f>()[numbers[place_of<Number>(row + i, pattern)]]);
   return _mm_insert_epi32(_mm_insert_epi32(_mm_insert_epi32(_mm_cvtsi32_si128(code[0]), code[1], 1), code[2], 2), code[3], 3);
 }
 template <Format f, class Number>
 PACELINE_INLINE void find_codes(Codes& c, const Number* numbers) {
-  constexpr int count = 2 * kBlock / grid_of(f).inputs;
+  constexpr int count = 2 * kBlock / patterns_of(f).inputs;
   PACELINE_UNROLL
   for (int i = 0; i < count; ++i) {
     const int p = i / 2, half = i % 2, row = 8 * half;
-    if constexpr (grid_of(f).inputs == 8) {
+    if constexpr (patterns_of(f).inputs == 8) {
       const __m256 even = _mm256_set_m128(find_two<f>(numbers, row + 4, p), find_two<f>(numbers, row, p));
       const __m256 odd = _mm256_set_m128(find_two<f>(numbers, row + 6, p), find_two<f>(numbers, row + 2, p));
       c.v[4 * p + half] = _mm256_castps_si256(_mm256_shuffle_ps(even, odd, 0x88));

@@ -6,7 +6,7 @@ namespace paceline::PACELINE_ISA {
 // Patterns from `first` on, of 32 numbers: the permutation reads their lowest six bits, and each further bit chooses between two halves of the table.
 template <Format f, int first, int count>
 PACELINE_INLINE __m512i find_patterns(__m512i numbers) {
-  const uint16_t* table = grid_of(f).table + first;
+  const uint16_t* table = patterns_of(f).table + first;
   if constexpr (count == 64) {
     return _mm512_permutex2var_epi16(_mm512_load_si512(table), numbers, _mm512_load_si512(table + 32));
   } else {
@@ -20,11 +20,10 @@ struct NibbleCodes {
   alignas(16) uint8_t codes[16];
 
   constexpr NibbleCodes() : codes{} {
-    constexpr Grid grid = grid_of(f);
-    for (int i = 0; i < (grid.inputs == 8 ? 3 : 8); ++i) {
-      const int code = layout(f).bias + grid.values[i] + (has_shifted_grid(f) ? 1 : 0);
-      codes[i] = static_cast<uint8_t>(code);
-      if (grid.inputs == 8) codes[4 * i] = static_cast<uint8_t>(code);
+    constexpr Patterns patterns = patterns_of(f);
+    for (int i = 0; i < (patterns.inputs == 8 ? 3 : 8); ++i) {
+      codes[i] = static_cast<uint8_t>(layout(f).bias + patterns.value(f, i));
+      if (patterns.inputs == 8) codes[4 * i] = codes[i];
     }
   }
 };
@@ -45,19 +44,19 @@ PACELINE_INLINE __m512i add_number_bits(const uint8_t* tile, int plane_word, __m
 // Patterns 0 and 2 of a row are the low bytes of two words, 1 and 3 the high ones, and what is found for them stands where the vectors have the row.
 template <Format f>
 PACELINE_INLINE void find_codes(Codes& c, const uint8_t* tile) {
-  const auto in_each_row = [](int a, int b, int c, int d) {
-    return _mm512_broadcast_i32x4(_mm_setr_epi8(a, b, c, d, 4 + a, 4 + b, 4 + c, 4 + d, 8 + a, 8 + b, 8 + c, 8 + d, 12 + a, 12 + b, 12 + c, 12 + d));
+  const auto in_each_row = [](int p, int q, int r, int s) {
+    return _mm512_broadcast_i32x4(_mm_setr_epi8(p, q, r, s, 4 + p, 4 + q, 4 + r, 4 + s, 8 + p, 8 + q, 8 + r, 8 + s, 12 + p, 12 + q, 12 + r, 12 + s));
   };
   const __m512i table = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(kNibbleCodes<f>.codes)));
   const __m512i places = _mm512_set1_epi32(0x0c030c03);
   for (int i = 0; i < layout(f).low_bits; ++i) {
     const __m512i bytes = _mm512_loadu_si512(tile + 64 * i);
-    const __m512i found[2] = {find_patterns<f, 0, grid_of(f).patterns>(add_number_bits<f>(tile, 2 * i, bytes)),
-                              find_patterns<f, 0, grid_of(f).patterns>(add_number_bits<f>(tile, 2 * i + 1, _mm512_srli_epi16(bytes, 8)))};
+    const __m512i found[2] = {find_patterns<f, 0, patterns_of(f).count>(add_number_bits<f>(tile, 2 * i, bytes)),
+                              find_patterns<f, 0, patterns_of(f).count>(add_number_bits<f>(tile, 2 * i + 1, _mm512_srli_epi16(bytes, 8)))};
     for (int pattern = 0; pattern < 4; ++pattern) {
       const __m512i both = found[pattern % 2];
       const bool upper = pattern >= 2;
-      if constexpr (grid_of(f).inputs == 8) {
+      if constexpr (patterns_of(f).inputs == 8) {
         // Inputs 0 .. 3 have the low nibbles of the first and the third byte of a row, or of the other two; inputs 4 .. 7 those beside them.
         const __m512i moved = upper ? _mm512_srli_epi32(both, 20) : _mm512_slli_epi32(both, 12);  // the other nibbles, over the other pattern
         const __m512i spread = _mm512_mask_blend_epi16(upper ? 0x55555555 : 0xaaaaaaaa, both, moved);

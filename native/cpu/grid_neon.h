@@ -20,10 +20,10 @@ PACELINE_INLINE void read_numbers(const uint8_t* tile, uint16_t* numbers) {
 }
 template <Format f, class Number>
 PACELINE_INLINE void find_codes(Codes& c, const Number* numbers) {
-  const auto* codes = kGridCodes<f>.codes;
+  const auto* codes = codes_of_patterns<f>();
   PACELINE_UNROLL
   for (int i = 0; i < 4; ++i) {  // rows 4i .. 4i + 3
-    if constexpr (grid_of(f).inputs == 8) {
+    if constexpr (patterns_of(f).inputs == 8) {
       PACELINE_UNROLL
       for (int group = 0; group < 4; ++group) {
         const auto pair = [&](int row) {

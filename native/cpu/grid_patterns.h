@@ -9,15 +9,18 @@
 
 namespace paceline {
 
-struct Grid {
+struct Patterns {
   int inputs;             // to a pattern
-  int patterns;
-  const uint16_t* table;  // [patterns], 16 / inputs bits for each input: which of the values it has
-  int8_t values[8];       // magnitudes; of IQ1 8 times the values, and a code is 1 more than that, or 1 less
+  int count;
+  const uint16_t* table;  // [count], 16 / inputs bits for each input: which of the values it has
+  int8_t values[8];       // magnitudes; of IQ1 8 times the values, of which a code is 1 more, or 1 less (so 2 less than otherwise) where its pattern's bit is set
   float factor;           // a scale is d * factor * (s + 0.5)
+
+  // What number `i` of the values stands for where no bit says minus, or less.
+  constexpr int value(Format f, int i) const { return has_shifted_grid(f) ? values[i] + 1 : values[i]; }
 };
 
-constexpr Grid grid_of(Format f) {
+constexpr Patterns patterns_of(Format f) {
   switch (f) {
     case Format::IQ3_S: return {4, 512, kGridIQ3_S, {1, 3, 5, 7, 9, 11, 13, 15}, 2.0f};
     case Format::IQ3_XXS: return {4, 256, kGridIQ3_XXS, {4, 12, 20, 28, 36, 44, 52, 62}, 0.5f};
@@ -29,14 +32,14 @@ constexpr Grid grid_of(Format f) {
   }
 }
 
-// What a pattern has for input i, where no sign is minus: of IQ1 1 more than the value.
+// The same of input i of a pattern.
 constexpr int grid_value(Format f, int pattern, int i) {
-  const Grid grid = grid_of(f);
-  const int bits = 16 / grid.inputs, value = grid.values[grid.table[pattern] >> bits * i & ((1 << bits) - 1)];
-  return has_shifted_grid(f) ? value + 1 : value;
+  const Patterns patterns = patterns_of(f);
+  const int bits = 16 / patterns.inputs;
+  return patterns.value(f, patterns.table[pattern] >> bits * i & ((1 << bits) - 1));
 }
 
-// The number of a row's pattern in a tile. Of IQ1 its top bit says that the codes are 1 less.
+// The number of a row's pattern in a tile. Of IQ1 its top bit says that its codes are 1 less than 8 times the values.
 inline int read_pattern(Format f, const uint8_t* tile, int row, int pattern) {
   int number = tile[pattern_byte(row, pattern)];
   for (int bit = 0; bit < layout(f).upper_bits; ++bit) {

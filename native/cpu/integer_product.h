@@ -109,7 +109,7 @@ struct Tile {
     else if constexpr (layout(f).header_bytes == 0) return load_half(reinterpret_cast<const uint16_t*>(scales));
     else if constexpr (f == Format::Q5_K || f == Format::Q4_K) return first_half() * to_float(load_unsigned(scales));
     else if constexpr (f == Format::Q2_K) return first_half() * to_float(load_low_nibbles(own));
-    else if constexpr (has_grid(f)) return first_half() * ((to_float(kScales == 1 ? load_folded_nibbles(scales) : half ? load_high_nibbles(scales) : load_low_nibbles(scales)) + broadcast(0.5f)) * broadcast(grid_of(f).factor));
+    else if constexpr (has_grid(f)) return first_half() * ((to_float(kScales == 1 ? load_folded_nibbles(scales) : half ? load_high_nibbles(scales) : load_low_nibbles(scales)) + broadcast(0.5f)) * broadcast(patterns_of(f).factor));
     else return first_half() * to_float(load_signed(own));
   }
   template <int half>

@@ -57,7 +57,7 @@ template <Format F>
 void put_codes(uint8_t* tile, int row, const FileBlock& block) {
   constexpr Layout shape = layout(F);
   if constexpr (has_grid(F)) {
-    for (int p = 0; p < kBlock / grid_of(F).inputs; ++p) {
+    for (int p = 0; p < kBlock / patterns_of(F).inputs; ++p) {
       tile[pattern_byte(row, p)] = static_cast<uint8_t>(block.patterns[p]);
       for (int bit = 0; bit < shape.upper_bits; ++bit) {
         const int at = bit_place(F, bit, row, p);
@@ -162,9 +162,9 @@ int read_code(Format f, const uint8_t* tile, int row, int i) {
   const Layout shape = layout(f);
   const uint8_t* high = tile + high_offset(f);
   if (has_grid(f)) {
-    const Grid grid = grid_of(f);
-    const int number = read_pattern(f, tile, row, i / grid.inputs), value = grid_value(f, number % grid.patterns, i % grid.inputs);
-    if (has_shifted_grid(f)) return shape.bias + value - (number < grid.patterns ? 0 : 2);
+    const Patterns patterns = patterns_of(f);
+    const int number = read_pattern(f, tile, row, i / patterns.inputs), value = grid_value(f, number % patterns.count, i % patterns.inputs);
+    if (has_shifted_grid(f)) return shape.bias + value - (number < patterns.count ? 0 : 2);
     return get(high, 1, place(i, row)) ? shape.bias - value : shape.bias + value;
   }
   int code = get(tile, shape.low_bits, place(i, row));
@@ -189,7 +189,7 @@ Affine read_scale(Format f, const uint8_t* header, const uint8_t* tile, int row,
   if (f == Format::Q2_K) return {d * static_cast<float>(own & 15), -(m * static_cast<float>(own >> 4))};
   if (nibbles) {
     const bool upper = shape.scales == 1 ? row >= 8 : i >= 16;
-    return {d * ((static_cast<float>(upper ? own >> 4 : own & 15) + 0.5f) * grid_of(f).factor), 0.0f};
+    return {d * ((static_cast<float>(upper ? own >> 4 : own & 15) + 0.5f) * patterns_of(f).factor), 0.0f};
   }
   if (shape.minimum) return {d * own, -(m * scales[kTileRows + row])};
   return {d * static_cast<int8_t>(own), 0.0f};

@@ -12,15 +12,20 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(
   const int pair = tile_place(product), part = own_part<4>(), segment = first_segment<4>(product);
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   const auto weights_of = [&](const uint8_t* matrix) { return matrix + (2 * pair + part % 2) * row_bytes; };
-  Unit<f> even;
-  begin_product(product, [&] { load_first(weights_of(product.items[part / 2].weights), product.blocks, segment, even); });
-  const OwnColumns columns = own_columns(product, kMost);
-  if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * 4 * kOutputs);
-  const uint32_t* const grid = take_grid<f>(memory);
+  uint32_t* const grid = take_grid<f>(memory);
+  Unit<f> even;
+  const auto begin = [&](const uint8_t* weights) {
+    load_first(weights, product.blocks, segment, even);
+    fill_grid<f>(grid);
+  };
+  begin_product(product, [&] { begin(weights_of(product.items[part / 2].weights)); });
+  const OwnColumns columns = own_columns(product, kMost);
+  if (!columns.end) return;
   const uint8_t* const weights = weights_of(tile_of(product, columns, part / 2, 2 * pair).weights);
-  if (!begins_early(product)) load_first(weights, product.blocks, segment, even);
+  if (!begins_early(product)) begin(weights);
+  share_grid<f>();
   float total[kOwnOutputs<kMost, 4>];
   sum_tiles<f, n, 4>(product, weights, columns, even, kept, grid, sums, total);
   const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);  // here, so that they take no registers before

@@ -9,14 +9,14 @@ namespace paceline::cuda {
 // The codes of four inputs of a pattern to a word, none minus: magnitudes, or biased where values are shifted. Products keep them in shared memory, since lanes
 // read scattered entries.
 template <Format f>
-constexpr int kGridWords = grid_of(f).patterns * grid_of(f).inputs / 4;
+constexpr int kGridWords = patterns_of(f).count * patterns_of(f).inputs / 4;
 template <Format f>
 struct GridTable {
-  uint32_t words[kGridWords<f>];
+  alignas(16) uint32_t words[kGridWords<f>];
 };
 template <Format f>
 constexpr GridTable<f> codes_of_grid() {
-  constexpr int fours = grid_of(f).inputs / 4;
+  constexpr int fours = patterns_of(f).inputs / 4;
   GridTable<f> table{};
   for (int i = 0; i < kGridWords<f>; ++i)
     for (int j = 0; j < 4; ++j) table.words[i] |= static_cast<uint32_t>(device_bias(f) + grid_value(f, i / fours, i % fours * 4 + j)) << 8 * j;

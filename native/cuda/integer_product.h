@@ -52,16 +52,23 @@ PACELINE_DEVICE void sum_tiles(const Product& product, const uint8_t* weights, c
   });
 }
 
-// The table of a format with a grid, in shared memory; nothing for others.
+// The table of a format with a grid, in shared memory; nothing for others. It is filled with a block's first loads, and read behind share_grid().
 template <Format f>
 constexpr size_t kGridBytes = has_grid(f) ? kGridWords<f> * sizeof(uint32_t) : 0;
 template <Format f>
-PACELINE_DEVICE const uint32_t* take_grid(SharedMemory& memory) {
+PACELINE_DEVICE uint32_t* take_grid(SharedMemory& memory) {
   if constexpr (!has_grid(f)) return nullptr;
-  uint32_t* const grid = memory.take<uint32_t>(kGridWords<f>);
-  for (int i = static_cast<int>(thread_index()); i < kGridWords<f>; i += kProductWarps * kWarp) grid[i] = device_grid<f>()[i];
-  sync_block();
-  return grid;
+  else return memory.take<uint32_t>(kGridWords<f>);
+}
+template <Format f>
+PACELINE_DEVICE void fill_grid(uint32_t* grid) {
+  if constexpr (has_grid(f))
+    for (int i = static_cast<int>(thread_index()); i < kGridWords<f> / 4; i += kProductWarps * kWarp)
+      reinterpret_cast<Word4*>(grid)[i] = reinterpret_cast<const Word4*>(device_grid<f>())[i];
+}
+template <Format f>
+PACELINE_DEVICE void share_grid() {
+  if constexpr (has_grid(f)) sync_block();
 }
 
 // How many blocks of 256 threads must fit an SM's 64 Ki registers at once. With few columns they are memory-bound.
@@ -87,15 +94,20 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_produc
     const OwnTile own = own_tile(product, columns, place + own_part<kTiles>());
     return own.weights + own.tile * row_bytes;
   };
-  Unit<f> even;
-  begin_product(product, [&] { load_first(weights_of({}), product.blocks, segment, even); });
-  const OwnColumns columns = own_columns(product, kMost);
-  if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
-  const uint32_t* const grid = take_grid<f>(memory);
+  uint32_t* const grid = take_grid<f>(memory);
+  Unit<f> even;
+  const auto begin = [&](const uint8_t* weights) {
+    load_first(weights, product.blocks, segment, even);
+    fill_grid<f>(grid);
+  };
+  begin_product(product, [&] { begin(weights_of({})); });
+  const OwnColumns columns = own_columns(product, kMost);
+  if (!columns.end) return;
   const uint8_t* const weights = weights_of(columns);
-  if (!begins_early(product)) load_first(weights, product.blocks, segment, even);
+  if (!begins_early(product)) begin(weights);
+  share_grid<f>();
   float total[kOwnOutputs<kMost, kTiles>];
   sum_tiles<f, n, kTiles>(product, weights, columns, even, kept, grid, sums, total);
   PACELINE_UNROLL
@@ -108,14 +120,16 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   constexpr int n = 8;
   const int place = tile_place(product) * kProductWarps + static_cast<int>(warp_index());
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  SharedMemory memory;
+  uint32_t* const grid = take_grid<f>(memory);
   begin_product(product, [&] {
     const OwnTile tile = own_tile(product, {}, place);
     fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, 0);
   });
   const OwnColumns columns = own_columns(product, kColumns * n);
   if (!columns.end) return;
-  SharedMemory memory;
-  const uint32_t* const grid = take_grid<f>(memory);
+  fill_grid<f>(grid);
+  share_grid<f>();
   const OwnTile first_tile = own_tile(product, columns, place);
   const uint8_t* const weights = first_tile.weights + first_tile.tile * row_bytes;
   LaneInputs inputs[n];

@@ -26,7 +26,7 @@ constexpr int unit_tiles(Format f) {
   if (is_float(f)) return 1;
   return layout(f).unit == 8 || layout(f).high_bits == 1 ? 8 : 4;
 }
-constexpr int grid_lanes(Format f) { return 128 / grid_of(f).inputs; }
+constexpr int grid_lanes(Format f) { return 128 / patterns_of(f).inputs; }
 constexpr bool has_table(Format f) { return is_nonlinear(f) || is_float4(f); }
 // Formats whose weights, scales included, are exact in half precision, and are multiplied in it.
 constexpr bool by_halves(Format f) { return f == Format::NVFP4; }

@@ -53,7 +53,7 @@ void put_bits(uint8_t* to, int at, int bits) {
 void put_patterns(Format f, uint8_t* unit, int k, const uint8_t* tile) {
   const int bits = layout(f).upper_bits, lanes = grid_lanes(f), of_row = lanes / 8;
   for (int r = 0; r < kTileRows; ++r)
-    for (int p = 0; p < kBlock / grid_of(f).inputs; ++p) {
+    for (int p = 0; p < kBlock / patterns_of(f).inputs; ++p) {
       const int number = read_pattern(f, tile, r, p), lane = of_row * (r % 8) + p % of_row, w = r / 8 + p / of_row * 2;
       unit[(k / 4 * lanes + lane) * 16 + 4 * w + k % 4] = static_cast<uint8_t>(number);
       if (bits) put_bits(unit + upper_begin(f) + lane * 4 * bits, bits * (4 * k + w), number >> 8);

@@ -164,7 +164,7 @@ struct Unit {
       if constexpr (f == Format::Q5_K || f == Format::Q4_K) return times_byte(d, s.v[k / 4], k, exact);
       else if constexpr (f == Format::Q2_K) return times_byte(d, s.v[k / 2] & 0x0f0f0f0fu, 2 * k + half, exact);
       else if constexpr (has_grid(f)) {
-        constexpr float factor = grid_of(f).factor * 0.5f;
+        constexpr float factor = patterns_of(f).factor * 0.5f;
         if constexpr (layout(f).scales == 1) return times_byte(d * factor, s.v[0] >> 4 * (k % 2) & 0x0f0f0f0fu, k / 2, exact, 2, 1);
         else return times_byte(d * factor, s.v[k / 4] >> 4 * half & 0x0f0f0f0fu, k, exact, 2, 1);
       }
@@ -181,7 +181,7 @@ struct Unit {
  private:
   // The four inputs of tile k's word w, none minus.
   PACELINE_DEVICE uint32_t pattern(int k, int w, const uint32_t* grid) const {
-    constexpr uint32_t kMask = static_cast<uint32_t>(grid_of(f).patterns) / 256 - 1, kFours = grid_of(f).inputs / 4;
+    constexpr uint32_t kMask = static_cast<uint32_t>(patterns_of(f).count) / 256 - 1, kFours = patterns_of(f).inputs / 4;
     const uint32_t half = kFours == 2 ? lane_index() % 2 : 0;  // of two lanes with a pattern, each has four inputs
     const uint32_t place = dot_bytes<false>(low.v[k / 4 * 4 + w], kFours << 8 * (k % 4), half);
     if constexpr (kUpper == 0) {

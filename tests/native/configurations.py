@@ -273,7 +273,8 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     "bailingmoe2-groups": attention(64, 4, 2, 24, 3)
     | GLM
     | rope(1e4, partial_rotary_factor=0.5)
-    | {"use_qk_norm": True, "n_routed_experts": 8, "n_group": 4, "topk_group": 2, "num_experts_per_tok": 3},
+    | {"use_qk_norm": True, "n_routed_experts": 12, "n_group": 3, "topk_group": 2, "num_experts_per_tok": 3}
+    | {"routed_scaling_factor": 2.5},
     "dots1-ratio2": attention(64, 4, 2, 24, 3) | GLM | rope() | {"routed_scaling_factor": 2.5, "sliding_window": None},
     "dots1-all-routed": attention(40, 8, 2, 16, 2, True)
     | GLM

@@ -127,6 +127,9 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
             writer.add_tensor(f"blk.{layer}.{ending}", np.ascontiguousarray(values))
     for layer, matrices in heads_of.items():
         writer.add_tensor(f"blk.{layer}.attn_qkv.weight", np.concatenate(matrices))
+    if heads_of:
+        for ending in ("nextn.enorm", "layer_output_norm"):
+            writer.add_tensor(f"blk.{config.num_hidden_layers}.{ending}.weight", np.ones(8, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -25,7 +25,7 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     rope = config.rope_parameters
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
+    writer.add_block_count(config.num_hidden_layers + (family == "bailingmoe2"))  # whose last layer drafts
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_key_length(head_size(config))

@@ -48,3 +48,6 @@ def add_routing(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     writer.add_expert_weights_scale(config.routed_scaling_factor)
     writer.add_expert_weights_norm(config.norm_topk_prob)
     writer.add_leading_dense_block_count(config.first_k_dense_replace)
+    if family == "bailingmoe2":
+        writer.add_expert_shared_feed_forward_length(config.moe_intermediate_size * config.n_shared_experts)
+        writer.add_nextn_predict_layers(1)

@@ -120,7 +120,7 @@ def test_every_tensor_of_a_newer_family_is_expected_by_name(tiny_model, architec
                 read_shape(metadata, [tensor for tensor in tensors if tensor is not left_out])
 
 
-@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next", "glm4moe"])
+@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next", "glm4moe", "exaone4"])
 def test_layers_that_draft_are_left_out(tiny_model, tmp_path: Path, architecture: str) -> None:
     """A file whose last layers draft is the model that it is without them."""
     path = tiny_model(architecture=architecture, layers=5)
@@ -128,7 +128,8 @@ def test_layers_that_draft_are_left_out(tiny_model, tmp_path: Path, architecture
     full = written(path, tmp_path / "full.gguf", draft, ["blk.3.nextn.eh_proj.weight", "blk.4.nextn.enorm.weight"])
     plain = written(path, tmp_path / "plain.gguf", {f"{architecture}.block_count": 3}, [], ("blk.3.", "blk.4."))
     shape = read_shape(*opened(full))
-    assert shape.kinds == (("attention",) * 3 if architecture == "glm4moe" else ("recurrent", "attention", "recurrent"))
+    others = {"glm4moe": ("attention",) * 3, "exaone4": ("sliding", "unrotated", "sliding")}
+    assert shape.kinds == others.get(architecture, ("recurrent", "attention", "recurrent"))
     one, other = (open_core(each, slots=1, context=64, threads=1) for each in (full, plain))
     assert one.fingerprint == other.fingerprint
 
