@@ -145,7 +145,7 @@ def test_who_does_not_say_how_text_is_cut_is_refused(pre: str | None) -> None:
         del found["tokenizer.ggml.pre"]
     else:
         found["tokenizer.ggml.pre"] = pre
-    with pytest.raises(ValueError, match=r"does not name its pre-tokenizer .* expected gpt-2, llama-bpe"):
+    with pytest.raises(ValueError, match=r"does not name its pre-tokenizer .* expected gpt-2, exaone4, llama-bpe"):
         Tokenizer(found)
 
 
@@ -197,7 +197,7 @@ def test_an_id_outside_the_vocabulary_is_named(wrong: int) -> None:
         (
             "pre",
             "viking",
-            "its pre-tokenizer is 'viking', supported are gpt-2, llama-bpe, ",
+            "its pre-tokenizer is 'viking', supported are gpt-2, exaone4, llama-bpe, ",
         ),
         ("merges", ["a nowhere"], "its vocabulary and merges do not fit together: "),
         ("merges", ["ab"], "its vocabulary and merges do not fit together: "),
