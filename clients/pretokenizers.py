@@ -83,12 +83,10 @@ SUPPORTED: Final = (*PLAIN, *_SPLITS, *SINGLE_DIGITS)
 
 def pretokenizer(name: str) -> Any:
     """The pre-tokenizer called `name`; raises KeyError for one that is not in SUPPORTED."""
-    match name:
-        case _ if name in PLAIN:
-            return ByteLevel(add_prefix_space=False)
-        case _ if name in SINGLE_DIGITS:
-            return Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
-        case _:
-            splits = [Split(Regex(one), behavior="isolated") for one in _SPLITS[name]]
-            digits = [Digits(individual_digits=True)] if name in _THEN_DIGITS else []
-            return Sequence([*splits, *digits, ByteLevel(add_prefix_space=False, use_regex=False)])
+    if name in PLAIN:
+        return ByteLevel(add_prefix_space=False)
+    if name in SINGLE_DIGITS:
+        return Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+    splits = [Split(Regex(one), behavior="isolated") for one in _SPLITS[name]]
+    digits = [Digits(individual_digits=True)] if name in _THEN_DIGITS else []
+    return Sequence([*splits, *digits, ByteLevel(add_prefix_space=False, use_regex=False)])

@@ -38,24 +38,15 @@ GAINS |= {"token_embd": 3.0, "output": 3.0}
 # The offset in a block of its half-precision d, and of its m with the factor of d that makes the mean of random codes
 # zero.
 HALVES: dict[str, tuple[int, int, float] | tuple[int]] = {
-    "Q4_0": (0,),
+    **dict.fromkeys(("Q4_0", "Q5_0", "Q8_0"), (0,)),
     "Q4_1": (0, 2, -7.5),
-    "Q5_0": (0,),
     "Q5_1": (0, 2, -15.5),
-    "Q8_0": (0,),
-    "IQ4_NL": (0,),
     "Q6_K": (208,),
     "Q5_K": (0, 2, 15.5),
     "Q4_K": (0, 2, 7.5),
-    "IQ4_XS": (0,),
     "Q3_K": (108,),
     "Q2_K": (80, 82, 1.5),
-    "IQ3_S": (0,),
-    "IQ3_XXS": (0,),
-    "IQ2_S": (0,),
-    "IQ2_XS": (0,),
-    "IQ2_XXS": (0,),
-    "IQ1_S": (0,),
+    **dict.fromkeys(("IQ4_NL", "IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_S"), (0,)),
 }
 TYPES = ("F32", "F16", "BF16", *HALVES, "IQ1_M", "MXFP4", "NVFP4")
 OF_HEADS = ("attn_k_b.weight", "attn_v_b.weight")

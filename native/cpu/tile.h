@@ -118,8 +118,7 @@ constexpr bool has_signed_grid(Format f) {
 }
 constexpr bool has_grid(Format f) { return has_signed_grid(f) || has_shifted_grid(f); }
 // Where the low byte of a row's pattern is in a tile, and its further bits in their planes: those of patterns 0 and 2 of a row side by side, then those of
-// patterns 1 and 3. The bit that says of IQ1 that the codes are 1 less than 8 times the values, and
-// not 1 more, is the last.
+// patterns 1 and 3. The last bit of IQ1 says that the codes are 1 less than 8 times the values, and not 1 more.
 constexpr int pattern_byte(int row, int pattern) { return 64 * (pattern / 4) + 4 * row + pattern % 4; }
 constexpr int number_place(int row, int pattern) { return 64 * (pattern / 4) + 32 * (pattern % 2) + 2 * row + pattern % 4 / 2; }
 constexpr int bit_place(Format f, int bit, int row, int pattern) {
