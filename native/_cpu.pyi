@@ -51,6 +51,7 @@ class Shape:
     value_heads: int
     key_size: int
     value_size: int
+    state_space: bool
     grouped_heads: bool
     local_kv_heads: int
     local_head_size: int

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .files.model_file import Bytes
-from .files.rearrange import Floats, as_float32, floats, renamed, take_rows
+from .files.rearrange import Floats, as_float32, floats, renamed, shaped, take_rows
 from .shape import ModelShape
 from .tensors import is_vector
 from .weights import Tensor
@@ -33,7 +33,8 @@ TOKEN_TABLE, TOKEN_PRODUCT, TOKEN_NORM = (
     "per_layer_proj_norm.weight",
 )
 EMBEDDING_NORM, FINAL_NORM = "token_embd_norm.weight", "output_norm.weight"  # LFM2's files call the latter the former
-BRANCHES = (".attn_output.weight", ".ffn_down.weight", ".ffn_down_shexp.weight", ROUTED)  # added to the residual stream
+# What is added to the residual stream.
+BRANCHES = (".attn_output.weight", ".ssm_out.weight", ".ffn_down.weight", ".ffn_down_shexp.weight", ROUTED)
 
 
 def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -159,6 +160,14 @@ def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
             gate, up = _taken_apart(tensor, shape.experts, [shape.expert_ffn] * 2)
             yield _joined(tensor, f"{block}.ffn_gate_exps.weight", [gate])
             yield _joined(tensor, f"{block}.ffn_up_exps.weight", [up])
+        case "ssm_a" | "ssm_d" | "ssm_norm.weight" if shape.state_space:  # whichever way the numbers lie
+            yield shaped(tensor, 1, tensor.rows * tensor.columns)
+        case "ssm_in.weight" if shape.state_space:
+            inner, of_keys = shape.value_heads * shape.value_size, shape.key_heads * shape.key_size
+            gate, mixed, steps = _taken_apart(tensor, 1, [inner, inner + 2 * of_keys, shape.value_heads])
+            yield _joined(tensor, f"{block}.attn_gate.weight", [gate])
+            yield _joined(tensor, f"{block}.attn_qkv.weight", [mixed])
+            yield _joined(tensor, f"{block}.ssm_alpha.weight", [steps])
         case "ssm_in.weight" if ratio:
             values = ratio * shape.value_size
             query, key, value, gate = _taken_apart(tensor, shape.key_heads, [shape.key_size] * 2 + [values] * 2)

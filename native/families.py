@@ -25,7 +25,7 @@ ROUTING_KEYS = (
 MULTIPLIERS = ("attention.scale", "embedding_scale", "logit_scale", "residual_scale")
 TEMPERATURE_KEYS = ("attention.temperature_length", "attention.temperature_scale")
 LLAMA = Family("pairs", may_slide=True, may_route=True, own_keys=("attention.sliding_window", *EXPERT_KEYS))
-LFM2 = Family("halves", qk_norm=True, rope_base=1e6, layer_kind="recurrent", gated_convolution=True)
+LFM2 = Family("halves", qk_norm=True, rope_base=1e6, layer_kind="recurrent", gated_convolution=True, headless=True)
 QWEN2 = Family("halves", qkv_bias=True)
 QWEN3 = Family("halves", qk_norm=True)
 QWEN3_EXPERTS = replace(QWEN3, experts=True, own_keys=EXPERT_KEYS)
@@ -105,6 +105,17 @@ FAMILIES: Mapping[str, Family] = {
         "pairs",
         switched_rope=True,
         experts=True,
+        may_route=True,
+        shared_expert=True,
+        own_keys=(*MULTIPLIERS, *EXPERT_KEYS),
+    ),
+    "granitehybrid": Family(
+        "pairs",
+        switched_rope=True,
+        layer_kind="recurrent",
+        state_space=True,
+        headless=True,
+        grouped_heads=True,
         may_route=True,
         shared_expert=True,
         own_keys=(*MULTIPLIERS, *EXPERT_KEYS),

@@ -34,7 +34,7 @@ class Family:
     whole_qk_norm: bool = False  # not each head: those of all heads as one vector
     interval: int = 0
     interval_key: str = ""
-    switched_rope: bool = False  # nothing is rotated if rope.scaling.finetuned is false: refused
+    switched_rope: bool = False  # nothing is rotated if rope.scaling.finetuned is false
     unrotated: int = 0  # every so many layers, the queries and keys of one are not rotated
     unrotated_full: bool = False  # where there are windows, those of layers without one are not rotated
     layer_kind: LayerKind = "attention"
@@ -66,7 +66,9 @@ class Family:
     tempered: bool = False  # queries grow with their positions, if the file says how much
     latent: bool = False  # keys and values follow from a few values of each token (model_latent.py)
     dense_beside: bool = False  # beside the experts is a feed-forward part, each with norms of its own
-    gated_convolution: bool = False  # recurrent layers are convolutions: those for which the file has no kv heads
+    gated_convolution: bool = False  # recurrent layers are convolutions
+    state_space: bool = False  # recurrent layers are selective state spaces (Mamba-2)
+    headless: bool = False  # recurrent layers are those for which the file has no kv heads
     grouped_heads: bool = False  # the value heads of one key head lie side by side
     yarn_rounded: bool = True  # where the file does not say
     yarn_weight: YarnWeight = ""
@@ -82,12 +84,14 @@ class Family:
         return self.layer_kind == "sliding"
 
     def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
-        if self.gated_convolution:
+        still = self.switched_rope and not keys.flag("rope.scaling.finetuned", True)
+        full: LayerKind = "unrotated" if still else "attention"
+        if self.headless:
             heads = keys.counts("attention.head_count_kv", layers)
-            return tuple("attention" if each else "recurrent" for each in heads)
+            return tuple(full if each else "recurrent" for each in heads)
         if self.slides and not self.window(keys):
             return tuple("attention" for _ in range(layers))
-        full: LayerKind = "unrotated" if self.unrotated_full else "attention"
+        full = "unrotated" if self.unrotated_full else full
         if self.slides and keys.is_list(self.interval_key):
             sliding = keys.flags(self.interval_key, layers)
             return tuple("sliding" if each else full for each in sliding)

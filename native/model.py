@@ -57,6 +57,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "residual_scale": 1.0,
     "rope.freq_base_swa": 0.0,
     "rope.scale_linear": 1.0,
+    "ssm.dt_b_c_rms": False,
 }
 
 
@@ -87,11 +88,6 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         value = metadata.values.get(f"{architecture}.{name}", harmless)
         if name not in family.own_keys and value != harmless:
             raise ValueError(f"the key '{architecture}.{name}' is {value!r}, supported: {harmless!r}")
-    if (
-        family.switched_rope
-        and metadata.values.get(switch := f"{architecture}.rope.scaling.finetuned", True) is not True
-    ):
-        raise ValueError(f"the key {switch!r} is {metadata.values[switch]!r}, supported: True")
     layout = metadata.values.get("paceline.rope_layout", family.rope_layout)
     if layout not in ("pairs", "halves"):
         raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")
@@ -152,7 +148,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
 
 def _kv_heads(keys: Keys, family: Family, kinds: Sequence[LayerKind], heads: int) -> int:
     """Of layers with full attention."""
-    if family.gated_convolution:
+    if family.headless:
         return attending_heads(keys, len(kinds))
     return kv_heads(keys, kinds, heads)[0] if family.varied else keys.size("attention.head_count_kv", heads)
 
@@ -220,6 +216,7 @@ def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
         "value_heads": value_heads,
         "key_size": keys.size("ssm.state_size"),
         "value_size": inner // value_heads,
+        "state_space": family.state_space,
     }
 
 

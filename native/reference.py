@@ -87,7 +87,7 @@ class Reference:
                 cache.states[layer] = empty_state(self.shape)
             elif cache.committed > cache.began:
                 taken = cache.inputs[layer].first(cache.committed - cache.began)
-                cache.states[layer], _ = advance(self.shape, self._taps(layer), cache.states[layer], taken)
+                cache.states[layer], _ = advance(self.shape, self.weights, f"blk.{layer}", cache.states[layer], taken)
                 cache.inputs[layer] = taken.first(0)
         cache.began = cache.committed
 
@@ -105,7 +105,7 @@ class Reference:
         outputs = np.empty((len(normed), *size), np.float32)
         for row, span in spans(rows):
             cache, inputs = self._cache(row.slot), read_inputs(shape, self.weights, f"blk.{layer}", normed[span])
-            _, outputs[span] = advance(shape, self._taps(layer), cache.states[layer], inputs)
+            _, outputs[span] = advance(shape, self.weights, f"blk.{layer}", cache.states[layer], inputs)
             cache.inputs[layer] = inputs
         return gated(shape, self.weights, f"blk.{layer}", normed, outputs)
 
@@ -184,10 +184,6 @@ class Reference:
     def _feed_forward(self, layer: int, hidden: Floats) -> Floats:
         output = feed_forward(self.shape, self.weights, layer, hidden)  # [n, width]
         return self._norm(output, f"blk.{layer}.post_ffw_norm.weight") if self.shape.post_norms else output
-
-    def _taps(self, layer: int) -> Floats:
-        name = "shortconv.conv" if self.shape.gated_convolution else "ssm_conv1d"
-        return self.weights[f"blk.{layer}.{name}.weight"]  # [channels, conv_kernel]
 
     def _predict(self, hidden: Floats) -> RowLogits:
         head = "token_embd" if self.shape.tied else "output"

@@ -24,7 +24,8 @@ class ModelShape:
     positions and do not rotate.
     A "recurrent" layer holds, for each value head, a state [key_size, value_size] and the last conv_kernel - 1 inputs
     of its convolution; of a gated_convolution these alone. Value head h reads key head h // (value_heads / key_heads)
-    if `grouped_heads`, else h mod key_heads.
+    if `grouped_heads`, else h mod key_heads. In a state_space (Mamba-2) the keys and queries are its B and C, key heads
+    its groups, value heads its heads.
     """
 
     architecture: str
@@ -99,6 +100,7 @@ class ModelShape:
     key_size: int = 0
     value_size: int = 0
     gated_convolution: bool = False  # recurrent layers are a convolution of gated inputs [width], without heads
+    state_space: bool = False  # recurrent layers are selective state spaces (reference_recurrent.py)
     grouped_heads: bool = False
 
     def heads_of(self, kind: LayerKind) -> Heads:

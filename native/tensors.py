@@ -99,10 +99,14 @@ def recurrent_layer(shape: ModelShape) -> Iterator[Expected]:
     yield "ssm_conv1d.weight", channels, shape.conv_kernel
     yield "ssm_a", 1, shape.value_heads
     yield "ssm_alpha.weight", shape.value_heads, shape.width
-    yield "ssm_beta.weight", shape.value_heads, shape.width
     yield "ssm_dt.bias", 1, shape.value_heads
-    yield "ssm_norm.weight", 1, shape.value_size
+    yield "ssm_norm.weight", 1, values if shape.state_space else shape.value_size
     yield "ssm_out.weight", shape.width, values
+    if shape.state_space:
+        yield "ssm_conv1d.bias", 1, channels
+        yield "ssm_d", 1, shape.value_heads
+    else:
+        yield "ssm_beta.weight", shape.value_heads, shape.width
 
 
 def feed_forward(shape: ModelShape, layer: int) -> Iterator[Expected]:
@@ -160,6 +164,7 @@ def is_vector(name: str) -> bool:
     part = name.rsplit(".", 2)[-2] if name.endswith(".weight") else name.rsplit(".", 1)[-1]
     small = (
         "ssm_a",
+        "ssm_d",
         "ssm_conv1d",
         "conv",
         "ffn_gate_inp",

@@ -22,6 +22,7 @@ FILES = {
     "gemma4_moe": ("--type=F16", "--tied", "--local-kv-heads=1"),
     "deepseek2": ("--type=Q8_0", "--query-rank=32", "--rope-size=8"),
     "gpt_oss": ("--type=MXFP4",),
+    "granitehybrid": ("--type=Q8_0",),
     "lfm2": ("--type=Q8_0",),
     "lfm2moe": ("--type=F16", "--conv-kernel=3"),
     "minimax_m2": ("--type=Q4_0",),

@@ -7,9 +7,9 @@ attention looks at more than the last token. The tokenizer is byte-level BPE: th
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
 Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2", "exaone4" and the hybrids every
---interval-th is full attention, the others slide or are recurrent. "mixtral" is llama with experts, and "gemma4-moe"
-gemma4 with experts and without matrices of values where attention is full; the first layer of "glm4moe" and
-"ernie4_5-moe" has none. Options that an architecture has no use for are ignored.
+--interval-th is full attention, the others slide or are recurrent. "mixtral" is llama with experts, "granitehybrid-moe"
+granitehybrid with experts, and "gemma4-moe" gemma4 with experts and without matrices of values where attention is full;
+the first layer of "glm4moe" and "ernie4_5-moe" has none. Options that an architecture has no use for are ignored.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import gguf
 import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
+from tiny_state_space import STATE_SPACES
 from tiny_tokenizer import SPECIALS, add_tokenizer
 from tiny_weights import (
     CONVOLVED,
@@ -32,6 +33,7 @@ from tiny_weights import (
     add_weights,
 )
 
+HEADLESS = (*CONVOLVED, *STATE_SPACES)  # layers that do not attend have no kv heads
 FLOATS = ("F32", "F16", "BF16")
 INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkeys(
     ("gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS), "attention.sliding_window_pattern"
@@ -57,8 +59,9 @@ ARCHITECTURES = (
     "gpt-oss",
     *PLAIN_SHARED_EXPERT,
     *HYBRIDS,
+    "granitehybrid",
 )
-FAMILIES = {"mixtral": "llama", "gemma4-moe": "gemma4"}
+FAMILIES = {"mixtral": "llama", "gemma4-moe": "gemma4", "granitehybrid-moe": "granitehybrid"}
 TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q4_K")
 
 
@@ -124,7 +127,7 @@ def options() -> argparse.Namespace:
         sizes |= {"expert-ffn": chosen.expert_ffn, "shared-ffn": chosen.shared_ffn}
     if chosen.architecture not in EXPERTS or chosen.architecture in DENSE_FIRST:
         sizes["ffn"] = chosen.ffn
-    if chosen.architecture in HYBRIDS:
+    if chosen.architecture in (*HYBRIDS, *STATE_SPACES):
         sizes["value-heads times value-size"] = chosen.value_heads * chosen.value_size
     for name, size in sizes.items():
         for kind in sorted(quantized):
@@ -147,7 +150,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     else:
         writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
         attends = [(layer + 1) % chosen.interval == 0 for layer in range(chosen.layers)]
-        heads = [chosen.kv_heads * each for each in attends] if chosen.architecture in CONVOLVED else chosen.kv_heads
+        heads = [chosen.kv_heads * each for each in attends] if chosen.architecture in HEADLESS else chosen.kv_heads
         writer.add_head_count_kv(heads)
         if chosen.heads * chosen.head_size != chosen.width:
             writer.add_key_length(chosen.head_size)
@@ -167,9 +170,11 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_sliding_window(chosen.window)
     if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
         writer.add_final_logit_softcapping(chosen.final_softcap)
-    if chosen.architecture in ("granite", "granitemoe"):
+    if chosen.architecture in ("granite", "granitemoe", *STATE_SPACES):
         for key, value in MULTIPLIERS.items():
-            writer.add_float32(f"{chosen.architecture}.{key}", value)
+            writer.add_float32(f"{FAMILIES.get(chosen.architecture, chosen.architecture)}.{key}", value)
+    if chosen.architecture in STATE_SPACES:
+        writer.add_rope_scaling_finetuned(False)  # which says that nothing rotates
     if chosen.architecture in DENSE_FIRST:
         writer.add_leading_dense_block_count(1)
     if chosen.architecture == "glm4moe":
@@ -186,7 +191,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_rope_dimension_sections([third + rest, third, third, 0])
     if chosen.architecture in CONVOLVED:
         writer.add_shortconv_l_cache(chosen.conv_kernel)
-    if chosen.architecture in HYBRIDS:
+    if chosen.architecture in (*HYBRIDS, *STATE_SPACES):
         writer.add_ssm_conv_kernel(chosen.conv_kernel)
         writer.add_ssm_inner_size(chosen.value_heads * chosen.value_size)
         writer.add_ssm_state_size(chosen.key_size)

@@ -8,11 +8,12 @@ import numpy as np
 import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
+from tiny_state_space import STATE_SPACES, add_state_space
 
 CONVOLVED = ("lfm2", "lfm2moe")  # layers without kv heads are gated convolutions
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
-PLAIN_SHARED_EXPERT = ("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe")  # without a gate
+PLAIN_SHARED_EXPERT = ("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe", "granitehybrid-moe")  # without a gate
 DENSE_FIRST = ("lfm2moe", "glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
 BIASED_CHOICE = ("minimax-m2", *DENSE_FIRST)
 WHOLE_NORMS = ("minimax-m2", "olmo2")  # of queries and keys: all heads as one vector
@@ -31,7 +32,7 @@ SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
     *("llama", "mistral3", "smollm3", "granite", "granitemoe", "ernie4_5-moe", "mixtral", "gemma", "gemma2"),
-    *("qwen2", "qwen2moe", "gpt-oss"),
+    *("qwen2", "qwen2moe", "gpt-oss", *STATE_SPACES),
 )
 
 
@@ -200,6 +201,8 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             weights.recurrent(block)
         elif chosen.architecture in CONVOLVED and (layer + 1) % chosen.interval:
             weights.convolution(block)
+        elif chosen.architecture in STATE_SPACES and (layer + 1) % chosen.interval:
+            add_state_space(weights, block)
         elif chosen.architecture in GEMMA_4:
             tiny_gemma4.add_attention(weights, layer)
         elif chosen.architecture == "deepseek2":

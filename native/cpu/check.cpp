@@ -76,6 +76,7 @@ void Shape::check() const {
   within("conv_kernel", conv_kernel, gated_convolution ? 2 : recurrent, kMostTaps);
   if (gated_convolution) within("3 * width", int64_t{3} * width, 1);
   within("value_heads * value_size", int64_t{value_heads} * value_size, with_heads);
+  if (state_space && gated_convolution) refuse("state spaces that are convolutions, expected one of both");
   if (gated_convolution && (key_heads || value_heads)) refuse("heads of recurrent layers that are convolutions, expected none");
   within("channels", int64_t{2} * key_heads * key_size + int64_t{value_heads} * value_size, 0);
   if (key_heads) multiple("value_heads", value_heads, "key_heads", key_heads);
@@ -98,8 +99,10 @@ void Weights::check_loaded() {
     if (layer.kind == LayerKind::Recurrent && shape.gated_convolution) {
       need(layer.mixed.data, "recurrent input", l), need(layer.convolution, "convolution", l);
     } else if (layer.kind == LayerKind::Recurrent) {
-      for (const Matrix* matrix : {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta}) need(matrix->data, "recurrent input", l);
+      for (const Matrix* matrix : {&layer.mixed, &layer.gate, &layer.alpha}) need(matrix->data, "recurrent input", l);
       for (const float* vector : {layer.convolution, layer.decay, layer.time_bias, layer.recurrent_norm}) need(vector, "recurrent vector", l);
+      if (!shape.state_space) need(layer.beta.data, "recurrent input", l);
+      if (shape.state_space) need(layer.convolution_bias, "bias of the convolution", l), need(layer.skip, "recurrent vector", l);
     } else if (shape.latent) {
       for (const Matrix* matrix : {&layer.q, &layer.k}) need(matrix->data, "query or key matrix", l);
       if (shape.query_rank) need(layer.q_b.data, "query matrix", l), need(layer.q_norm, "query norm", l);

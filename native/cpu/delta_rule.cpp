@@ -5,8 +5,11 @@
 //   S[k] = fma(key[k], d, S[k])
 //   out  = sum_k S[k] * query[k]                    fma over k ascending
 //
-// The convolution before it: fma over its taps, oldest first; SiLU, but of gated convolutions; lanes are channels. Queries and keys are divided by their
-// length: 16 lanes folded 8-4-2-1.
+// A selective state space (Mamba-2, https://arxiv.org/abs/2405.21060) is the same with d = beta * v, where beta is the step softplus(alpha + dt), and with
+// out = fma(skip, v, out) at the end.
+//
+// The convolution before it: fma over its taps, oldest first, from the bias on; SiLU, but of gated convolutions; lanes are channels. Queries and keys of the
+// delta rule are divided by their length: 16 lanes folded 8-4-2-1.
 #include "operations.h"
 #include "simd.h"
 
@@ -48,9 +51,21 @@ void store_valid(float* destination, Lanes lanes, int valid) {
   for (int i = 0; i < valid; ++i) destination[i] = tail[i];
 }
 
+// What of the values the state does not give back yet, and what the output has beside what it reads; of a state space all of them, and a share.
+template <bool subtracts>
+Lanes unseen(Lanes values, Lanes seen) {
+  return subtracts ? values - seen : values;
+}
+
+template <bool subtracts>
+Lanes passed_on(const DeltaRule& rule, const float* values, Lanes out) {
+  if constexpr (subtracts) return out;
+  else return fma(broadcast(*rule.skip), load(values), out);
+}
+
 constexpr int kWide = 2;  // lanes of values worked on together: S [256][32] is 32 KiB, and stays in the nearest cache
 
-template <int wide>
+template <int wide, bool subtracts>
 void delta_columns(const DeltaRule& rule, int first) {
   alignas(64) float s[kDeltaKeys][wide * kLanes];
   const auto valid = [&](int j) { return rule.value_size - first - kLanes * j; };
@@ -65,7 +80,7 @@ void delta_columns(const DeltaRule& rule, int first) {
     Lanes seen[wide], delta[wide], out[wide];
     PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) seen[j] = out[j] = zero();
-    for (int k = 0; k < rule.key_size; ++k) {
+    for (int k = 0; subtracts && k < rule.key_size; ++k) {
       PACELINE_UNROLL
       for (int j = 0; j < wide; ++j) {
         const Lanes decayed = load(s[k] + kLanes * j) * decay;
@@ -74,25 +89,25 @@ void delta_columns(const DeltaRule& rule, int first) {
       }
     }
     PACELINE_UNROLL
-    for (int j = 0; j < wide; ++j) delta[j] = keep(beta * (load(value + kLanes * j) - seen[j]), valid(j), zero());
+    for (int j = 0; j < wide; ++j) delta[j] = keep(beta * unseen<subtracts>(load(value + kLanes * j), seen[j]), valid(j), zero());
     for (int k = 0; k < rule.key_size; ++k) {
       PACELINE_UNROLL
       for (int j = 0; j < wide; ++j) {
-        const Lanes updated = fma(broadcast(key[k]), delta[j], load(s[k] + kLanes * j));
+        const Lanes before = load(s[k] + kLanes * j), updated = fma(broadcast(key[k]), delta[j], subtracts ? before : before * decay);
         store(s[k] + kLanes * j, updated);
         out[j] = fma(updated, broadcast(query[k]), out[j]);
       }
     }
     if (!rule.out) continue;
     PACELINE_UNROLL
-    for (int j = 0; j < wide; ++j) store_valid(rule.out + t * rule.out_stride + first + kLanes * j, out[j], valid(j));
+    for (int j = 0; j < wide; ++j) store_valid(rule.out + t * rule.out_stride + first + kLanes * j, passed_on<subtracts>(rule, value + kLanes * j, out[j]), valid(j));
   }
   for (int k = 0; k < rule.key_size; ++k)
     for (int j = 0; j < wide; ++j) stream(rule.updated + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j, load(s[k] + kLanes * j));
 }
 
 // A row of one token waits for memory, which gives most where whole rows of S are read: twice, the second time from a near cache, and not copied between.
-template <int wide>
+template <int wide, bool subtracts>
 void delta_token(const DeltaRule& rule, int first) {
   const float *const state = rule.state + first, *const keys = rule.keys, *const queries = rule.queries;
   float* const updated = rule.updated + first;
@@ -102,13 +117,13 @@ void delta_token(const DeltaRule& rule, int first) {
   Lanes seen[wide], delta[wide], out[wide];
   PACELINE_UNROLL
   for (int j = 0; j < wide; ++j) seen[j] = out[j] = zero();
-  for (int k = 0; k < key_size; ++k) {
+  for (int k = 0; subtracts && k < key_size; ++k) {
     const Lanes key = broadcast(keys[k]);
     PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) seen[j] = fma(load(state + k * stride + kLanes * j) * decay, key, seen[j]);
   }
   PACELINE_UNROLL
-  for (int j = 0; j < wide; ++j) delta[j] = keep(beta * (load(rule.values + first + kLanes * j) - seen[j]), valid - kLanes * j, zero());
+  for (int j = 0; j < wide; ++j) delta[j] = keep(beta * unseen<subtracts>(load(rule.values + first + kLanes * j), seen[j]), valid - kLanes * j, zero());
   for (int k = 0; k < key_size; ++k) {
     const Lanes key = broadcast(keys[k]), query = broadcast(queries[k]);
     PACELINE_UNROLL
@@ -120,42 +135,50 @@ void delta_token(const DeltaRule& rule, int first) {
   }
   if (!rule.out) return;
   PACELINE_UNROLL
-  for (int j = 0; j < wide; ++j) store_valid(rule.out + first + kLanes * j, out[j], valid - kLanes * j);
+  for (int j = 0; j < wide; ++j) store_valid(rule.out + first + kLanes * j, passed_on<subtracts>(rule, rule.values + first + kLanes * j, out[j]), valid - kLanes * j);
 }
 
+template <bool subtracts>
 void delta_token(const DeltaRule& rule) {
   int first = 0;
   const auto left = [&] { return rule.value_stride - first; };
-  for (; left() >= 8 * kLanes; first += 8 * kLanes) delta_token<8>(rule, first);
-  for (; left() >= 2 * kLanes; first += 2 * kLanes) delta_token<2>(rule, first);
-  if (left() > 0) delta_token<1>(rule, first);
+  for (; left() >= 8 * kLanes; first += 8 * kLanes) delta_token<8, subtracts>(rule, first);
+  for (; left() >= 2 * kLanes; first += 2 * kLanes) delta_token<2, subtracts>(rule, first);
+  if (left() > 0) delta_token<1, subtracts>(rule, first);
+}
+
+template <bool subtracts>
+void advance(const DeltaRule& rule, int part) {
+  const int first = part * kDeltaPart;
+  static_assert(kDeltaPart == kWide * kLanes);
+  if (rule.tokens == 1 && rule.state) {
+    if (part == 0) delta_token<subtracts>(rule);
+  } else if (rule.value_stride - first >= kDeltaPart) {
+    delta_columns<kWide, subtracts>(rule, first);
+  } else {
+    delta_columns<1, subtracts>(rule, first);
+  }
 }
 
 }  // namespace
 
 void delta_rule(const DeltaRule& rule, int part) {
-  const int first = part * kDeltaPart;
-  static_assert(kDeltaPart == kWide * kLanes);
-  if (rule.tokens == 1 && rule.state) {
-    if (part == 0) delta_token(rule);
-  } else if (rule.value_stride - first >= kDeltaPart) {
-    delta_columns<kWide>(rule, first);
-  } else {
-    delta_columns<1>(rule, first);
-  }
+  if (rule.skip) advance<false>(rule, part);
+  else advance<true>(rule, part);
   end_streams();
 }
 
 void delta_gates(const float* alpha, const float* b, const float* a, const float* time_bias, int heads, float* decay, float* beta) {
   for (int h = 0; h < heads; ++h) {
-    decay[h] = exponential_or_nan(a[h] * softplus(alpha[h] + time_bias[h]));
-    beta[h] = 1.0f / (1.0f + exponential_or_nan(-b[h]));
+    const float step = softplus(alpha[h] + time_bias[h]);
+    decay[h] = exponential_or_nan(a[h] * step);
+    beta[h] = b ? 1.0f / (1.0f + exponential_or_nan(-b[h])) : step;
   }
 }
 
-void convolve(const float* const* inputs, const float* weights, int kernel, size_t stride, int channels, bool activated, float* out) {
+void convolve(const float* const* inputs, const float* weights, const float* bias, int kernel, size_t stride, int channels, bool activated, float* out) {
   for (int c = 0; c < channels; c += kLanes) {
-    Lanes sum = zero();
+    Lanes sum = bias ? load(bias + c) : zero();
     for (int tap = 0; tap < kernel; ++tap) sum = fma(load(weights + tap * stride + c), load(inputs[tap] + c), sum);
     store(out + c, activated ? sum / (broadcast(1.0f) + exponential(zero() - sum)) : sum);
   }

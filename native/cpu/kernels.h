@@ -15,7 +15,7 @@ namespace paceline {
 enum class Epilogue { Store, Add };
 
 // One value head of a recurrent layer over the tokens of a row (delta_rule.cpp). A token's vectors are `stride` floats after the
-// last one's, its gates `gate_stride`. queries and keys are of unit length, queries scaled too.
+// last one's, its gates `gate_stride`. queries and keys are of unit length, queries scaled too, but of a state space.
 struct DeltaRule {
   int tokens, key_size, value_size, value_stride;
   const float *queries, *keys, *values;  // [tokens] of [key_size] twice, [value_size]; values readable up to whole lanes
@@ -26,6 +26,7 @@ struct DeltaRule {
   float* updated;                        // likewise
   float* out;                            // [tokens] of [value_size]; null: not wanted
   size_t out_stride;
+  const float* skip;                     // of a state space, which has no delta: the share of a value that the output has beside the state's; otherwise null
 };
 constexpr int kDeltaPart = 32;   // values to a part: a unit of work
 constexpr int kDeltaKeys = 256;  // most to a head
@@ -104,13 +105,13 @@ struct Kernels {
   // x = cap * tanh(x / cap) for size rounded up to 16
   void (*soft_cap)(float cap, int size, float* x);
 
-  // silu(sum of weights[tap] * inputs[tap]) -> out [channels rounded up to 16]; weights [kernel][stride], inputs [kernel]
-  void (*convolve)(const float* const* inputs, const float* weights, int kernel, size_t stride, int channels, bool activated, float* out);
+  // silu(bias + sum of weights[tap] * inputs[tap]) -> out [channels rounded up to 16]; weights [kernel][stride], inputs [kernel]; bias may be null
+  void (*convolve)(const float* const* inputs, const float* weights, const float* bias, int kernel, size_t stride, int channels, bool activated, float* out);
 
   // x [size] * scale / sqrt(sum of squares + epsilon)
   void (*divide_by_length)(float epsilon, float scale, int size, float* x);
 
-  // decay = e^(a * softplus(alpha + time_bias)), beta = sigmoid(b), each [heads]
+  // decay = e^(a * softplus(alpha + time_bias)), beta = sigmoid(b), or where b is null softplus(alpha + time_bias), each [heads]
   void (*delta_gates)(const float* alpha, const float* b, const float* a, const float* time_bias, int heads, float* decay, float* beta);
 
   // Values [part * kDeltaPart, + kDeltaPart) of a head; of a row of one token that has a state, part 0 is all of them.

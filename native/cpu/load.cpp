@@ -175,12 +175,14 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "attn_qkv.weight") return load_matrix(layer.mixed, source, store, s.channels(), width);
     if (part == "attn_gate.weight") return load_matrix(layer.gate, source, store, s.inner(), width);
     if (part == "ssm_alpha.weight") return load_matrix(layer.alpha, source, store, s.value_heads, width);
-    if (part == "ssm_beta.weight") return load_matrix(layer.beta, source, store, s.value_heads, width);
+    if (part == "ssm_beta.weight" && !s.state_space) return load_matrix(layer.beta, source, store, s.value_heads, width);
     if (part == "ssm_out.weight") return load_matrix(layer.output, source, store, width, s.inner());
     if (part == "ssm_conv1d.weight") return load_convolution(layer, source, store);
     if (part == "ssm_a") return load_vector(layer.decay, source, store, s.value_heads);
     if (part == "ssm_dt.bias") return load_vector(layer.time_bias, source, store, s.value_heads);
-    if (part == "ssm_norm.weight") return load_vector(layer.recurrent_norm, source, store, s.value_size);
+    if (part == "ssm_norm.weight") return load_vector(layer.recurrent_norm, source, store, s.state_space ? s.inner() : s.value_size);
+    if (part == "ssm_conv1d.bias" && s.state_space) return load_vector(layer.convolution_bias, source, store, s.channels());
+    if (part == "ssm_d" && s.state_space) return load_vector(layer.skip, source, store, s.value_heads);
   } else if (s.latent) {
     if (part == "attn_q_a.weight" && s.query_rank) return load_matrix(layer.q, source, store, s.query_rank, width);
     if (part == "attn_q_a_norm.weight" && s.query_rank) return load_vector(layer.q_norm, source, store, s.query_rank);

@@ -56,6 +56,7 @@ struct Shape {
   bool expert_norms = false;        // router, experts and shared expert each have norms of their own
   int conv_kernel = 0, key_heads = 0, value_heads = 0, key_size = 0, value_size = 0;  // of recurrent layers
   bool gated_convolution = false;   // recurrent layers are a convolution of gated inputs, and have no heads
+  bool state_space = false;         // recurrent layers are selective state spaces: no beta, a bias of the convolution, norms of gated groups
   bool grouped_heads = false;       // value head h reads key head h / (value_heads / key_heads); otherwise h mod key_heads
 
   Heads heads_of(LayerKind kind) const {
@@ -72,8 +73,13 @@ struct Shape {
   // The layer whose keys and values it reads: itself, or the last of its kind that keeps any; -1 where there is none.
   int keeper_of(int layer) const;
   int inner() const { return value_heads * value_size; }
+  int recurrent_norm_size() const { return state_space ? inner() / key_heads : value_size; }  // outputs of a recurrent layer that are normed together
   int dense_ffn() const { return std::max({experts && !dense_layers ? 0 : ffn, borrowing_ffn, shared_ffn}); }  // the most outputs of a gate that is no expert's
   int channels() const { return gated_convolution ? width : 2 * key_heads * key_size + inner(); }  // of the convolution: inputs, or queries, keys, values
+  // Where the channels of queries, keys and values begin; a state space has them the other way around.
+  int query_channel() const { return state_space ? inner() + key_heads * key_size : 0; }
+  int key_channel() const { return state_space ? inner() : key_heads * key_size; }
+  int value_channel() const { return state_space ? 0 : 2 * key_heads * key_size; }
   int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
   bool has_values(LayerKind kind) const { return !keys_as_values || kind != LayerKind::Attention; }  // a matrix of them
   int layers_of(bool recurrent) const;
@@ -112,9 +118,10 @@ struct Layer {
   const float* sinks = nullptr;                                                     // [heads]
 
   Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice; of a gated convolution mixed alone, [3 * channels]
-  const float* convolution = nullptr;               // [conv_kernel][channels padded to 16]
+  const float *convolution = nullptr, *convolution_bias = nullptr;  // [conv_kernel][channels padded to 16]; [channels], or null
   const float *decay = nullptr, *time_bias = nullptr;  // [value_heads]: -exp(A), dt
-  const float* recurrent_norm = nullptr;            // [value_size]
+  const float* skip = nullptr;                      // [value_heads] of a state space: D
+  const float* recurrent_norm = nullptr;            // [value_size], or of a state space [inner]
 
   FeedForward ffn;                                  // dense, or the shared expert
   Matrix router, shared_gate;                       // [experts], [1]

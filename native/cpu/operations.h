@@ -21,7 +21,7 @@ void add_scaled(const float*, float, int, float*);
 void multiply_gate(const float*, bool, int, float*);
 void activate(const float*, const float*, Activation, int, float*);
 void soft_cap(float, int, float*);
-void convolve(const float* const*, const float*, int, size_t, int, bool, float*);
+void convolve(const float* const*, const float*, const float*, int, size_t, int, bool, float*);
 void divide_by_length(float, float, int, float*);
 void delta_gates(const float*, const float*, const float*, const float*, int, float*, float*);
 void delta_rule(const DeltaRule&, int);

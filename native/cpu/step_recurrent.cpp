@@ -1,5 +1,5 @@
-// Recurrent layers. A gated DeltaNet layer (delta_rule.cpp): convolution by columns, then each value head's state over the tokens of its row. A gated short
-// convolution has no more than the first.
+// Recurrent layers. A gated DeltaNet layer or a state space (delta_rule.cpp): convolution by columns, then each value head's state over the tokens of its row. A
+// gated short convolution has no more than the first.
 // The committed state is only read; the other one gets what the row leaves behind.
 #include <algorithm>
 #include <cstring>
@@ -12,9 +12,10 @@ namespace {
 
 constexpr float kLengthEpsilon = 1e-6f;
 
-// Convolution and unit lengths of one token: inputs [kernel] -> out [channels] = queries, keys, values.
+// Convolution and unit lengths of one token: inputs [kernel] -> out [channels]. Queries and keys of a state space keep their length.
 void convolve_token(const Kernels& kernels, const Shape& s, const Layer& layer, const float* const* inputs, float* out) {
-  kernels.convolve(inputs, layer.convolution, s.conv_kernel, padded(s.channels(), kLanesWide), s.channels(), true, out);
+  kernels.convolve(inputs, layer.convolution, layer.convolution_bias, s.conv_kernel, padded(s.channels(), kLanesWide), s.channels(), true, out);
+  if (s.state_space) return;
   const float query_scale = 1.0f / __builtin_sqrtf(static_cast<float>(s.key_size));
   for (int h = 0; h < s.key_heads; ++h) {
     kernels.divide_by_length(kLengthEpsilon, query_scale, s.key_size, out + h * s.key_size);
@@ -23,19 +24,20 @@ void convolve_token(const Kernels& kernels, const Shape& s, const Layer& layer, 
 }
 
 // What the delta rule reads of `tokens` tokens; the state's parts are the caller's.
-DeltaRule delta_of(const Shape& s, int head, int tokens, const float* convolved, size_t stride, const float* gates, size_t gate_stride) {
+DeltaRule delta_of(const Shape& s, const Layer& layer, int head, int tokens, const float* convolved, size_t stride, const float* gates, size_t gate_stride) {
   DeltaRule rule{};
   rule.tokens = tokens;
   rule.key_size = s.key_size;
   rule.value_size = s.value_size;
   rule.value_stride = padded(s.value_size, kLanesWide);
-  rule.queries = convolved + s.key_head(head) * s.key_size;
-  rule.keys = rule.queries + s.key_heads * s.key_size;
-  rule.values = convolved + 2 * s.key_heads * s.key_size + head * s.value_size;
+  rule.queries = convolved + s.query_channel() + s.key_head(head) * s.key_size;
+  rule.keys = convolved + s.key_channel() + s.key_head(head) * s.key_size;
+  rule.values = convolved + s.value_channel() + head * s.value_size;
   rule.stride = stride;
   rule.decay = gates + head;
   rule.beta = gates + s.value_heads + head;
   rule.gate_stride = gate_stride;
+  rule.skip = s.state_space ? layer.skip + head : nullptr;
   return rule;
 }
 
@@ -48,22 +50,26 @@ void Core::Step::recurrent(Member& me, Private& own, const Layer& layer) {
   const Matrix* const matrices[] = {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta};
   size_t offsets[4] = {};
   for (int i = 0; i < 3; ++i) offsets[i + 1] = offsets[i] + static_cast<size_t>(matrices[i]->tiles) * kTileRows;
-  products(me, own, matrices, offsets, 4);
+  products(me, own, matrices, offsets, s.state_space ? 3 : 4);
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     convolve_column(layer, c);
     float* gates = work.gates.data() + static_cast<size_t>(c) * 2 * s.value_heads;
-    kernels.delta_gates(mixed(c) + offsets[2], mixed(c) + offsets[3], layer.decay, layer.time_bias, s.value_heads, gates, gates + s.value_heads);
+    const float* const beta = s.state_space ? nullptr : mixed(c) + offsets[3];
+    kernels.delta_gates(mixed(c) + offsets[2], beta, layer.decay, layer.time_bias, s.value_heads, gates, gates + s.value_heads);
   }
   me.barrier.wait();
   update_states(me, layer);
   for (int c = begin; c < end; ++c) {
     float* out = work.attention.data() + c * work.stride_attention;
-    for (int h = 0; h < s.value_heads; ++h) {
-      kernels.rms_norm(out + h * s.value_size, layer.recurrent_norm, s.norm_epsilon, s.value_size, own.norm.data());
-      std::memcpy(out + h * s.value_size, own.norm.data(), sizeof(float) * s.value_size);
+    if (s.state_space) kernels.multiply_gate(mixed(c) + offsets[1], true, s.inner(), out);
+    // Each head, or each group of a state space's gated heads, which has weights of its own.
+    const int size = s.recurrent_norm_size();
+    for (int first = 0; first < s.inner(); first += size) {
+      kernels.rms_norm(out + first, layer.recurrent_norm + (s.state_space ? first : 0), s.norm_epsilon, size, own.norm.data());
+      std::memcpy(out + first, own.norm.data(), sizeof(float) * size);
     }
-    kernels.multiply_gate(mixed(c) + offsets[1], true, s.inner(), out);
+    if (!s.state_space) kernels.multiply_gate(mixed(c) + offsets[1], true, s.inner(), out);
   }
   quantize_attention(me, s.inner(), false);
   add_product(me, own, layer.output, work.head_input.views, nullptr);
@@ -103,7 +109,7 @@ void Core::Step::gated_convolution(Member& me, Private& own, const Layer& layer)
     const float* inputs[kMostTaps];
     list_inputs(layer, c, inputs);
     float* const out = work.attention.data() + c * work.stride_attention;
-    kernels.convolve(inputs, layer.convolution, s.conv_kernel, core.states_->layout().channel_stride, s.width, false, out);
+    kernels.convolve(inputs, layer.convolution, nullptr, s.conv_kernel, core.states_->layout().channel_stride, s.width, false, out);
     for (int i = 0; i < s.width; ++i) out[i] *= mixed(c)[s.width + i];
   }
   const auto [first, last] = me.share(static_cast<int>(rows.size()));
@@ -122,7 +128,7 @@ void Core::Step::update_states(Member& me, const Layer& layer) {
   me.divide(count * per_row, [&](int item) {
     const int r = item / per_row, head = item % per_row / parts, part = item % parts, first = work.first_column[r];
     const Slot& slot = core.slots_[rows[r].slot];
-    DeltaRule rule = delta_of(s, head, static_cast<int>(rows[r].tokens.size()), work.convolved.data() + first * stride, stride,
+    DeltaRule rule = delta_of(s, layer, head, static_cast<int>(rows[r].tokens.size()), work.convolved.data() + first * stride, stride,
                               work.gates.data() + static_cast<size_t>(first) * 2 * s.value_heads, 2 * static_cast<size_t>(s.value_heads));
     rule.state = rows[r].position == 0 ? nullptr : states.matrix(rows[r].slot, slot.state, layer.ordinal, head);
     rule.updated = states.matrix(rows[r].slot, slot.state ^ 1, layer.ordinal, head);
@@ -174,7 +180,7 @@ void Core::replay(int slot, int count) {
     }
     for (int i = 0; i < kept; ++i) std::memcpy(next + i * stride, input(count - kept + i), sizeof(float) * shape_.channels());
     for (int head = 0; head < shape_.value_heads; ++head) {
-      DeltaRule rule = delta_of(shape_, head, count, convolved.data(), stride, states.update(slot, layer.ordinal, 0) + stride, update_size);
+      DeltaRule rule = delta_of(shape_, layer, head, count, convolved.data(), stride, states.update(slot, layer.ordinal, 0) + stride, update_size);
       rule.state = fresh ? nullptr : states.matrix(slot, from, layer.ordinal, head);
       rule.updated = states.matrix(slot, from ^ 1, layer.ordinal, head);
       for (int part = 0; part < delta_parts(shape_); ++part) kernels_.delta_rule(rule, part);

@@ -192,11 +192,13 @@ struct Recurrent {
   RecurrentState state;
   const float* mixed;              // [columns][stride]: inputs of the convolution, and at the offsets alpha and beta; null: a row's updates are replayed
   int stride, alpha_offset, beta_offset;
-  const float *taps_weights, *decay, *time_bias;  // [taps][channel_stride], [value_heads] twice
+  const float *taps_weights, *taps_bias, *decay, *time_bias;  // [taps][channel_stride], [channels] or null, [value_heads] twice
+  const float* skip;               // [value_heads] of a state space, which has no beta; otherwise null
   int taps, key_heads, value_heads, key_size, value_size;
+  int query_channel, key_channel, value_channel;  // where they begin among the channels
   bool grouped_heads;
   float query_scale;
-  float* convolved;                // [columns][channel_stride]: queries and keys of unit length, values
+  float* convolved;                // [columns][channel_stride]: queries and keys, of unit length but of a state space; values
   float* gates;                    // [columns][2 * value_heads]: decay, beta
   float* out;                      // [columns][out_stride], or null
   int out_stride;
@@ -214,14 +216,15 @@ void convolve_gated(const GatedConvolution& convolution, const RowInput* rows, c
 // Both read the committed state and write the other. columns: null where all are of the first row.
 void convolve(const Recurrent& recurrent, const RowInput* rows, const Column* columns, const int* count, int most, Stream stream);
 void delta_rule(const Recurrent& recurrent, const RowInput* rows, const int* count, int most_rows, Stream stream);
-// x / rms(x) * weight, head by head, times silu(gates) -> activations
+// x / rms(x) * weight, part by part, times silu(gates) -> activations; or x times silu(gates) first, and then the norms
 struct RecurrentJoin {
   const float* x;                  // [columns][stride]
   int stride;
   const float* gates;              // [columns][gate_stride]
   int gate_stride;
-  const float* weight;             // [value_size]
-  int value_heads, value_size;
+  const float* weight;             // [size], or [parts * size] where gates come first
+  int parts, size;                 // that are normed together: heads, or groups of gated ones
+  bool gates_first;
   float epsilon;
   const int* count;
   Activations out;

@@ -1,4 +1,5 @@
-// Gated DeltaNet, token by token, as in native/cpu/delta_rule.cpp: a warp convolves the channels of a head; in the delta rule, a lane has one value dimension.
+// Gated DeltaNet and state spaces, token by token, as in native/cpu/delta_rule.cpp: a warp convolves the channels of a head; in the delta rule, a lane has one
+// value dimension.
 #include "../cpu/kernels.h"
 #include "operations.h"
 
@@ -45,7 +46,10 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   const float* const mixed = r.mixed ? r.mixed + static_cast<size_t>(row.first_column) * r.stride : state.update(row.slot, 0);
   const size_t stride = r.mixed ? r.stride : state.update_size;
   const bool is_gates = unit == heads + r.value_heads, is_value = unit >= heads;
-  const int begin = is_value ? heads * r.key_size + (unit - heads) * r.value_size : unit * r.key_size, size = is_value ? r.value_size : r.key_size;
+  const int begin = is_value             ? r.value_channel + (unit - heads) * r.value_size
+                    : unit < r.key_heads ? r.query_channel + unit * r.key_size
+                                         : r.key_channel + (unit - r.key_heads) * r.key_size;
+  const int size = is_value ? r.value_size : r.key_size;
   const int kept = r.taps - 1, channels = heads * r.key_size + r.value_heads * r.value_size;
   const float* const past = state.conv(row.slot, row.state);
   if (!is_gates) {
@@ -58,8 +62,9 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
     float* const gates = r.gates + static_cast<size_t>(column) * 2 * r.value_heads;
     const float* const own = mixed + index * stride;
     for (int h = lane; h < r.value_heads; h += kWarp) {
-      const float decay = exponential_or_nan(r.decay[h] * softplus(own[r.alpha_offset + h] + r.time_bias[h]));
-      const float beta = 1.0f / (1.0f + exponential_or_nan(-own[r.beta_offset + h]));
+      const float step = softplus(own[r.alpha_offset + h] + r.time_bias[h]);
+      const float decay = exponential_or_nan(r.decay[h] * step);
+      const float beta = r.skip ? step : 1.0f / (1.0f + exponential_or_nan(-own[r.beta_offset + h]));
       gates[h] = decay;
       gates[r.value_heads + h] = beta;
       if (!keeps) continue;
@@ -81,7 +86,7 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
     const int channel = first + lane;
     float y = 0.0f;
     if (channel < begin + size) {
-      float sum = 0.0f;
+      float sum = r.taps_bias ? r.taps_bias[channel] : 0.0f;
       for (int tap = 0; tap < r.taps; ++tap)
         sum = fma(r.taps_weights[static_cast<size_t>(tap) * state.channel_stride + channel], input(index - kept + tap, channel), sum);
       y = sum / (1.0f + exponential(0.0f - sum));
@@ -99,7 +104,7 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
     if (channel < begin + size) squares = fma(y, y, squares);
     if (lane < kVirtual && channel + kVirtual < begin + size) squares = fma(upper, upper, squares);
   }
-  if (is_value) return;
+  if (is_value || r.skip) return;
   const float factor = (unit < r.key_heads ? r.query_scale : 1.0f) / square_root(fold_sum(squares) + kLengthEpsilon);
   for (int channel = begin + lane; channel < begin + size; channel += kWarp) out[channel] = out[channel] * factor;
 }
@@ -146,9 +151,10 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
     commit_copies();
   }
   const int key_head = r.grouped_heads ? head / (r.value_heads / r.key_heads) : head % r.key_heads, value = first + lane;
-  const float* const queries = r.convolved + static_cast<size_t>(row.first_column) * state.channel_stride + key_head * r.key_size;
-  const float* const keys = queries + r.key_heads * r.key_size;
-  const float* const values = r.convolved + static_cast<size_t>(row.first_column) * state.channel_stride + 2 * r.key_heads * r.key_size + head * r.value_size;
+  const float* const convolved = r.convolved + static_cast<size_t>(row.first_column) * state.channel_stride;
+  const float* const queries = convolved + r.query_channel + key_head * r.key_size;
+  const float* const keys = convolved + r.key_channel + key_head * r.key_size;
+  const float* const values = convolved + r.value_channel + head * r.value_size;
   const float* const gates = r.mixed ? r.gates + static_cast<size_t>(row.first_column) * 2 * r.value_heads : state.update(row.slot, 0) + state.channel_stride;
   const size_t gate_stride = r.mixed ? 2 * static_cast<size_t>(r.value_heads) : state.update_size;
   constexpr int kOwn = kDeltaKeys / kWarp;
@@ -165,6 +171,7 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
     next_beta = gates[token * gate_stride + r.value_heads + head];
     if (value < r.value_size) next_value = values[static_cast<size_t>(token) * state.channel_stride + value];
   };
+  const float skip = r.skip ? r.skip[head] : 0.0f;
   fetch(0);
   wait_copies<0>();
   for (int token = 0; token < row.count; ++token) {
@@ -182,14 +189,14 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
     if (lane >= width) continue;
     float seen = 0.0f, out = 0.0f;
     float* const column = s + lane;
-    const int whole = r.key_size / kKeysTogether * kKeysTogether;
-    for (int k = 0; k < whole; k += kKeysTogether) {
+    const int whole = r.key_size / kKeysTogether * kKeysTogether, sought = r.skip ? 0 : whole;
+    for (int k = 0; k < sought; k += kKeysTogether) {
       const KeysOf own = load_keys(column + k * kDeltaPart, key + k);
       PACELINE_UNROLL
       for (int i = 0; i < kKeysTogether; ++i) seen = fma(own.state[i] * decay, own.vector[i], seen);
     }
-    for (int k = whole; k < r.key_size; ++k) seen = fma(column[k * kDeltaPart] * decay, key[k], seen);
-    const float delta = value < r.value_size ? beta * (own_value - seen) : 0.0f;
+    for (int k = whole; !r.skip && k < r.key_size; ++k) seen = fma(column[k * kDeltaPart] * decay, key[k], seen);
+    const float delta = value < r.value_size ? beta * (r.skip ? own_value : own_value - seen) : 0.0f;
     for (int k = 0; k < whole; k += kKeysTogether) {
       KeysOf own = load_keys(column + k * kDeltaPart, key + k);
       float asked[kKeysTogether];
@@ -208,6 +215,7 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
       column[k * kDeltaPart] = updated;
       out = fma(updated, query[k], out);
     }
+    if (r.skip) out = fma(skip, own_value, out);
     if (r.out && value < r.value_size) r.out[static_cast<size_t>(row.first_column + token) * r.out_stride + head * r.value_size + value] = out;
   }
   if (lane >= width) return;
@@ -219,21 +227,47 @@ PACELINE_KERNEL join_heads(RecurrentJoin j, int heads) {
   begin_kernel();
   const int column = static_cast<int>(block_x()), first_head = static_cast<int>(block_y()) * heads, lane = static_cast<int>(lane_index());
   if (column >= *j.count) return;
-  const int end_head = first_head + heads < j.value_heads ? first_head + heads : j.value_heads;
+  const int end_head = first_head + heads < j.parts ? first_head + heads : j.parts;
   SharedMemory memory;
-  float* const row = memory.take<float>(static_cast<size_t>(heads) * j.value_size);
-  const int begin = first_head * j.value_size, size = (end_head - first_head) * j.value_size;
+  float* const row = memory.take<float>(static_cast<size_t>(heads) * j.size);
+  const int begin = first_head * j.size, size = (end_head - first_head) * j.size;
   for (int h = first_head + static_cast<int>(warp_index()); h < end_head; h += kJoinWarps) {
-    const float* const x = j.x + static_cast<size_t>(column) * j.stride + h * j.value_size;
-    const float* const gate = j.gates + static_cast<size_t>(column) * j.gate_stride + h * j.value_size;
-    const float scale = inverse_rms(x, j.value_size, j.epsilon);
-    for (int i = lane; i < j.value_size; i += kWarp) row[(h - first_head) * j.value_size + i] = x[i] * scale * j.weight[i] * (gate[i] * sigmoid(gate[i]));
+    const float* const x = j.x + static_cast<size_t>(column) * j.stride + h * j.size;
+    const float* const gate = j.gates + static_cast<size_t>(column) * j.gate_stride + h * j.size;
+    const float scale = inverse_rms(x, j.size, j.epsilon);
+    for (int i = lane; i < j.size; i += kWarp) row[(h - first_head) * j.size + i] = x[i] * scale * j.weight[i] * (gate[i] * sigmoid(gate[i]));
   }
   sync_block();
   const int blocks = (size + kBlock - 1) / kBlock;
   for (int block = static_cast<int>(warp_index()); block < blocks; block += kJoinWarps) {
     const int i = block * kBlock + lane;
     store_block(j.out, column, begin / kBlock + block, i < size ? row[i] : 0.0f);
+  }
+}
+
+// Outputs times silu(gate), then the RMSNorm of each group of them, as activations. Groups are long: all threads gate one, a warp sums its squares, and all warps
+// write it. A thread block takes groups of a column that begin and end with a block of 32 inputs.
+PACELINE_KERNEL join_groups(RecurrentJoin j, int groups) {
+  begin_kernel();
+  const int column = static_cast<int>(block_x()), first_group = static_cast<int>(block_y()) * groups;
+  if (column >= *j.count) return;
+  const int end_group = first_group + groups < j.parts ? first_group + groups : j.parts, begin = first_group * j.size, size = (end_group - first_group) * j.size;
+  SharedMemory memory;
+  float* const row = memory.take<float>(static_cast<size_t>(groups) * j.size);
+  float* const scales = memory.take<float>(groups);
+  const float* const x = j.x + static_cast<size_t>(column) * j.stride + begin;
+  const float* const gates = j.gates + static_cast<size_t>(column) * j.gate_stride + begin;
+  for (int i = static_cast<int>(thread_index()); i < size; i += kJoinThreads) row[i] = x[i] * (gates[i] * sigmoid(gates[i]));
+  sync_block();
+  for (int g = static_cast<int>(warp_index()); g < end_group - first_group; g += kJoinWarps) {
+    const float scale = inverse_rms(row + g * j.size, j.size, j.epsilon);
+    if (lane_index() == 0) scales[g] = scale;
+  }
+  sync_block();
+  const int blocks = (size + kBlock - 1) / kBlock;
+  for (int block = static_cast<int>(warp_index()); block < blocks; block += kJoinWarps) {
+    const int i = block * kBlock + static_cast<int>(lane_index());
+    store_block(j.out, column, begin / kBlock + block, i < size ? row[i] * scales[i / j.size] * j.weight[begin + i] : 0.0f);
   }
 }
 
@@ -251,9 +285,16 @@ void delta_rule(const Recurrent& r, const RowInput* rows, const int* count, int 
 }
 
 void join_recurrent(const RecurrentJoin& j, int most, Stream stream) {
-  const int heads = j.value_size % kBlock == 0 && j.value_heads > kJoinWarps ? kJoinWarps : j.value_heads;
-  launch("join_recurrent", join_heads, {static_cast<unsigned>(most), static_cast<unsigned>((j.value_heads + heads - 1) / heads), 1}, kJoinThreads,
-         static_cast<size_t>(heads) * j.value_size * sizeof(float), stream, j, heads);
+  if (j.gates_first) {
+    const int groups = j.size % kBlock == 0 ? 1 : j.parts;
+    const size_t row = (static_cast<size_t>(groups) * j.size * sizeof(float) + 15) / 16 * 16;
+    launch("join_recurrent", join_groups, {static_cast<unsigned>(most), static_cast<unsigned>((j.parts + groups - 1) / groups), 1}, kJoinThreads, row + groups * sizeof(float),
+           stream, j, groups);
+    return;
+  }
+  const int heads = j.size % kBlock == 0 && j.parts > kJoinWarps ? kJoinWarps : j.parts;
+  launch("join_recurrent", join_heads, {static_cast<unsigned>(most), static_cast<unsigned>((j.parts + heads - 1) / heads), 1}, kJoinThreads,
+         static_cast<size_t>(heads) * j.size * sizeof(float), stream, j, heads);
 }
 
 }  // namespace paceline::cuda

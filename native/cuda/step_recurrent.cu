@@ -16,13 +16,18 @@ Recurrent DeviceCore::recurrent_of(const Layer& layer) const {
   Recurrent r{};
   r.state = state_of(layer);
   r.taps_weights = layer.convolution;
+  r.taps_bias = layer.convolution_bias;
   r.decay = layer.decay;
   r.time_bias = layer.time_bias;
+  r.skip = layer.skip;
   r.taps = s.conv_kernel;
   r.key_heads = s.key_heads;
   r.value_heads = s.value_heads;
   r.key_size = s.key_size;
   r.value_size = s.value_size;
+  r.query_channel = s.query_channel();
+  r.key_channel = s.key_channel();
+  r.value_channel = s.value_channel();
   r.grouped_heads = s.grouped_heads;
   r.query_scale = 1.0f / __builtin_sqrtf(static_cast<float>(s.key_size));
   return r;
@@ -34,7 +39,7 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   Work& work = *work_;
   read_stream(layer.attention_norm, pass);
   const Matrix* const inputs[] = {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta};
-  run_products(product_of(work.width_input, columns, work.stride_mixed), inputs, nullptr, 4, work.mixed, most, stream);
+  run_products(product_of(work.width_input, columns, work.stride_mixed), inputs, nullptr, s.state_space ? 3 : 4, work.mixed, most, stream);
   const int gate_offset = layer.mixed.tiles * kTileRows;
   Recurrent r = recurrent_of(layer);
   r.mixed = work.mixed;
@@ -48,7 +53,8 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   convolve(r, input.rows, input.columns, columns, most, stream);
   delta_rule(r, input.rows, &input.counts->rows, std::min(most, options_.slots), stream);
   const float* const gates = work.mixed + gate_offset;
-  join_recurrent({work.attended, work.attention, gates, work.stride_mixed, layer.recurrent_norm, s.value_heads, s.value_size, s.norm_epsilon, columns,
+  const int normed = s.recurrent_norm_size();
+  join_recurrent({work.attended, work.attention, gates, work.stride_mixed, layer.recurrent_norm, s.inner() / normed, normed, s.state_space, s.norm_epsilon, columns,
                   work.recurrent_input},
                  most, stream);
   join(layer.output, work.recurrent_input, nullptr, nullptr, pass);

@@ -30,6 +30,7 @@ from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, slidi
 from .folder_lfm2 import lfm2_values
 from .folder_rope import read_rope
 from .folder_sizes import Sizes
+from .folder_state_space import state_space_sizes, state_space_values
 from .folder_values import filled_values
 from .text_ends import end_tokens
 
@@ -64,7 +65,6 @@ class Config:
         if head_size % 2:
             raise ValueError(f"its head size is {head_size}, expected an even number")
         layers = self._keys.layers()
-        recurs = self._family.recurs and not self._family.gated_convolution
         kv_heads = self._keys.size("num_key_value_heads", heads)
         if self._family.varied:
             kv_heads, head_size = full_heads(self._keys, layers)
@@ -81,10 +81,7 @@ class Config:
             experts=expert_count(self._keys, self._kind),
             head_keys=self._keys.size("qk_nope_head_dim") if self._family.latent else 0,
             head_values=self._keys.size("v_head_dim") if self._family.latent else 0,
-            key_heads=self._keys.size("linear_num_key_heads") if recurs else 0,
-            value_heads=self._keys.size("linear_num_value_heads") if recurs else 0,
-            key_size=self._keys.size("linear_key_head_dim") if recurs else 0,
-            value_size=self._keys.size("linear_value_head_dim") if recurs else 0,
+            **self._recurrent_sizes(),
         )
         counts = (heads, heads, sizes.kv_heads, sizes.key_heads, sizes.value_heads)
         widths = (head_size, sizes.head_keys + sizes.head_values, head_size, sizes.key_size, sizes.value_size)
@@ -155,7 +152,7 @@ class Config:
                 values["rope.freq_base_swa"] = self._rope.local_base
         if self._sliding_gemma:
             values |= self._gemma_values()
-        if self.architecture in ("granite", "granitemoe"):
+        if self.architecture in ("granite", "granitemoe", "granitehybrid"):
             values |= {key: self._keys.number(name, 1.0) for name, key in MULTIPLIERS.items()}
         return {
             "general.architecture": self.architecture,
@@ -168,17 +165,30 @@ class Config:
         """What each frequency is divided by, under the name of GGUF's tensor for it; none without such scaling."""
         return self._rope.divisors(self.architecture, self.sizes().head_size)
 
+    def _recurrent_sizes(self) -> dict[str, int]:
+        if self._family.state_space:
+            return state_space_sizes(self._keys)
+        recurs = self._family.recurs and not self._family.gated_convolution
+        return {
+            "key_heads": self._keys.size("linear_num_key_heads") if recurs else 0,
+            "value_heads": self._keys.size("linear_num_value_heads") if recurs else 0,
+            "key_size": self._keys.size("linear_key_head_dim") if recurs else 0,
+            "value_size": self._keys.size("linear_value_head_dim") if recurs else 0,
+        }
+
     def _recurrent_values(self, sizes: Sizes) -> dict[str, Any]:
         if sizes.value_heads % sizes.key_heads:
             raise ValueError(f"its {sizes.value_heads} value heads are no multiple of its {sizes.key_heads} key heads")
-        return {
-            "ssm.conv_kernel": self._keys.size("linear_conv_kernel_dim"),
+        values = {
             "ssm.state_size": sizes.key_size,
             "ssm.group_count": sizes.key_heads,
             "ssm.time_step_rank": sizes.value_heads,
             "ssm.inner_size": sizes.value_heads * sizes.value_size,
-            "full_attention_interval": self._interval(sizes.layers),
         }
+        if self._family.state_space:
+            return values | state_space_values(self._keys, sizes)
+        kernel, interval = self._keys.size("linear_conv_kernel_dim"), self._interval(sizes.layers)
+        return {**values, "ssm.conv_kernel": kernel, "full_attention_interval": interval}
 
     def _interval(self, layers: int) -> int:
         kinds = self._values.get("layer_types")

@@ -30,7 +30,7 @@ def expert_matrix(part: str, sizes: Sizes) -> tuple[str, int] | None:
 
 
 def expert_parts(architecture: str) -> Parts:
-    if architecture == "granitemoe":
+    if architecture in ("granitemoe", "granitehybrid"):
         return _granite_parts()
     if architecture == "gemma4":
         return gemma4_expert_parts()
@@ -64,8 +64,15 @@ def _granite_parts() -> Parts:
             ("ffn_up_exps.weight", _second_halves),
         ),
         "block_sparse_moe.output_linear.weight": (("ffn_down_exps.weight", same),),
-        "shared_mlp.input_linear.weight": (("ffn_gate_shexp.weight", _upper), ("ffn_up_shexp.weight", _lower)),
-        "shared_mlp.output_linear.weight": (("ffn_down_shexp.weight", same),),
+        **granite_shared_parts("_shexp"),
+    }
+
+
+def granite_shared_parts(ending: str) -> Parts:
+    """Of the expert that all positions use, which without others is a plain feed-forward part; `ending`: of names."""
+    return {
+        "shared_mlp.input_linear.weight": ((f"ffn_gate{ending}.weight", _upper), (f"ffn_up{ending}.weight", _lower)),
+        "shared_mlp.output_linear.weight": ((f"ffn_down{ending}.weight", same),),
     }
 
 

@@ -29,6 +29,7 @@ DEEP_SEEK_NAMES = ExpertNames(("n_routed_experts",), dense="first_k_dense_replac
 NAMES: Mapping[str, ExpertNames] = {
     **{kind: ExpertNames(width="intermediate_size") for kind in WIDE_EXPERTS},
     "granitemoeshared": ExpertNames(width="intermediate_size", shared_width="shared_intermediate_size"),
+    "granitemoehybrid": ExpertNames(width="intermediate_size", shared_width="shared_intermediate_size"),
     "glm4_moe": DEEP_SEEK_NAMES,
     "dots1": DEEP_SEEK_NAMES,
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4"), DEEP_SEEK_NAMES),
@@ -55,6 +56,8 @@ def expert_count(keys: ConfigKeys, kind: str) -> int:
         return keys.size("num_experts") if keys.flag("enable_moe_block", False) else 0
     if not FAMILIES[ARCHITECTURES[kind]].experts and kind not in WIDE_EXPERTS:
         return 0
+    if kind == "granitemoehybrid":
+        return keys.count("num_local_experts")
     names = NAMES.get(kind, ExpertNames()).count
     return keys.size(next((name for name in names if name in keys.values), names[-1]))
 

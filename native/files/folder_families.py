@@ -4,6 +4,7 @@ What a family is made of is in native/families.py.
 """
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 ARCHITECTURES: Mapping[str, str] = {
@@ -25,6 +26,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "granite": "granite",
     "granitemoe": "granitemoe",
     "granitemoeshared": "granitemoe",
+    "granitemoehybrid": "granitehybrid",
     "smollm3": "smollm3",
     "lfm2": "lfm2",
     "lfm2_moe": "lfm2moe",
@@ -61,7 +63,7 @@ ARCHITECTURES: Mapping[str, str] = {
 }
 GEMMA_4 = tuple(kind for kind, architecture in ARCHITECTURES.items() if architecture == "gemma4")
 # Model types whose experts are as wide as a feed-forward part.
-WIDE_EXPERTS = ("mixtral", "minimax_m2", "gpt_oss", "granitemoe", "granitemoeshared")
+WIDE_EXPERTS = ("mixtral", "minimax_m2", "gpt_oss", "granitemoe", "granitemoeshared", "granitemoehybrid")
 # Families that may rotate a part of each head.
 PARTIAL = ("phi3", "minimax-m2", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
@@ -121,6 +123,13 @@ DEEP_SEEK_KEYS: Mapping[str, tuple[Any, ...]] = {
     "topk_method": ("noaux_tc",),
     "moe_layer_freq": (1,),
 }
+STATE_SPACE_KEYS: Mapping[str, tuple[Any, ...]] = {
+    "attention_bias": (False,),
+    "mamba_conv_bias": (True,),
+    "mamba_proj_bias": (False,),
+    "position_embedding_type": ("rope", "nope"),
+    "time_step_limit": ([0, inf], [0, {"__float__": "Infinity"}]),  # the second is how transformers writes it
+}
 # More such keys of single families: in others they are not read, or may have other values.
 UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "glm4moe": DEEP_SEEK_KEYS,
@@ -140,6 +149,7 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "olmo2": {"attention_bias": (False,), "clip_qkv": ()},
     "gemma4": {"attention_bias": (False,), "use_bidirectional_attention": (False, "vision")},
     "granitemoe": {"attention_bias": (False,), "position_embedding_type": ("rope",)},
+    "granitehybrid": STATE_SPACE_KEYS,
 }
 # Keys that say whether tensors are there, with the GGUF part of one of them.
 ANNOUNCED: Mapping[str, Mapping[str, str]] = {
@@ -153,6 +163,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "gemma4": ("final_logit_softcapping",),
     "granite": tuple(MULTIPLIERS),
     "granitemoe": tuple(MULTIPLIERS),
+    "granitehybrid": tuple(MULTIPLIERS),
     "glm4moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "dots1": ("norm_topk_prob", "routed_scaling_factor"),
     "deepseek2": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),

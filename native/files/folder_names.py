@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ..families import FAMILIES
-from .folder_expert_names import expert_matrix, expert_parts
+from .folder_expert_names import expert_matrix, expert_parts, granite_shared_parts
 from .folder_gemma4 import OUTER_NAMES, gemma4_parts
 from .folder_gpt_oss import gpt_oss_parts
 from .folder_latent import latent_parts
@@ -18,6 +18,7 @@ from .folder_lfm2 import lfm2_parts
 from .folder_parts import Change, Parts, float32, same
 from .folder_recurrent import recurrent_parts
 from .folder_sizes import Sizes
+from .folder_state_space import state_space_parts
 from .model_file import Tensor
 from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
 
@@ -28,7 +29,7 @@ SEEING = re.compile(
 )
 DRAFTERS = re.compile(r"(model\.)?mtp[._]")  # the head that drafts tokens ahead, of Qwen's later models and ERNIE's
 # Families whose queries and keys rotate by halves in a folder, by pairs in GGUF.
-PAIRED = ("llama", "mistral3", "granite", "granitemoe", "smollm3")
+PAIRED = ("llama", "mistral3", "granite", "granitemoe", "granitehybrid", "smollm3")
 MIXED = (
     "glm4moe",
     "deepseek2",
@@ -145,7 +146,11 @@ def _parts(sizes: Sizes) -> Parts:
         parts |= {f"mlp.{part}_proj.weight": ((f"ffn_{part}.weight", same),) for part in ("gate", "up", "down")}
         parts["mlp.gate_up_proj.weight"] = (("ffn_up.weight", same),)  # of Phi 3 and GLM 4
         parts["self_attn.qkv_proj.weight"] = (("attn_qkv.weight", same),)
-    if family.recurs:
+    if family.state_space:
+        parts |= state_space_parts()
+        if not sizes.experts:
+            parts |= granite_shared_parts("")
+    elif family.recurs:
         parts |= recurrent_parts(tiled=not family.grouped_heads)
     return parts
 

@@ -170,6 +170,14 @@ def tempered(base: float, beta: float, **more: Any) -> dict[str, Any]:
     return rope(base, **YARN | settings | more, llama_4_scaling_beta=beta)
 
 
+def state_space(
+    layers: int, attending: tuple[int, ...], heads: int, groups: int, state: int, size: int
+) -> dict[str, Any]:
+    kinds = ["full_attention" if layer in attending else "linear_attention" for layer in range(layers)]
+    sizes = {"mamba_n_heads": heads, "mamba_n_groups": groups, "mamba_d_state": state, "mamba_d_head": size}
+    return {"layer_types": kinds, **sizes}
+
+
 QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
 MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
@@ -318,6 +326,21 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | {"moe_layer_start_index": 2, "moe_num_shared_experts": 0},
     "granitemoe-ratio2-tied": plain(64, 4, 2, 3, True) | rope() | ROUTED_GRANITE,
     "granitemoeshared-odd": plain(72, 6, 2, 2) | rope(1e6) | ROUTED_GRANITE | {"shared_intermediate_size": 21},
+    "granitehybrid-dense-tied": plain(64, 4, 2, 5, True)
+    | rope()
+    | GRANITE
+    | state_space(5, (2,), 4, 1, 32, 32)
+    | {"num_local_experts": 0, "shared_intermediate_size": 100},
+    "granitehybrid-routed": plain(72, 6, 2, 3)
+    | rope()
+    | ROUTED_GRANITE
+    | state_space(3, (1,), 6, 2, 20, 48)
+    | {"shared_intermediate_size": 21, "mamba_expand": 4, "mamba_d_conv": 3},
+    "granitehybrid-rotated": plain(64, 4, 1, 4)
+    | rope(1e6)
+    | ROUTED_GRANITE
+    | state_space(4, (0, 3), 8, 4, 9, 16)
+    | {"shared_intermediate_size": 40, "position_embedding_type": "rope"},
     "granite-odd": plain(72, 6, 2, 2)
     | rope(1e6)
     | FFN

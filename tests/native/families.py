@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from . import latent_files, lfm2_files, routed_families
+from . import latent_files, lfm2_files, routed_families, state_space_files
 from .routed_families import CHOICE_BIAS
 
 VOCAB = 131
@@ -30,6 +30,7 @@ CLASSES = {
     **routed_families.CLASSES,
     **latent_files.CLASSES,
     **lfm2_files.CLASSES,
+    **state_space_files.CLASSES,
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
     "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
@@ -73,7 +74,7 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.uniform_(weights, 0.5, 1.5)
         elif name.endswith("sinks"):
             torch.nn.init.normal_(weights, 1.0, 1.0)
-        elif name.endswith(("_proj.bias", "router.bias")):
+        elif name.endswith(("_proj.bias", "router.bias", "conv1d.bias")):
             torch.nn.init.normal_(weights, 0.0, 0.5)
         elif "norm" in name:  # centred at 0
             torch.nn.init.uniform_(weights, -0.5, 0.5)
@@ -81,6 +82,8 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.normal_(weights, -1.0, 1.0)
         elif name.endswith("dt_bias"):
             torch.nn.init.normal_(weights, 0.0, 0.5)
+        elif name.endswith(".D"):
+            torch.nn.init.normal_(weights, 1.0, 1.0)
         elif name.endswith(("conv1d.weight", "conv.conv.weight")):
             torch.nn.init.normal_(weights, 0.0, 0.7)
         elif ".experts." in name or name.endswith(

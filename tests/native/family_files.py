@@ -6,7 +6,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from . import gemma4_files, latent_files, lfm2_files, routed_families
+from . import gemma4_files, latent_files, lfm2_files, routed_families, state_space_files
 from .families import CENTRED, GRANITES, SLIDING_GEMMAS, stored
 from .family_keys import add_keys
 
@@ -20,7 +20,7 @@ ARCHITECTURES = {  # others by the same name
     "minimax_m2": "minimax-m2",
     "olmo3": "olmo2",
 }
-PAIRED = ("mixtral", "ministral3", "smollm3", *GRANITES)
+PAIRED = ("mixtral", "ministral3", "smollm3", *GRANITES, "granitehybrid")
 PLAIN = (
     *latent_files.CLASSES,
     "gemma",
@@ -95,6 +95,8 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
     writer = gguf.GGUFWriter(path, ARCHITECTURES.get(family, family))
     if family in lfm2_files.CLASSES:
         lfm2_files.add_keys(writer, family, model)
+    elif family in state_space_files.CLASSES:
+        state_space_files.add_keys(writer, config)
     else:
         add_keys(writer, family, config)
     gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3", "exaone4"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
@@ -111,6 +113,10 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
         _, _, layer, part = stem.split(".", 3)
         if family == "bailingmoe2" and part in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"):
             heads_of.setdefault(layer, []).append(weights)
+            continue
+        if part.startswith("mamba."):
+            own, values = state_space_files.tensor_of(part.removeprefix("mamba."), weights, config.mamba_n_groups)
+            writer.add_tensor(f"blk.{layer}.{own}", values)
             continue
         if part in gemma4_files.PARTS:
             writer.add_tensor(f"blk.{layer}.{gemma4_files.PARTS[part]}", weights)
@@ -191,7 +197,10 @@ def parts(
             return [("exp_probs_b.bias", weights.reshape(-1))]
         case "input_linear":
             gate, up = np.split(weights, 2)
-            return [("ffn_gate_shexp.weight", gate), ("ffn_up_shexp.weight", up)]
+            ending = "" if config.num_local_experts == 0 else "_shexp"
+            return [(f"ffn_gate{ending}.weight", gate), (f"ffn_up{ending}.weight", up)]
+        case "output_linear" if config.num_local_experts == 0:
+            return [("ffn_down.weight", weights)]
         case "gate_up_proj" if f".{part}".endswith(".experts.gate_up_proj"):
             gate, up = np.split(weights, 2, axis=1)  # [experts, expert_ffn, width] each
             if fused:

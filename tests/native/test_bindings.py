@@ -43,6 +43,7 @@ MORE: dict[str, dict[str, Any]] = {
         "deepseek2",
         "qwen35",
         "qwen35moe",
+        "granitehybrid",
     ]
 )
 def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:

@@ -47,6 +47,8 @@ NAMES = (
     "qwen35",
     "qwen35moe",
     "qwen3next",
+    "granitehybrid",
+    "granitehybrid-moe, Q8_0",
     "float",
     "float, wide",
     "Q8_0",

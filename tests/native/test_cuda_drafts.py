@@ -20,7 +20,9 @@ CONTEXT = 128
 PROMPT = 20
 TOKENS = 30
 MOST = 8
-MODELS = {name: ONE_ORDER[name] for name in ("Q8_0", "gemma3")} | {"qwen35": {"architecture": "qwen35", **HYBRID}}
+MODELS = {name: ONE_ORDER[name] for name in ("Q8_0", "gemma3")} | {
+    name: {"architecture": name, **HYBRID} for name in ("qwen35", "granitehybrid")
+}
 SAMPLINGS = (None, Sampling(temp=0.9, top_p=0.9, seed=4, rep_penalty=1.2))
 
 

@@ -17,8 +17,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "qwen35": {"architecture": "qwen35", "value_size": 36, **HYBRID},
     "lfm2": {"architecture": "lfm2", "type": "F32", "width": 72, "heads": 6, "head_size": 12, "layers": 4},
     "qwen3next": {"architecture": "qwen3next", "type": "Q4_0", "value_size": 24, "value_heads": 8, "conv_kernel": 3},
+    "granitehybrid": {"architecture": "granitehybrid", "value_size": 36, **HYBRID},
 }
-WIDE = {"architecture": "qwen35", "type": "Q8_0", "layers": 2, "interval": 2, "value_heads": 16, "value_size": 64}
+WIDE = {"type": "Q8_0", "layers": 2, "interval": 2, "value_heads": 16, "value_size": 64}
 
 
 def opened(path: Path, kind: str) -> Core:
@@ -50,9 +51,10 @@ def test_chunks_have_the_bits_of_the_cpu(cores: tuple[Core, Core]) -> None:
             assert same_bits(all_logits(device, 1, ids, cuts), expected), order
 
 
-def test_heads_that_end_with_a_block_have_the_bits_of_the_cpu(tiny_model: Any) -> None:
+@pytest.mark.parametrize("architecture", ["qwen35", "granitehybrid"])
+def test_heads_that_end_with_a_block_have_the_bits_of_the_cpu(tiny_model: Any, architecture: str) -> None:
     """So that several blocks of threads share a column."""
-    path = tiny_model(**WIDE)
+    path = tiny_model(**WIDE, architecture=architecture)
     cpu, device = opened(path, "cpu"), opened(path, KIND)
     ids = ids_of(2, 20, cpu.vocab)
     assert same_bits(all_logits(device, 0, ids, (9,)), all_logits(cpu, 0, ids))

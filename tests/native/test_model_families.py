@@ -45,7 +45,11 @@ from .opened_models import as_another, changed, opened
         ("qwen3moe", {"nextn_predict_layers": 1}, "'qwen3moe.nextn_predict_layers' is 1, supported: 0"),
         ("qwen35", {"block_count": 2**31}, "the tensor 'blk.2.attn_norm.weight' [1, 64] is missing"),
         ("glm4moe", {"expert_gating_func": 3}, "'glm4moe.expert_gating_func' is 3, supported: 1 or 2"),
-        ("granitemoe", {"rope__scaling__finetuned": False}, "'granitemoe.rope.scaling.finetuned' is False, supported"),
+        (
+            "granitemoe",
+            {"rope__scaling__finetuned": 1},
+            "'granitemoe.rope.scaling.finetuned' is 1, expected true or",
+        ),
         ("glm4moe", {"expert_group_used_count": 2}, "it chooses 2 of 1 groups of its 8 experts"),
         ("glm4moe", {"expert_group_count": 5}, "it chooses 1 of 5 groups of its 8 experts, expected at most 32 of one"),
         ("glm4moe", {"leading_dense_block_count": 0}, "'blk.0.ffn_gate_inp.weight' [8, 64] is missing"),

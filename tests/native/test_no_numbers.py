@@ -80,6 +80,7 @@ def test_one_number_among_others_is_enough(
 
 
 HYBRID = MODELS["qwen35moe"]
+STATE_SPACE = MODELS["granitehybrid-moe, Q8_0"]
 CAPPED = MODELS["gemma3"] | {"final_softcap": 30.0}
 
 
@@ -93,6 +94,10 @@ CAPPED = MODELS["gemma3"] | {"final_softcap": 30.0}
         (HYBRID, "blk.0.ssm_alpha.weight", 0),
         (HYBRID, "blk.0.ssm_beta.weight", 0),
         (HYBRID, "blk.0.ssm_a", 0),
+        (STATE_SPACE, "blk.0.ssm_a", 0),
+        (STATE_SPACE, "blk.0.ssm_d", 0),
+        (STATE_SPACE, "blk.0.ssm_dt.bias", 0),
+        (STATE_SPACE, "blk.0.ssm_conv1d.bias", 0),
         (HYBRID, "blk.0.ffn_gate_inp_shexp.weight", 0),
         (HYBRID, "blk.0.ffn_gate_inp.weight", 1),
     ],

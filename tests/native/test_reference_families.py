@@ -23,6 +23,7 @@ FAMILIES = [
     "deepseek2",
     "smollm3",
     "granite",
+    "granitehybrid",
     "gpt-oss",
     "qwen35",
     "qwen35moe",
