@@ -3,9 +3,10 @@
 Merges never cross a cut, so a wrong cut gives wrong tokens without any error. The names are llama.cpp's; what each one
 does is what the model's own tokenizer.json says. Those in PLAIN have the regex inside ByteLevel itself; those in
 SINGLE_DIGITS cut every digit out first; those in COMPOSED compose letters with their accents (NFC) before they cut.
-"bailingmoe2" is Ling's, "gpt-4o" OpenAI's o200k, of gpt-oss too, "tekken" Mistral's, "seed-coder" that of Seed-OSS,
-"kimi-k2" that of Moonlight too. DeepSeek's cut several times, each regex within the words that those before it made:
-what "deepseek-llm" calls signs holds A to Z as well, so that a word ends where its ASCII letters do."""
+"bailingmoe2" is Ling's, "gpt-4o" OpenAI's o200k, of gpt-oss too, "tekken" Mistral's, "pixtral" Llama's for the same
+tokens (Nemotron's, and some of Mistral's folders), "seed-coder" that of Seed-OSS, "kimi-k2" that of Moonlight too.
+DeepSeek's cut several times, each regex within the words that those before it made: what "deepseek-llm" calls signs
+holds A to Z as well, so that a word ends where its ASCII letters do."""
 
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ _DEEPSEEK_3: Final = (
 _SPLITS: Final[dict[str, tuple[str, ...]]] = {
     **{
         name: (_modern(_THREE),)
-        for name in ("llama-bpe", "llama3", "llama-v3", "lfm2", "dbrx", "smaug-bpe", "glm4", "chatglm-bpe")
+        for name in ("llama-bpe", "llama3", "llama-v3", "lfm2", "pixtral", "dbrx", "smaug-bpe", "glm4", "chatglm-bpe")
     },
     **{name: (_modern(_ONE),) for name in ("qwen2", "deepseek-r1-qwen", "bailingmoe2")},
     "qwen35": (_modern(_ONE, r"\p{M}"),),

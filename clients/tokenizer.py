@@ -17,7 +17,7 @@ from .pretokenizers import COMPOSED, SUPPORTED, UNNAMED, pretokenizer
 from .sentence_pieces import Marks, SentencePieces
 
 # Begin prompts with their begin token if no file says.
-BEGUN: Final = ("llama-bpe", "llama3", "llama-v3", "lfm2", "tekken")
+BEGUN: Final = ("llama-bpe", "llama3", "llama-v3", "lfm2", "pixtral", "tekken")
 WHOLE: Final = (*BEGUN, "kimi-k2")  # take a word that is itself a token whole
 UNBEGUN: Final = ("glm4", "chatglm-bpe")  # have none, whatever a file says
 

@@ -52,6 +52,7 @@ class Shape:
     key_size: int
     value_size: int
     state_space: bool
+    one_branch: bool
     grouped_heads: bool
     local_kv_heads: int
     local_head_size: int

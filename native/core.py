@@ -145,7 +145,7 @@ def open_core(
     shape = read_shape(metadata, tensors)
     if context is not None and context > shape.context:
         raise ValueError(f"a context of {context} is more than the model's {shape.context}")
-    if set(shape.kinds) == {"recurrent"}:
+    if not any(map(shape.attends, range(shape.layers))):
         raise ModelUnreadable(f"cannot use the model {path}: none of its layers has attention, expected one at least")
     context = context or min(shape.context, DEFAULT_CONTEXT)
     shape = shape.within(context)

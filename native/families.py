@@ -68,6 +68,17 @@ HYBRID = Family(
     own_keys=(DRAFTING,),
 )
 HYBRID_EXPERTS = replace(HYBRID, experts=True, shared_expert=True, shared_gated=True, own_keys=(DRAFTING, *EXPERT_KEYS))
+NEMOTRON_H = Family(
+    "halves",
+    layer_kind="recurrent",
+    state_space=True,
+    headless=True,
+    one_branch=True,
+    never_rotated=True,
+    grouped_heads=True,
+    ffn_norm="attn_norm",
+    activation="relu2",
+)
 FAMILIES: Mapping[str, Family] = {
     "llama": LLAMA,
     "mistral3": replace(LLAMA, tempered=True, yarn_weight="turns", own_keys=(*LLAMA.own_keys, *TEMPERATURE_KEYS)),
@@ -119,6 +130,15 @@ FAMILIES: Mapping[str, Family] = {
         may_route=True,
         shared_expert=True,
         own_keys=(*MULTIPLIERS, *EXPERT_KEYS),
+    ),
+    "nemotron_h": NEMOTRON_H,
+    "nemotron_h_moe": replace(
+        NEMOTRON_H,
+        experts=True,
+        sigmoid_routing=True,
+        may_bias_choice=True,
+        shared_expert=True,
+        own_keys=(DRAFTING, *ROUTING_KEYS),
     ),
     "smollm3": Family("pairs", unrotated=4),
     "lfm2": LFM2,

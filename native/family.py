@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
 
+from .drafting import DRAFTING
 from .metadata_keys import Keys
 
 RopeLayout = Literal["pairs", "halves"]
-LayerKind = Literal["attention", "sliding", "unrotated", "recurrent"]
-Activation = Literal["silu", "gelu", "clamped"]
+LayerKind = Literal["attention", "sliding", "unrotated", "recurrent", "feed_forward"]
+Activation = Literal["silu", "gelu", "clamped", "relu2"]
 YarnWeight = Literal["", "scores", "turns"]
 
 
@@ -69,6 +70,8 @@ class Family:
     gated_convolution: bool = False  # recurrent layers are convolutions
     state_space: bool = False  # recurrent layers are selective state spaces (Mamba-2)
     headless: bool = False  # recurrent layers are those for which the file has no kv heads
+    one_branch: bool = False  # and no feed-forward width either: a layer attends, recurs or feeds forward
+    never_rotated: bool = False
     grouped_heads: bool = False  # the value heads of one key head lie side by side
     yarn_rounded: bool = True  # where the file does not say
     yarn_weight: YarnWeight = ""
@@ -84,11 +87,16 @@ class Family:
         return self.layer_kind == "sliding"
 
     def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
-        still = self.switched_rope and not keys.flag("rope.scaling.finetuned", True)
+        still = self.never_rotated or (self.switched_rope and not keys.flag("rope.scaling.finetuned", True))
         full: LayerKind = "unrotated" if still else "attention"
         if self.headless:
-            heads = keys.counts("attention.head_count_kv", layers)
-            return tuple(full if each else "recurrent" for each in heads)
+            drafting = keys.optional_size(DRAFTING)
+            heads = keys.counts("attention.head_count_kv", layers, drafting)
+            widths = keys.counts("feed_forward_length", layers, drafting) if self.one_branch else [0] * layers
+            return tuple(
+                full if attends else "feed_forward" if width else "recurrent"
+                for attends, width in zip(heads, widths, strict=True)
+            )
         if self.slides and not self.window(keys):
             return tuple("attention" for _ in range(layers))
         full = "unrotated" if self.unrotated_full else full

@@ -28,14 +28,26 @@ class Keys:
             )
         return list(value)
 
-    def counts(self, name: str, count: int) -> list[int]:
-        """Of `count` layers: a list of whole numbers, or one above 0 for all."""
+    def counts(self, name: str, count: int, drafting: int = 0) -> list[int]:
+        """Of `count` layers: a list of whole numbers, which goes on for those that draft, or one above 0 for all."""
         if not self.is_list(name):
             return [self.size(name)] * count
         value = self._value(name)
-        if len(value) != count or not all(type(one) is int and one >= 0 for one in value):
-            raise ValueError(f"the key '{self.architecture}.{name}' is no list of whole numbers for {count} layers")
-        return list(value)
+        if len(value) != count + drafting or not all(type(one) is int and one >= 0 for one in value):
+            raise ValueError(
+                f"the key '{self.architecture}.{name}' is no list of whole numbers for {count + drafting} layers"
+            )
+        return list(value[:count])
+
+    def only_count(self, name: str, count: int, drafting: int = 0) -> int:
+        """The one number above 0 that such a list has."""
+        given = {each for each in self.counts(name, count, drafting) if each}
+        if len(given) != 1:
+            raise ValueError(
+                f"the key '{self.architecture}.{name}' has {sorted(given)!r}, expected one number for all layers "
+                "that have any"
+            )
+        return given.pop()
 
     def positive(self, name: str, default: float | None = None) -> float:
         value = self._value(name, default)

@@ -20,7 +20,7 @@ from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
 from .model_experts import CHOICE_BIAS, dense_size, read_experts
 from .model_latent import read_latent
-from .model_layers import attending_heads, dense_widths, kv_heads, read_layers
+from .model_layers import dense_widths, kv_heads, read_layers
 from .rope_scaling import ROPE_FREQUENCIES, ROPE_TENSORS, read_scaling
 from .shape import ModelShape
 from .sizes import check_sizes
@@ -52,6 +52,7 @@ UNUSED_KEYS: Mapping[str, Any] = {
     "final_logit_softcapping": 0.0,
     "interleave_moe_layer_step": 1,
     "logit_scale": 1.0,
+    "moe_latent_size": 0,
     "embedding_length_per_layer_input": 0,
     DRAFTING: 0,
     "residual_scale": 1.0,
@@ -110,7 +111,9 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         heads=heads,
         kv_heads=_kv_heads(keys, family, kinds, heads),
         head_size=head_size,
-        ffn=dense_widths(keys, len(kinds))[0] if family.varied and not family.experts else dense_size(keys, family),
+        ffn=dense_widths(keys, len(kinds))[0]
+        if family.varied and not family.experts
+        else dense_size(keys, family, len(kinds)),
         vocab=metadata.vocab,
         context=keys.size("context_length"),
         rope_base=keys.positive("rope.freq_base", family.rope_base),
@@ -129,6 +132,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         pre_norms=family.pre_norms,
         post_norms=family.post_norms,
         ffn_norm=family.ffn_norm,
+        one_branch=family.one_branch,
         activation=family.activation,
         embedding_scale=_embedding_scale(keys, family, width),
         residual_scale=keys.positive("residual_scale", 1.0),
@@ -149,7 +153,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
 def _kv_heads(keys: Keys, family: Family, kinds: Sequence[LayerKind], heads: int) -> int:
     """Of layers with full attention."""
     if family.headless:
-        return attending_heads(keys, len(kinds))
+        return keys.only_count("attention.head_count_kv", len(kinds), keys.optional_size(DRAFTING))
     return kv_heads(keys, kinds, heads)[0] if family.varied else keys.size("attention.head_count_kv", heads)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from .drafting import DRAFTING
 from .family import Family
 from .metadata_keys import Keys
 from .model_layers import dense_widths
@@ -38,10 +39,12 @@ def _dense_layers(keys: Keys, family: Family) -> int:
     return keys.optional_size(DENSE) if DENSE in family.own_keys else 0
 
 
-def dense_size(keys: Keys, family: Family) -> int:
+def dense_size(keys: Keys, family: Family, layers: int) -> int:
     """The width of a feed-forward part, or of an expert where no layer has another part."""
     if family.experts and not _dense_layers(keys, family):
         return _expert_size(keys, family)
+    if family.one_branch:
+        return keys.only_count("feed_forward_length", layers, keys.optional_size(DRAFTING))
     return keys.size("feed_forward_length")
 
 

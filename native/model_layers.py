@@ -18,17 +18,6 @@ def kv_heads(keys: Keys, kinds: Sequence[LayerKind], heads: int) -> tuple[int, i
     return _alike(keys, "attention.head_count_kv", given, [kind == "sliding" for kind in kinds])
 
 
-def attending_heads(keys: Keys, layers: int) -> int:
-    """The kv heads of the layers that have any."""
-    given = [heads for heads in keys.counts("attention.head_count_kv", layers) if heads]
-    if len(set(given)) != 1:
-        raise ValueError(
-            f"the key '{keys.architecture}.attention.head_count_kv' has {sorted(set(given))!r}, expected one number "
-            "for all layers that attend"
-        )
-    return given[0]
-
-
 def read_layers(keys: Keys, family: Family, kinds: Sequence[LayerKind], tensors: Sequence[Tensor]) -> dict[str, Any]:
     """Nothing for a family whose layers are alike."""
     if not family.varied:

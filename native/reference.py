@@ -70,8 +70,10 @@ class Reference:
         hidden = self.weights["token_embd.weight"][ids] * np.float32(embedding_scale(self.shape))  # [n, width]
         inputs = token_inputs(self.shape, self.weights, ids, hidden)  # [n, layers, token_inputs]
         for layer in range(self.shape.layers):
-            hidden = hidden + self._mix(layer, hidden, positions, rows)
-            hidden = hidden + self._feed_forward(layer, hidden)
+            if self.shape.kinds[layer] != "feed_forward":
+                hidden = hidden + self._mix(layer, hidden, positions, rows)
+            if self.shape.feeds_forward(layer):
+                hidden = hidden + self._feed_forward(layer, hidden)
             if self.shape.token_inputs:
                 hidden = hidden + taken_in(self.shape, self.weights, layer, hidden, inputs[:, layer])
             if self.shape.layer_scale:

@@ -34,7 +34,7 @@ class SlotCache:
 
 
 def empty_cache(shape: ModelShape) -> SlotCache:
-    keeps = [layer for layer, kind in enumerate(shape.kinds) if kind != "recurrent" and shape.keeper_of(layer) == layer]
+    keeps = [layer for layer in range(shape.layers) if shape.attends(layer) and shape.keeper_of(layer) == layer]
     sizes = {layer: shape.heads_of(shape.kinds[layer]) for layer in keeps}
     keys, values = (
         {layer: np.zeros((heads.kv_heads, 0, heads.head_size), np.float32) for layer, heads in kept.items()}

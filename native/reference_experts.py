@@ -20,23 +20,32 @@ def feed_forward(shape: ModelShape, weights: Weights, layer: int, hidden: Floats
 
     normed = norm(hidden, shape.ffn_norm) if shape.pre_norms else hidden
     if not shape.experts or layer < shape.dense_layers:
-        gate, up, down = (weights[f"{block}.ffn_{part}.weight"] for part in ("gate", "up", "down"))
-        return activated(shape, normed @ gate.T, normed @ up.T) @ down.T
+        return dense(shape, weights, block, ".weight", normed)
     if shape.expert_norms:
         mixed = routed(shape, weights, block, norm(hidden, "pre_ffw_norm_2"), norm(hidden, "ffn_gate_inp_norm"))
         mixed = norm(mixed, "post_ffw_norm_2")
     else:
         mixed = routed(shape, weights, block, normed, normed)
     if shape.shared_ffn:
-        gate, up, down = (weights[f"{block}.ffn_{part}_shexp.weight"] for part in ("gate", "up", "down"))
-        shared = activated(shape, normed @ gate.T, normed @ up.T) @ down.T
+        shared = dense(shape, weights, block, "_shexp.weight", normed)
         if shape.shared_gated:
             shared = sigmoid(normed @ weights[f"{block}.ffn_gate_inp_shexp.weight"].T) * shared
         mixed = mixed + (norm(shared, "post_ffw_norm_1") if shape.expert_norms else shared)
     return mixed
 
 
+def dense(shape: ModelShape, weights: Weights, block: str, ending: str, normed: Floats) -> Floats:
+    """Of normed [n, width]; `ending`: of the matrices' names."""
+    up = normed @ weights[f"{block}.ffn_up{ending}"].T
+    gate = normed @ weights[f"{block}.ffn_gate{ending}"].T if shape.gated else up
+    output: Floats = activated(shape, gate, up) @ weights[f"{block}.ffn_down{ending}"].T
+    return output
+
+
 def activated(shape: ModelShape, gate: Floats, up: Floats) -> Floats:
+    """Without a gate, up alone counts."""
+    if shape.activation == "relu2":
+        return np.maximum(up, 0) ** 2
     if shape.activation == "clamped":
         return clamped(gate, up)
     return (gelu if shape.activation == "gelu" else silu)(gate) * up
@@ -45,10 +54,11 @@ def activated(shape: ModelShape, gate: Floats, up: Floats) -> Floats:
 def routed(shape: ModelShape, weights: Weights, block: str, normed: Floats, asked: Floats) -> Floats:
     """The chosen experts of each position, weighted, added in the order of their ids: [n, width]. `asked` [n, width] is
     what the router reads, `normed` [n, width] what the experts read."""
-    gates, ups, downs = (
+    ups, downs = (
         weights[f"{block}.ffn_{part}_exps.weight"].reshape(shape.experts, -1, columns)
-        for part, columns in (("gate", shape.width), ("up", shape.width), ("down", shape.expert_ffn))
+        for part, columns in (("up", shape.width), ("down", shape.expert_ffn))
     )
+    gates = weights[f"{block}.ffn_gate_exps.weight"].reshape(ups.shape) if shape.gated else ups
     gate_bias, up_bias, down_bias = (
         weights.get(f"{block}.ffn_{part}_exps.bias", np.zeros((shape.experts, 1), np.float32))
         for part in ("gate", "up", "down")

@@ -26,6 +26,8 @@ class ModelShape:
     of its convolution; of a gated_convolution these alone. Value head h reads key head h // (value_heads / key_heads)
     if `grouped_heads`, else h mod key_heads. In a state_space (Mamba-2) the keys and queries are its B and C, key heads
     its groups, value heads its heads.
+    Where layers are of `one_branch`, those that mix positions have no feed-forward part, and "feed_forward" layers have
+    nothing else.
     """
 
     architecture: str
@@ -75,6 +77,7 @@ class ModelShape:
     pre_norms: bool = True  # attn_norm and ffn_norm of what a branch reads
     post_norms: bool = False  # post_attention_norm and post_ffw_norm of a branch's output, before it is added
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
+    one_branch: bool = False
     activation: Activation = "silu"  # "gelu" is its tanh form, "clamped" gpt-oss's (reference_math.py)
     embedding_scale: float = 1.0
     residual_scale: float = 1.0  # of what each branch adds
@@ -121,6 +124,17 @@ class ModelShape:
             if self.kinds[earlier] == self.kinds[layer]:
                 return earlier
         raise ValueError(f"its layer {layer} borrows keys and values, and no {self.kinds[layer]} layer keeps any")
+
+    @property
+    def gated(self) -> bool:
+        """Whether feed-forward parts have a gate."""
+        return self.activation != "relu2"
+
+    def attends(self, layer: int) -> bool:
+        return self.kinds[layer] in ("attention", "sliding", "unrotated")
+
+    def feeds_forward(self, layer: int) -> bool:
+        return not self.one_branch or self.kinds[layer] == "feed_forward"
 
     def has_values(self, layer: int) -> bool:
         """Whether it has a matrix of values."""

@@ -18,21 +18,20 @@ def expected_tensors(shape: ModelShape) -> Iterator[Expected]:
         yield "per_layer_model_proj.weight", shape.layers * shape.token_inputs, shape.width
         yield "per_layer_proj_norm.weight", 1, shape.token_inputs
     for layer in range(shape.layers):
-        recurrent = shape.kinds[layer] == "recurrent"
-        parts = chain(
-            recurrent_layer(shape)
-            if recurrent
-            else latent_attention(shape)
-            if shape.latent
-            else attention(shape, layer),
-            experts(shape) if shape.experts and layer >= shape.dense_layers else feed_forward(shape, layer),
-            layer_end(shape),
-        )
-        for name, rows, columns in parts:
+        for name, rows, columns in chain(mixer(shape, layer), feed_forward(shape, layer), layer_end(shape)):
             yield f"blk.{layer}.{name}", rows, columns
     yield "output_norm.weight", 1, shape.width
     if not shape.tied:
         yield "output.weight", shape.vocab, shape.width
+
+
+def mixer(shape: ModelShape, layer: int) -> Iterator[Expected]:
+    """What mixes positions, if anything does."""
+    if shape.kinds[layer] == "recurrent":
+        return recurrent_layer(shape)
+    if not shape.attends(layer):
+        return iter(())
+    return latent_attention(shape) if shape.latent else attention(shape, layer)
 
 
 def attention(shape: ModelShape, layer: int) -> Iterator[Expected]:
@@ -110,18 +109,24 @@ def recurrent_layer(shape: ModelShape) -> Iterator[Expected]:
 
 
 def feed_forward(shape: ModelShape, layer: int) -> Iterator[Expected]:
-    ffn = shape.ffn_of(layer)
+    if not shape.feeds_forward(layer):
+        return
     yield from feed_forward_norms(shape)
-    yield "ffn_gate.weight", ffn, shape.width
+    if shape.experts and layer >= shape.dense_layers:
+        yield from experts(shape)
+        return
+    ffn = shape.ffn_of(layer)
+    if shape.gated:
+        yield "ffn_gate.weight", ffn, shape.width
     yield "ffn_up.weight", ffn, shape.width
     yield "ffn_down.weight", shape.width, ffn
 
 
 def experts(shape: ModelShape) -> Iterator[Expected]:
     """Of the routed experts, those of one kind lie one below the other in a single tensor."""
-    yield from feed_forward_norms(shape)
     yield "ffn_gate_inp.weight", shape.experts, shape.width
-    yield "ffn_gate_exps.weight", shape.experts * shape.expert_ffn, shape.width
+    if shape.gated:
+        yield "ffn_gate_exps.weight", shape.experts * shape.expert_ffn, shape.width
     yield "ffn_up_exps.weight", shape.experts * shape.expert_ffn, shape.width
     yield "ffn_down_exps.weight", shape.experts * shape.width, shape.expert_ffn
     if shape.expert_bias:
@@ -137,7 +142,8 @@ def experts(shape: ModelShape) -> Iterator[Expected]:
         for name in ("ffn_gate_inp_norm", "pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"):
             yield f"{name}.weight", 1, shape.width
     if shape.shared_ffn:
-        yield "ffn_gate_shexp.weight", shape.shared_ffn, shape.width
+        if shape.gated:
+            yield "ffn_gate_shexp.weight", shape.shared_ffn, shape.width
         yield "ffn_up_shexp.weight", shape.shared_ffn, shape.width
         yield "ffn_down_shexp.weight", shape.width, shape.shared_ffn
 

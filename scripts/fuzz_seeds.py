@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from mutate_folder import CONFIG, TENSORS, Folder
 from safetensors.numpy import save
+from tiny_state_space import STATE_SPACES
 
 SIZES = ("--vocab=48", "--context=128", "--width=64", "--ffn=96")
 FILES = {
@@ -23,6 +24,7 @@ FILES = {
     "deepseek2": ("--type=Q8_0", "--query-rank=32", "--rope-size=8"),
     "gpt_oss": ("--type=MXFP4",),
     "granitehybrid": ("--type=Q8_0",),
+    "nemotron_h_moe": ("--type=Q8_0", "--layers=3"),
     "lfm2": ("--type=Q8_0",),
     "lfm2moe": ("--type=F16", "--conv-kernel=3"),
     "minimax_m2": ("--type=Q4_0",),
@@ -121,7 +123,7 @@ def gguf_files(folder: Path) -> dict[str, bytes]:
     files = {}
     for name, options in FILES.items():
         path = folder / name
-        architecture = name.split("-")[0].replace("_", "-")
+        architecture = name if name in STATE_SPACES else name.split("-")[0].replace("_", "-")
         words = [f"--out={path}", "--seed=1", f"--architecture={architecture}", *SIZES, *options]
         subprocess.run([sys.executable, str(script), *words], check=True)
         files[name] = path.read_bytes()

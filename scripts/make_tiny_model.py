@@ -7,7 +7,8 @@ attention looks at more than the last token. The tokenizer is byte-level BPE: th
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
 Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2", "exaone4" and the hybrids every
---interval-th is full attention, the others slide or are recurrent. "mixtral" is llama with experts, "granitehybrid-moe"
+--interval-th is full attention, the others slide or are recurrent; with "nemotron_h" and "nemotron_h_moe" one layer is
+recurrent, the next feeds forward, and the third attends. "mixtral" is llama with experts, "granitehybrid-moe"
 granitehybrid with experts, and "gemma4-moe" gemma4 with experts and without matrices of values where attention is full;
 the first layer of "glm4moe" and "ernie4_5-moe" has none. Options that an architecture has no use for are ignored.
 """
@@ -20,7 +21,7 @@ import gguf
 import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
-from tiny_state_space import STATE_SPACES
+from tiny_state_space import ONE_BRANCH, STATE_SPACES, add_one_branch_keys
 from tiny_tokenizer import SPECIALS, add_tokenizer
 from tiny_weights import (
     CONVOLVED,
@@ -60,6 +61,7 @@ ARCHITECTURES = (
     *PLAIN_SHARED_EXPERT,
     *HYBRIDS,
     "granitehybrid",
+    "nemotron_h",
 )
 FAMILIES = {"mixtral": "llama", "gemma4-moe": "gemma4", "granitehybrid-moe": "granitehybrid"}
 TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q4_K")
@@ -147,6 +149,8 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         tiny_gemma4.add_metadata(writer, chosen)
     elif chosen.architecture == "deepseek2":
         tiny_latent.add_metadata(writer, chosen)
+    elif chosen.architecture in ONE_BRANCH:
+        add_one_branch_keys(writer, chosen)
     else:
         writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
         attends = [(layer + 1) % chosen.interval == 0 for layer in range(chosen.layers)]
@@ -170,14 +174,14 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_sliding_window(chosen.window)
     if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
         writer.add_final_logit_softcapping(chosen.final_softcap)
-    if chosen.architecture in ("granite", "granitemoe", *STATE_SPACES):
+    if chosen.architecture.startswith("granite"):
         for key, value in MULTIPLIERS.items():
             writer.add_float32(f"{FAMILIES.get(chosen.architecture, chosen.architecture)}.{key}", value)
-    if chosen.architecture in STATE_SPACES:
+    if chosen.architecture.startswith("granitehybrid"):
         writer.add_rope_scaling_finetuned(False)  # which says that nothing rotates
     if chosen.architecture in DENSE_FIRST:
         writer.add_leading_dense_block_count(1)
-    if chosen.architecture == "glm4moe":
+    if chosen.architecture in ("glm4moe", "nemotron_h_moe"):
         writer.add_expert_weights_scale(1.5)
     if chosen.architecture in EXPERTS:
         writer.add_expert_count(chosen.experts)

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
+import gguf
 import numpy as np
 
 if TYPE_CHECKING:
     from tiny_weights import Weights
 
-STATE_SPACES = ("granitehybrid", "granitehybrid-moe")  # layers without kv heads are state spaces
+ONE_BRANCH = ("nemotron_h", "nemotron_h_moe")  # layers are state spaces, feed forward or attend, in turn
+STATE_SPACES = ("granitehybrid", "granitehybrid-moe", *ONE_BRANCH)  # layers without kv heads are state spaces
+
+
+def add_one_branch_keys(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
+    layers = range(chosen.layers)
+    writer.add_head_count_kv([chosen.kv_heads * (layer % 3 == 2) for layer in layers])
+    width = chosen.expert_ffn if chosen.architecture == "nemotron_h_moe" else chosen.ffn
+    writer.add_feed_forward_length([width * (layer % 3 == 1) for layer in layers])
+    writer.add_key_length(chosen.head_size)
+    writer.add_value_length(chosen.head_size)
+
+
+def add_one_branch(weights: Weights, layer: int) -> None:
+    block = f"blk.{layer}"
+    weights.norm(f"{block}.attn_norm.weight", weights.chosen.width)
+    if layer % 3 == 0:
+        add_state_space(weights, block)
+    elif layer % 3 == 2:
+        weights.attention(block)
+    elif weights.chosen.architecture == "nemotron_h_moe":
+        weights.experts(block)
+    else:
+        weights.feed_forward(block, weights.chosen.ffn)
 
 
 def add_state_space(weights: Weights, block: str) -> None:

@@ -8,14 +8,16 @@ import numpy as np
 import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
-from tiny_state_space import STATE_SPACES, add_state_space
+from tiny_state_space import ONE_BRANCH, STATE_SPACES, add_one_branch, add_state_space
 
 CONVOLVED = ("lfm2", "lfm2moe")  # layers without kv heads are gated convolutions
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
-PLAIN_SHARED_EXPERT = ("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe", "granitehybrid-moe")  # without a gate
+PLAIN_SHARED_EXPERT = (  # without a gate
+    *("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe", "granitehybrid-moe", "nemotron_h_moe"),
+)
 DENSE_FIRST = ("lfm2moe", "glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
-BIASED_CHOICE = ("minimax-m2", *DENSE_FIRST)
+BIASED_CHOICE = ("minimax-m2", "nemotron_h_moe", *DENSE_FIRST)
 WHOLE_NORMS = ("minimax-m2", "olmo2")  # of queries and keys: all heads as one vector
 POST_NORMED = ("olmo2", "exaone4")  # branches norm what they add only
 EXPERTS = (
@@ -160,14 +162,17 @@ class Weights:
 
     def feed_forward(self, block: str, size: int) -> None:
         width = self.chosen.width
-        self.matrix(f"{block}.ffn_gate.weight", size, width, 1.0)
+        if self.chosen.architecture not in ONE_BRANCH:
+            self.matrix(f"{block}.ffn_gate.weight", size, width, 1.0)
         self.matrix(f"{block}.ffn_up.weight", size, width, 1.0)
         self.matrix(f"{block}.ffn_down.weight", width, size, self.outgoing)
 
     def experts(self, block: str) -> None:
         chosen = self.chosen
         self.matrix(f"{block}.ffn_gate_inp.weight", chosen.experts, chosen.width, 1.5, "F32")
-        self.matrix(f"{block}.ffn_gate_exps.weight", chosen.expert_ffn, chosen.width, 1.5, experts=chosen.experts)
+        gated = chosen.architecture not in ONE_BRANCH
+        if gated:
+            self.matrix(f"{block}.ffn_gate_exps.weight", chosen.expert_ffn, chosen.width, 1.5, experts=chosen.experts)
         self.matrix(f"{block}.ffn_up_exps.weight", chosen.expert_ffn, chosen.width, 1.5, experts=chosen.experts)
         down = f"{block}.ffn_down_exps.weight"
         self.matrix(down, chosen.width, chosen.expert_ffn, self.outgoing, experts=chosen.experts)
@@ -183,7 +188,8 @@ class Weights:
             gate = f"{block}.ffn_gate_inp_shexp.weight"
             self.vector(gate, self.normal(gate, chosen.width) * np.float32(1.5 / np.sqrt(chosen.width)))
         if chosen.architecture in (*SHARED_EXPERT, *PLAIN_SHARED_EXPERT):
-            self.matrix(f"{block}.ffn_gate_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
+            if gated:
+                self.matrix(f"{block}.ffn_gate_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
             self.matrix(f"{block}.ffn_up_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
             self.matrix(f"{block}.ffn_down_shexp.weight", chosen.width, chosen.shared_ffn, self.outgoing)
 
@@ -195,6 +201,9 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         tiny_gemma4.add_outer(weights)
     for layer in range(chosen.layers):
         block = f"blk.{layer}"
+        if chosen.architecture in ONE_BRANCH:
+            add_one_branch(weights, layer)
+            continue
         if chosen.architecture not in POST_NORMED:
             weights.norm(f"{block}.attn_norm.weight", chosen.width)
         if chosen.architecture in HYBRIDS and (layer + 1) % chosen.interval:

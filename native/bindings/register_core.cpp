@@ -21,21 +21,22 @@ namespace {
 using Unlocked = py::call_guard<py::gil_scoped_release>;
 
 constexpr std::pair<const char*, paceline::LayerKind> kKinds[] = {
-    {"attention", paceline::LayerKind::Attention}, {"sliding", paceline::LayerKind::Sliding}, {"recurrent", paceline::LayerKind::Recurrent}};
+    {"attention", paceline::LayerKind::Attention}, {"sliding", paceline::LayerKind::Sliding}, {"recurrent", paceline::LayerKind::Recurrent},
+    {"feed_forward", paceline::LayerKind::FeedForward}};
 
 paceline::LayerKind layer_kind(const std::string& word) {
   for (const auto& [name, kind] : kKinds)
     if (word == name) return kind;
-  throw std::invalid_argument("layer kind '" + word + "': expected attention, sliding or recurrent");
+  throw std::invalid_argument("layer kind '" + word + "': expected attention, sliding, recurrent or feed_forward");
 }
 
 constexpr std::pair<const char*, paceline::Activation> kActivations[] = {
-    {"silu", paceline::Activation::Silu}, {"gelu", paceline::Activation::Gelu}, {"clamped", paceline::Activation::Clamped}};
+    {"silu", paceline::Activation::Silu}, {"gelu", paceline::Activation::Gelu}, {"clamped", paceline::Activation::Clamped}, {"relu2", paceline::Activation::SquaredRelu}};
 
 paceline::Activation activation(const std::string& word) {
   for (const auto& [name, activation] : kActivations)
     if (word == name) return activation;
-  throw std::invalid_argument("activation '" + word + "': expected silu, gelu or clamped");
+  throw std::invalid_argument("activation '" + word + "': expected silu, gelu, clamped or relu2");
 }
 
 py::tuple step(Core& core, const py::sequence& sources) {
@@ -83,7 +84,7 @@ void register_core(py::module_& m) {
       FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)
       FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn)
       FIELD(dense_layers) FIELD(sigmoid_routing) FIELD(choice_bias) FIELD(normalize_experts) FIELD(shared_gated)
-      FIELD(conv_kernel) FIELD(key_heads) FIELD(value_heads) FIELD(key_size) FIELD(value_size) FIELD(grouped_heads) FIELD(gated_convolution) FIELD(state_space)
+      FIELD(conv_kernel) FIELD(key_heads) FIELD(value_heads) FIELD(key_size) FIELD(value_size) FIELD(grouped_heads) FIELD(gated_convolution) FIELD(state_space) FIELD(one_branch)
 #undef FIELD
       .def_property(
           "kinds",

@@ -1,4 +1,5 @@
 // What a shape must be before memory is laid out by it, and what must be loaded before a step.
+#include <algorithm>
 #include <stdexcept>
 
 #include "core.h"
@@ -47,18 +48,22 @@ void Shape::check() const {
     within("heads * (latent_keys + rope_size)", int64_t{heads} * (int64_t{latent_keys} + rope_size), 1);
     within("heads * latent_values", int64_t{heads} * latent_values, 1);
     if (kv_heads != 1) refuse("latent keys of " + std::to_string(kv_heads) + " heads, expected one");
-    if (gated_attention || qkv_bias || output_bias || sinks || qk_norm || value_norm || keys_as_values || borrowing_layers || layers_of(true)) refuse("latent attention beside another kind, expected it alone");
+    if (gated_attention || qkv_bias || output_bias || sinks || qk_norm || value_norm || keys_as_values || borrowing_layers || recurrent_layers()) refuse("latent attention beside another kind, expected it alone");
   }
+  const bool feeds = std::count(kinds.begin(), kinds.end(), LayerKind::FeedForward);
+  if (feeds && !one_branch) refuse("layers of one branch beside others, expected all of one branch");
+  if (one_branch && (post_norms || !pre_norms || token_inputs || layer_scale || borrowing_layers || dense_layers)) refuse("layers of one branch beside another kind, expected them alone");
+  if (!gated() && expert_bias) refuse("biases of experts without a gate, expected none");
   within("borrowing_layers", borrowing_layers, 0, layers - 1);
   for (int l = 0; l < layers; ++l)
     if (keeper_of(l) < 0) refuse("no keys and values for layer " + std::to_string(l) + " to borrow");
   within("layers * token_inputs", int64_t{layers} * token_inputs, 0);
   multiple("token_inputs", token_inputs, "a block of", kBlock);
-  if (borrowing_layers && layers_of(true)) refuse("recurrent layers, expected none where layers borrow keys and values");
+  if (borrowing_layers && recurrent_layers()) refuse("recurrent layers, expected none where layers borrow keys and values");
   if (experts && expert_norms != post_norms) refuse("norms of the experts or norms after each branch, expected both or neither");
   if (layer_scale && !post_norms && !token_inputs) refuse("scales of layers, expected norms after each branch too");
   if (expert_norms) within("shared_ffn", shared_ffn, 1);
-  if (!pre_norms && (!post_norms || expert_norms || latent || layers_of(true))) refuse("a stream that is not normed before it is read, expected norms after each branch, of one kind");
+  if (!pre_norms && (!post_norms || expert_norms || latent || recurrent_layers())) refuse("a stream that is not normed before it is read, expected norms after each branch, of one kind");
   if (whole_qk_norm && (!qk_norm || gated_attention || borrowing_layers || local_head_size || local_kv_heads))
     refuse("norms of all heads as one beside another kind of head, expected queries and keys of one kind");
   within("experts_used", experts_used, experts ? 1 : 0, experts);
@@ -70,13 +75,14 @@ void Shape::check() const {
   within("experts * width", int64_t{experts} * width, 0);
   within("dense_layers", dense_layers, 0, experts ? layers - 1 : 0);
   if (!experts || dense_layers) within("ffn", ffn, 1);
-  const int recurrent = layers_of(true) ? 1 : 0, with_heads = recurrent && !gated_convolution ? 1 : 0;
+  if (state_space && gated_convolution) refuse("state spaces that are convolutions, expected one of both");
+  if (state_space && (!key_heads || !value_heads)) refuse("state spaces without heads, expected some");
+  const int recurrent = recurrent_layers() ? 1 : 0, with_heads = recurrent && !gated_convolution ? 1 : 0;
   within("key_heads", key_heads, with_heads);
   within("key_size", key_size, with_heads, kDeltaKeys);
   within("conv_kernel", conv_kernel, gated_convolution ? 2 : recurrent, kMostTaps);
   if (gated_convolution) within("3 * width", int64_t{3} * width, 1);
   within("value_heads * value_size", int64_t{value_heads} * value_size, with_heads);
-  if (state_space && gated_convolution) refuse("state spaces that are convolutions, expected one of both");
   if (gated_convolution && (key_heads || value_heads)) refuse("heads of recurrent layers that are convolutions, expected none");
   within("channels", int64_t{2} * key_heads * key_size + int64_t{value_heads} * value_size, 0);
   if (key_heads) multiple("value_heads", value_heads, "key_heads", key_heads);
@@ -93,8 +99,10 @@ void Weights::check_loaded() {
   if (shape.token_inputs) need(token_table.data, "table of token inputs", -1), need(token_product.data, "matrix of token inputs", -1), need(token_norm, "norm of token inputs", -1);
   for (int l = 0; l < shape.layers; ++l) {
     const Layer& layer = layers[l];
-    if (shape.pre_norms) need(layer.attention_norm, "attention norm", l), need(layer.ffn_norm, "feed-forward norm", l);
-    need(layer.output.data, "attention output", l);
+    const bool mixes = layer.kind != LayerKind::FeedForward, feeds = shape.feeds_forward(layer.kind);
+    if (shape.pre_norms && mixes) need(layer.attention_norm, "attention norm", l);
+    if (shape.pre_norms && feeds) need(layer.ffn_norm, "feed-forward norm", l);
+    if (mixes) need(layer.output.data, "attention output", l);
     if (shape.post_norms) need(layer.attention_post_norm, "norm after attention", l), need(layer.ffn_post_norm, "norm after the feed-forward", l);
     if (layer.kind == LayerKind::Recurrent && shape.gated_convolution) {
       need(layer.mixed.data, "recurrent input", l), need(layer.convolution, "convolution", l);
@@ -103,6 +111,8 @@ void Weights::check_loaded() {
       for (const float* vector : {layer.convolution, layer.decay, layer.time_bias, layer.recurrent_norm}) need(vector, "recurrent vector", l);
       if (!shape.state_space) need(layer.beta.data, "recurrent input", l);
       if (shape.state_space) need(layer.convolution_bias, "bias of the convolution", l), need(layer.skip, "recurrent vector", l);
+    } else if (!mixes) {
+      // It has nothing else.
     } else if (shape.latent) {
       for (const Matrix* matrix : {&layer.q, &layer.k}) need(matrix->data, "query or key matrix", l);
       if (shape.query_rank) need(layer.q_b.data, "query matrix", l), need(layer.q_norm, "query norm", l);
@@ -120,9 +130,12 @@ void Weights::check_loaded() {
       if (shape.qk_norm && layer.keeps) need(layer.k_norm, "key norm", l);
       if (shape.value_norm && layer.keeps) need(layer.v_norm, "value norm", l);
     }
-    const auto need_parts = [&](const FeedForward& part) { for (const Matrix* matrix : {&part.gate, &part.up, &part.down}) need(matrix->data, "feed-forward", l); };
+    const auto need_parts = [&](const FeedForward& part) {
+      if (shape.gated()) need(part.gate.data, "feed-forward", l);
+      for (const Matrix* matrix : {&part.up, &part.down}) need(matrix->data, "feed-forward", l);
+    };
     const bool routes = !layer.experts.empty();
-    if (!routes || shape.shared_ffn) need_parts(layer.ffn);
+    if (feeds && (!routes || shape.shared_ffn)) need_parts(layer.ffn);
     if (routes) need(layer.router.data, "router", l);
     if (routes && shape.choice_bias) need(layer.choice_bias, "bias of the choice of experts", l);
     if (routes && shape.shared_gated) need(layer.shared_gate.data, "gate of the shared expert", l);

@@ -9,9 +9,7 @@
 
 namespace paceline {
 
-int Shape::layers_of(bool recurrent) const {
-  return static_cast<int>(std::count_if(kinds.begin(), kinds.end(), [&](LayerKind kind) { return (kind == LayerKind::Recurrent) == recurrent; }));
-}
+int Shape::recurrent_layers() const { return static_cast<int>(std::count(kinds.begin(), kinds.end(), LayerKind::Recurrent)); }
 
 int Shape::keeper_of(int layer) const {
   if (layer < layers - borrowing_layers) return layer;
@@ -39,7 +37,7 @@ Core::Core(const Shape& shape, const Options& options, Tables tables)
   if (options.states < 0 || options.replay < 0) throw std::invalid_argument("states and replay must be at least 0");
   check_tables(shape, tables_);
   pool_ = Mapping(cache_.page_bytes() * options.pages);
-  if (shape.layers_of(true)) {
+  if (shape.recurrent_layers()) {
     RecurrentLayout layout = recurrent_layout(shape);
     layout.slots = options.slots;
     layout.kept = options.states;
@@ -56,13 +54,13 @@ CacheLayout Core::cache_layout(const Shape& shape, CacheType key_type, CacheType
   std::vector<CachedHeads> layers;
   for (int l = 0; l < static_cast<int>(shape.kinds.size()); ++l) {
     const Heads heads = shape.heads_of(shape.kinds[l]);
-    if (shape.kinds[l] != LayerKind::Recurrent && shape.keeper_of(l) == l) layers.push_back({heads.kv_heads, heads.head_size, heads.value_size});
+    if (Shape::attends(shape.kinds[l]) && shape.keeper_of(l) == l) layers.push_back({heads.kv_heads, heads.head_size, heads.value_size});
   }
   return {std::move(layers), key_type, value_type};
 }
 
 RecurrentLayout Core::recurrent_layout(const Shape& shape) {
-  return {.layers = shape.layers_of(true),
+  return {.layers = shape.recurrent_layers(),
           .kernel = shape.conv_kernel,
           .channel_stride = (shape.channels() + 15) / 16 * 16,
           .value_heads = shape.value_heads,

@@ -54,7 +54,7 @@ struct Kernels {
   void (*product)(const Matrix& weights, int tile, const Activations& input, int columns, Epilogue epilogue, float* out, size_t stride,
                   Scratch& scratch);
 
-  // Row tiles 2*pair and 2*pair+1 of gate and up together: 32 outputs of the activation, written as block `pair` of `output`.
+  // Row tiles 2*pair and 2*pair+1 of gate and up together: 32 outputs of the activation, written as block `pair` of `output`. A gate without data: that of up alone.
   void (*gated_product)(const Matrix& gate, const Matrix& up, Activation activation, int pair, const Activations& input, int columns, const Activations& output,
                         int output_blocks, Scratch& scratch);
 

@@ -21,7 +21,7 @@ void expect(const Source& source, int rows, int columns) {
 }  // namespace
 
 Weights::Weights(const Shape& of) : shape(of), layers(of.layers) {
-  int ordinal[2] = {};
+  int kept = 0, recurrent = 0, others = 0;
   for (int l = 0; l < shape.layers; ++l) {
     Layer& layer = layers[l];
     const int keeper = shape.keeper_of(l);
@@ -29,8 +29,9 @@ Weights::Weights(const Shape& of) : shape(of), layers(of.layers) {
     layer.number = l;
     layer.keeps = keeper == l;
     layer.heads = shape.heads_of(layer.kind);
-    layer.ordinal = layer.keeps ? ordinal[layer.kind == LayerKind::Recurrent]++ : layers[keeper].ordinal;
-    layer.experts.resize(l < shape.dense_layers ? 0 : shape.experts);
+    int& ordinal = Shape::attends(layer.kind) ? kept : layer.kind == LayerKind::Recurrent ? recurrent : others;
+    layer.ordinal = layer.keeps ? ordinal++ : layers[keeper].ordinal;
+    layer.experts.resize(l < shape.dense_layers || !shape.feeds_forward(layer.kind) ? 0 : shape.experts);
   }
 }
 
@@ -155,9 +156,9 @@ void Weights::load(const Source& source, Store& store) {
 void Weights::load_layer(Layer& layer, const std::string& part, const Source& source, Store& store) {
   const Shape& s = shape;
   const bool routes = !layer.experts.empty();
-  const int width = s.width, ffn = routes ? s.shared_ffn : s.ffn_of(layer.number), queries = s.heads * layer.heads.head_size, keys = layer.heads.kv_heads * layer.heads.head_size;
+  const int width = s.width, ffn = !s.feeds_forward(layer.kind) ? 0 : routes ? s.shared_ffn : s.ffn_of(layer.number), queries = s.heads * layer.heads.head_size, keys = layer.heads.kv_heads * layer.heads.head_size;
   const int q_norm = s.whole_qk_norm ? queries : layer.heads.head_size, k_norm = s.whole_qk_norm ? keys : layer.heads.head_size;
-  if (part == "attn_norm.weight" && s.pre_norms) return load_vector(layer.attention_norm, source, store, width);
+  if (part == "attn_norm.weight" && s.pre_norms) return load_vector(layer.kind == LayerKind::FeedForward ? layer.ffn_norm : layer.attention_norm, source, store, width);
   if (part == "ffn_norm.weight" && s.pre_norms) return load_vector(layer.ffn_norm, source, store, width);
   if (part == "post_attention_norm.weight") return load_vector(s.post_norms ? layer.attention_post_norm : layer.ffn_norm, source, store, width);
   if (part == "post_ffw_norm.weight" && s.post_norms) return load_vector(layer.ffn_post_norm, source, store, width);
@@ -183,6 +184,8 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "ssm_norm.weight") return load_vector(layer.recurrent_norm, source, store, s.state_space ? s.inner() : s.value_size);
     if (part == "ssm_conv1d.bias" && s.state_space) return load_vector(layer.convolution_bias, source, store, s.channels());
     if (part == "ssm_d" && s.state_space) return load_vector(layer.skip, source, store, s.value_heads);
+  } else if (layer.kind == LayerKind::FeedForward) {
+    // It has nothing else.
   } else if (s.latent) {
     if (part == "attn_q_a.weight" && s.query_rank) return load_matrix(layer.q, source, store, s.query_rank, width);
     if (part == "attn_q_a_norm.weight" && s.query_rank) return load_vector(layer.q_norm, source, store, s.query_rank);
@@ -211,7 +214,7 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
   }
   if (routes) {
     if (part == "ffn_gate_inp.weight") return load_matrix(layer.router, source, store, s.experts, width);
-    if (part == "ffn_gate_exps.weight") return load_experts(layer, &FeedForward::gate, source, store, s.expert_ffn, width, true);
+    if (part == "ffn_gate_exps.weight" && s.gated()) return load_experts(layer, &FeedForward::gate, source, store, s.expert_ffn, width, true);
     if (part == "ffn_up_exps.weight") return load_experts(layer, &FeedForward::up, source, store, s.expert_ffn, width, true);
     if (part == "ffn_down_exps.weight") return load_experts(layer, &FeedForward::down, source, store, width, s.expert_ffn);
     if (part == "ffn_gate_inp.bias" && s.expert_bias) return load_vector(layer.router.bias, source, store, s.experts);
@@ -228,7 +231,7 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     }
   }
   const std::string ending = routes ? "_shexp.weight" : ".weight";
-  if (ffn && part == "ffn_gate" + ending) return load_matrix(layer.ffn.gate, source, store, ffn, width, true);
+  if (ffn && s.gated() && part == "ffn_gate" + ending) return load_matrix(layer.ffn.gate, source, store, ffn, width, true);
   if (ffn && part == "ffn_up" + ending) return load_matrix(layer.ffn.up, source, store, ffn, width, true);
   if (ffn && part == "ffn_down" + ending) return load_matrix(layer.ffn.down, source, store, width, ffn);
   throw std::invalid_argument("tensor '" + source.name + "' is not part of a model of this shape");

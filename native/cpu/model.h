@@ -10,7 +10,7 @@
 
 namespace paceline {
 
-enum class LayerKind { Attention, Sliding, Recurrent };
+enum class LayerKind { Attention, Sliding, Recurrent, FeedForward };  // the last mixes no positions
 
 // The sizes of a layer's attention.
 struct Heads {
@@ -34,6 +34,7 @@ struct Shape {
   bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)
   bool pre_norms = true;            // a branch norms the residual stream before it reads it
   bool post_norms = false;          // a branch is normed again before it joins the residual stream
+  bool one_branch = false;          // a layer is either what mixes positions or a feed-forward part
   Activation activation = Activation::Silu;
   int window = 0;                   // of sliding layers
   int local_kv_heads = 0, local_head_size = 0, local_rope_size = 0;  // of sliding layers; 0: as elsewhere
@@ -81,8 +82,11 @@ struct Shape {
   int key_channel() const { return state_space ? inner() : key_heads * key_size; }
   int value_channel() const { return state_space ? 0 : 2 * key_heads * key_size; }
   int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
+  bool gated() const { return activation != Activation::SquaredRelu; }  // feed-forward parts
+  bool feeds_forward(LayerKind kind) const { return !one_branch || kind == LayerKind::FeedForward; }
+  static bool attends(LayerKind kind) { return kind == LayerKind::Attention || kind == LayerKind::Sliding; }
   bool has_values(LayerKind kind) const { return !keys_as_values || kind != LayerKind::Attention; }  // a matrix of them
-  int layers_of(bool recurrent) const;
+  int recurrent_layers() const;
   // Throws std::invalid_argument naming a size that no model has: what is computed from them indexes memory.
   void check() const;
 };
@@ -104,7 +108,7 @@ struct FeedForward {
 struct Layer {
   LayerKind kind = LayerKind::Attention;
   int number = 0;
-  int ordinal = 0;         // among the layers that keep keys and values, or among the recurrent ones; that of the keeper where they are another's
+  int ordinal = 0;         // among the layers that keep keys and values, or among those of its own kind; that of the keeper where they are another's
   bool keeps = true;       // keys and values of its own
   Heads heads{};
   const float *attention_norm = nullptr, *ffn_norm = nullptr;                       // [width], or null: no norm

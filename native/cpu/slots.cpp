@@ -15,7 +15,7 @@ void check_page(int page, int pages) {
 }
 
 SlotTable::SlotTable(const Shape& shape, int slots, int states, int replay)
-    : context_(shape.context), vocab_(shape.vocab), replay_(replay), recurrent_(shape.layers_of(true) > 0), slots_(slots), kept_(recurrent_ ? states : 0, kNothing) {
+    : context_(shape.context), vocab_(shape.vocab), replay_(replay), recurrent_(shape.recurrent_layers() > 0), slots_(slots), kept_(recurrent_ ? states : 0, kNothing) {
   for (Slot& slot : slots_) slot.ids.resize(context_);
 }
 

@@ -178,9 +178,9 @@ void Core::Step::run(Member& me) {
   for (const Layer& layer : core.weights_.layers) {
     if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(me, own, layer);
     else if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
-    else if (s.latent) latent_attention(me, own, layer);
-    else attention(me, own, layer);
-    feed_forward(me, own, layer);
+    else if (layer.kind != LayerKind::FeedForward && s.latent) latent_attention(me, own, layer);
+    else if (layer.kind != LayerKind::FeedForward) attention(me, own, layer);
+    if (s.feeds_forward(layer.kind)) feed_forward(me, own, layer);
     if (s.token_inputs) add_token_inputs(me, own, layer);
   }
   if (outputs) predict(me, own);

@@ -34,7 +34,7 @@ void Core::Step::shared_expert(Member& me, Private& own, const Layer& layer) {
 }
 
 void Core::Step::dense(Member& me, Private& own, const FeedForward& ffn) {
-  me.divide(ffn.gate.tiles / 2, [&](int pair) {
+  me.divide(ffn.up.tiles / 2, [&](int pair) {
     kernels.gated_product(ffn.gate, ffn.up, s.activation, pair, work.width_input.views, columns, work.ffn_input.views, ffn.down.blocks, own.scratch);
   });
 }
@@ -149,7 +149,7 @@ void Core::Step::gather(Member& me) {
 void Core::Step::run_experts(Member& me, Private& own, const Layer& layer) {
   ExpertWork& experts = work.experts;
   const int active = static_cast<int>(experts.active.size());
-  const int pairs = layer.experts[0].gate.tiles / 2, tiles = layer.experts[0].down.tiles;
+  const int pairs = layer.experts[0].up.tiles / 2, tiles = layer.experts[0].down.tiles;
   me.divide(active * pairs, [&](int unit) {
     const int e = experts.active[unit / pairs], group = experts.first_group[e];
     const FeedForward& expert = layer.experts[e];

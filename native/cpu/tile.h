@@ -174,7 +174,7 @@ struct Scratch {
 };
 
 // What becomes of a feed-forward's gate and up. Clamped: the two are kept within bounds, a slope of 1.702 replaces GELU's curve, and up is offset by one.
-enum class Activation { Silu, Gelu, Clamped };
+enum class Activation { Silu, Gelu, Clamped, SquaredRelu };  // the last has no gate
 constexpr float kNoWeights = 1e-20f;  // added to the sum that experts' weights are divided by, as in transformers: all sigmoids may be 0
 constexpr float kClampedSlope = 1.702f, kClampedMost = 7.0f;
 

@@ -73,7 +73,12 @@ PACELINE_DEVICE float hyperbolic_tangent(float x) {
 PACELINE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential_or_nan(0.0f - x)); }
 
 // Gate times sigmoid(slope) times up. gelu(x) = x * sigmoid(slope) in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
+// Without a gate, `gate` is up.
 PACELINE_DEVICE float activated(Activation activation, float gate, float up) {
+  if (activation == Activation::SquaredRelu) {
+    const float positive = larger(0.0f, gate);
+    return positive * positive;
+  }
   if (activation == Activation::Clamped) {
     gate = smaller(kClampedMost, gate);
     up = larger(-kClampedMost, smaller(kClampedMost, up)) + 1.0f;

@@ -138,6 +138,7 @@ class DeviceCore {
   void feed_forward(const Layer& layer, const Pass& pass);
   Activations dense(const FeedForward& ffn, int size, const Pass& pass);
   static bool runs_gated(const FeedForward& ffn);
+  void run_pair(const Product& product, const FeedForward& ffn, const ExpertTables* tables, float* out, const Pass& pass);
   void run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass);
   void run_experts(const Layer& layer, const Pass& pass);
   void read_stream(const float* weight, const Pass& pass);

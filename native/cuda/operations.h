@@ -124,7 +124,7 @@ void place_latents(LatentPlace place, const StepInput& input, int most, Stream s
 // gate.cu
 // x [columns][stride], times sigmoid(gates) where there are gates -> activations of `size` inputs
 void quantize(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, const Activations& out, int most, Stream stream);
-// The activation of gate [columns][stride] and up [columns][up_stride] -> inputs of the next product, `size` of them
+// The activation of gate [columns][stride] and up [columns][up_stride] (the same where there is no gate) -> inputs of the next product, `size` of them
 struct Gate {
   const float *gate, *up;
   int stride, up_stride, size;

@@ -230,9 +230,9 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   for (const Layer& layer : weights_.layers) {
     if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(layer, pass);
     else if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
-    else if (s.latent) latent_attention(layer, pass);
-    else attention(layer, pass);
-    feed_forward(layer, pass);
+    else if (layer.kind != LayerKind::FeedForward && s.latent) latent_attention(layer, pass);
+    else if (layer.kind != LayerKind::FeedForward) attention(layer, pass);
+    if (s.feeds_forward(layer.kind)) feed_forward(layer, pass);
     if (s.token_inputs) add_token_inputs(layer, pass);
   }
   if (!sizes.outputs) return;
@@ -329,7 +329,8 @@ uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
     if (layer.experts.empty()) continue;
     const int lists = most_groups(s.experts, sizes.columns * s.experts_used, experts_together(sizes.columns));
     const FeedForward& any = layer.experts[0];
-    for (const Matrix* m : {&any.gate, &any.up, &any.down}) sum += bytes(*m, 1) * lists;
+    for (const Matrix* m : {&any.gate, &any.up, &any.down})
+      if (m->data) sum += bytes(*m, 1) * lists;
   }
   return sum;
 }

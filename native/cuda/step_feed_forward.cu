@@ -14,20 +14,27 @@ Activations DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass
   Work& work = *work_;
   Activations inputs = work.ffn_input;
   inputs.blocks = ffn.down.blocks;
-  const Matrix* const both[] = {&ffn.gate, &ffn.up};
   const Product product = product_of(work.width_input, pass.columns, work.stride_mixed);
   if (runs_gated(ffn)) {
     run_gated(product, ffn, nullptr, inputs, pass);
     return inputs;
   }
-  run_products(product, both, nullptr, 2, work.mixed, pass.most, pass.stream);
-  const float* const up = work.mixed + ffn.gate.tiles * kTileRows;
+  run_pair(product, ffn, nullptr, work.mixed, pass);
+  const float* const up = work.mixed + ffn.gate.tiles * kTileRows;  // without a gate it is both
   gate({work.mixed, up, work.stride_mixed, work.stride_mixed, size, shape().activation, pass.columns, nullptr, 1, inputs}, pass.most, pass.stream);
   return inputs;
 }
 
+// Gate and up, or up alone.
+void DeviceCore::run_pair(const Product& product, const FeedForward& ffn, const ExpertTables* tables, float* out, const Pass& pass) {
+  const Matrix* const both[] = {&ffn.gate, &ffn.up};
+  const ExpertWeights* const both_experts[] = {tables ? tables->gate : nullptr, tables ? tables->up : nullptr};
+  const int first = ffn.gate.data ? 0 : 1;
+  run_products(product, both + first, tables ? both_experts + first : nullptr, 2 - first, out, pass.most, pass.stream);
+}
+
 // Gate, up and the activation function run as one kernel where both matrices have the same integer format.
-bool DeviceCore::runs_gated(const FeedForward& ffn) { return ffn.gate.format == ffn.up.format && !is_float(ffn.gate.format); }
+bool DeviceCore::runs_gated(const FeedForward& ffn) { return ffn.gate.data && ffn.gate.format == ffn.up.format && !is_float(ffn.gate.format); }
 
 void DeviceCore::run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass) {
   product.items[0] = {ffn.gate.data, nullptr, ffn.gate.scale, ffn.gate.tiles, tables ? tables->gate : nullptr, ffn.gate.bias};
@@ -67,9 +74,7 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   if (runs_gated(any)) {
     run_gated(grouped(work.expert_input, work.stride_expert), any, &tables, work.expert_ffn, pass);
   } else {
-    const Matrix* const both[] = {&any.gate, &any.up};
-    const ExpertWeights* const both_experts[] = {tables.gate, tables.up};
-    run_products(grouped(work.expert_input, work.stride_expert), both, both_experts, 2, work.expert_mixed, pass.most, pass.stream);
+    run_pair(grouped(work.expert_input, work.stride_expert), any, &tables, work.expert_mixed, pass);
     const float* const up = work.expert_mixed + any.gate.tiles * kTileRows;
     gate({work.expert_mixed, up, work.stride_expert, work.stride_expert, s.expert_ffn, s.activation, pass.columns, work.choices, s.experts_used, work.expert_ffn}, pass.most,
          pass.stream);

@@ -83,7 +83,7 @@ void DeviceCore::gated_convolution(const Layer& layer, const Pass& pass) {
 }
 
 void DeviceCore::make_states() {
-  if (!shape().layers_of(true)) return;
+  if (!shape().recurrent_layers()) return;
   recurrent_ = Core::recurrent_layout(shape());
   recurrent_.slots = options_.slots;
   recurrent_.kept = options_.states;

@@ -30,7 +30,7 @@ from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, slidi
 from .folder_lfm2 import lfm2_values
 from .folder_rope import read_rope
 from .folder_sizes import Sizes
-from .folder_state_space import state_space_sizes, state_space_values
+from .folder_state_space import state_space_kind, state_space_sizes, state_space_values
 from .folder_values import filled_values
 from .text_ends import end_tokens
 
@@ -46,6 +46,7 @@ class Config:
         kind = merged.get("model_type")
         if not isinstance(kind, str) or kind not in ARCHITECTURES:
             raise ValueError(f"its model_type is {kind!r}, supported: {', '.join(ARCHITECTURES)}")
+        kind = state_space_kind(merged, kind)
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         self._family = FAMILIES[self.architecture]
         self._sliding_gemma = self.architecture in ("gemma2", "gemma3")
@@ -126,7 +127,7 @@ class Config:
             "attention.layer_norm_rms_epsilon": self._keys.number("rms_norm_eps", 1e-6),
             "vocab_size": self.vocab,
         }
-        if not self._family.shared_gated or "intermediate_size" in self._values:
+        if "intermediate_size" in self._values or not (self._family.shared_gated or self._family.one_branch):
             values["feed_forward_length"] = self._keys.size("intermediate_size")
         if sizes.experts:
             values |= expert_values(self._keys, self._kind, sizes.layers)
@@ -167,7 +168,7 @@ class Config:
 
     def _recurrent_sizes(self) -> dict[str, int]:
         if self._family.state_space:
-            return state_space_sizes(self._keys)
+            return state_space_sizes(self._keys, self._family.one_branch)
         recurs = self._family.recurs and not self._family.gated_convolution
         return {
             "key_heads": self._keys.size("linear_num_key_heads") if recurs else 0,
@@ -186,7 +187,7 @@ class Config:
             "ssm.inner_size": sizes.value_heads * sizes.value_size,
         }
         if self._family.state_space:
-            return values | state_space_values(self._keys, sizes)
+            return values | state_space_values(self._keys, sizes, self._family.one_branch)
         kernel, interval = self._keys.size("linear_conv_kernel_dim"), self._interval(sizes.layers)
         return {**values, "ssm.conv_kernel": kernel, "full_attention_interval": interval}
 

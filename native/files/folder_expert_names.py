@@ -11,7 +11,7 @@ from .folder_sizes import Sizes
 from .model_file import Tensor
 from .rearrange import take_rows, transposed
 
-EXPERT = re.compile(r"(?:mlp\.)?experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
+EXPERT = re.compile(r"(?:(?:mlp|mixer)\.)?experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.weight")
 MIXTRALS_EXPERT = re.compile(r"(?:block_sparse_moe|feed_forward)\.experts\.(\d+)\.(w1|w2|w3)\.weight")
 KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 CHOICE_BIASES = (

@@ -22,14 +22,20 @@ class ExpertNames:
     last: str = ""  # the last layer with experts, -1 for that of the model
     shared: str = ""  # how many shared experts there are, each as wide as a routed one
     shared_width: str = ""  # of all of them together
+    grouped: bool = False  # they may be chosen by groups
 
 
-DEEP_SEEK_NAMES = ExpertNames(("n_routed_experts",), dense="first_k_dense_replace", shared="n_shared_experts")
+DEEP_SEEK_NAMES = ExpertNames(
+    ("n_routed_experts",), dense="first_k_dense_replace", shared="n_shared_experts", grouped=True
+)
 # By model type, where they differ from the usual ones.
 NAMES: Mapping[str, ExpertNames] = {
     **{kind: ExpertNames(width="intermediate_size") for kind in WIDE_EXPERTS},
     "granitemoeshared": ExpertNames(width="intermediate_size", shared_width="shared_intermediate_size"),
     "granitemoehybrid": ExpertNames(width="intermediate_size", shared_width="shared_intermediate_size"),
+    "nemotron_h_moe": ExpertNames(
+        ("n_routed_experts",), shared_width="moe_shared_expert_intermediate_size", grouped=True
+    ),
     "glm4_moe": DEEP_SEEK_NAMES,
     "dots1": DEEP_SEEK_NAMES,
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4"), DEEP_SEEK_NAMES),
@@ -74,7 +80,7 @@ def expert_values(keys: ConfigKeys, kind: str, layers: int) -> dict[str, Any]:
         values["expert_weights_norm"] = keys.flag("norm_topk_prob", True)
     if "routed_scaling_factor" in own:
         values["expert_weights_scale"] = keys.number("routed_scaling_factor", 1.0)
-    if names is DEEP_SEEK_NAMES:
+    if names.grouped:
         values |= _groups(keys, kind)
     if shared := _shared_width(keys, names, kind, width):
         values[SHARED] = shared

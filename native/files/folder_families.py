@@ -27,6 +27,8 @@ ARCHITECTURES: Mapping[str, str] = {
     "granitemoe": "granitemoe",
     "granitemoeshared": "granitemoe",
     "granitemoehybrid": "granitehybrid",
+    "nemotron_h": "nemotron_h",
+    "nemotron_h_moe": "nemotron_h_moe",  # no model_type, but what the one with experts is taken for
     "smollm3": "smollm3",
     "lfm2": "lfm2",
     "lfm2_moe": "lfm2moe",
@@ -125,10 +127,17 @@ DEEP_SEEK_KEYS: Mapping[str, tuple[Any, ...]] = {
 }
 STATE_SPACE_KEYS: Mapping[str, tuple[Any, ...]] = {
     "attention_bias": (False,),
-    "mamba_conv_bias": (True,),
     "mamba_proj_bias": (False,),
-    "position_embedding_type": ("rope", "nope"),
     "time_step_limit": ([0, inf], [0, {"__float__": "Infinity"}]),  # the second is how transformers writes it
+}
+NEMOTRON_KEYS: Mapping[str, tuple[Any, ...]] = {
+    **STATE_SPACE_KEYS,
+    "mlp_bias": (False,),
+    "mlp_hidden_act": ("relu2",),
+    "mamba_hidden_act": ("silu",),
+    "moe_latent_size": (),
+    "use_bias": (False,),
+    "use_conv_bias": (True,),
 }
 # More such keys of single families: in others they are not read, or may have other values.
 UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
@@ -149,7 +158,13 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "olmo2": {"attention_bias": (False,), "clip_qkv": ()},
     "gemma4": {"attention_bias": (False,), "use_bidirectional_attention": (False, "vision")},
     "granitemoe": {"attention_bias": (False,), "position_embedding_type": ("rope",)},
-    "granitehybrid": STATE_SPACE_KEYS,
+    "granitehybrid": {
+        **STATE_SPACE_KEYS,
+        "mamba_conv_bias": (True,),
+        "position_embedding_type": ("rope", "nope"),
+    },
+    "nemotron_h": NEMOTRON_KEYS,
+    "nemotron_h_moe": NEMOTRON_KEYS,
 }
 # Keys that say whether tensors are there, with the GGUF part of one of them.
 ANNOUNCED: Mapping[str, Mapping[str, str]] = {
@@ -165,6 +180,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "granitemoe": tuple(MULTIPLIERS),
     "granitehybrid": tuple(MULTIPLIERS),
     "glm4moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
+    "nemotron_h_moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "dots1": ("norm_topk_prob", "routed_scaling_factor"),
     "deepseek2": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "mistral4": ("norm_topk_prob", "routed_scaling_factor"),

@@ -18,12 +18,13 @@ from .folder_lfm2 import lfm2_parts
 from .folder_parts import Change, Parts, float32, same
 from .folder_recurrent import recurrent_parts
 from .folder_sizes import Sizes
-from .folder_state_space import state_space_parts
+from .folder_state_space import one_branch_parts, state_space_parts
 from .model_file import Tensor
 from .rearrange import Indexes, as_float32, renamed, stacked, take_rows
 
-OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.")
-FINAL_NORMS = ("norm.weight", "embedding_norm.weight")  # the second is LFM2's
+OUTER = ("model.language_model.", "language_model.model.", "language_model.", "model.", "backbone.")
+EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight")  # the second is Nemotron's
+FINAL_NORMS = ("norm.weight", "norm_f.weight", "embedding_norm.weight")  # the second is Nemotron's, the third LFM2's
 SEEING = re.compile(
     r"(model\.)?(visual|vision_tower|vision_model|vision_embedder|multi_modal_projector|audio_tower|embed_(vision|audio))\."
 )
@@ -46,12 +47,12 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
     """`found` is by Hugging Face name, a 1-d tensor having one row; raises ValueError naming what is wrong."""
     parts = _parts(sizes)
     norm = _centred if sizes.architecture in CENTRED else float32
-    embeds = any(_short(name) == "embed_tokens.weight" for name in found)
+    embeds = any(_short(name) in EMBEDDINGS for name in found)
     experts: dict[tuple[int, str], dict[int, Tensor]] = {}
     for name, tensor in found.items():
         short = _short(name)
         layer, part = _layer(short)
-        if short == "embed_tokens.weight":
+        if short in EMBEDDINGS:
             yield renamed(tensor, "token_embd.weight")
         elif short in FINAL_NORMS:
             yield renamed(norm(tensor, sizes), "output_norm.weight")
@@ -85,7 +86,7 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
 def _is_embedding(head: Tensor, found: Mapping[str, Tensor]) -> bool:
     """Whether a head that is stored although it is tied equals the embedding; one that differs is used as the head, as
     in transformers."""
-    embedding = next((tensor for name, tensor in found.items() if _short(name) == "embed_tokens.weight"), None)
+    embedding = next((tensor for name, tensor in found.items() if _short(name) in EMBEDDINGS), None)
     return embedding is not None and embedding.type == head.type and np.array_equal(embedding.data, head.data)
 
 
@@ -111,6 +112,8 @@ def _parts(sizes: Sizes) -> Parts:
     architecture, family = sizes.architecture, FAMILIES[sizes.architecture]
     if family.gated_convolution:
         return {**lfm2_parts(), **(expert_parts(architecture) if sizes.experts else {})}
+    if family.one_branch:
+        return one_branch_parts()
     norm = _centred if architecture in CENTRED else float32
     paired = architecture in PAIRED
     parts: dict[str, tuple[tuple[str, Change], ...]] = {

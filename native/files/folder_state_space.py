@@ -1,4 +1,4 @@
-"""Hybrids of attention and state spaces (Mamba-2) in a Hugging Face folder: Granite 4 H and Bamba's kin."""
+"""Hybrids of attention and state spaces (Mamba-2) in a Hugging Face folder: Granite 4 H and Nemotron-H."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,20 +12,53 @@ from .folder_sizes import Sizes
 from .model_file import Tensor
 from .rearrange import as_float32
 
+DENSE, ROUTED = "mlp", "moe"  # of layer_types, where a layer is of one branch
 OLDER_KINDS = {"mamba": LINEAR, "attention": FULL}  # earlier names in layer_types
+SIGNS = {"M": LINEAR, "*": FULL, "-": DENSE, "E": ROUTED}  # of hybrid_override_pattern
+EPSILON, HEAD_SIZE = "layer_norm_epsilon", "attention_head_dim"  # Nemotron's names of keys
+
+
+def state_space_kind(values: Mapping[str, Any], kind: str) -> str:
+    """The model type, Nemotron's by whether it has experts: GGUF has two names for it."""
+    if kind != "nemotron_h":
+        return kind
+    kinds = layer_kinds(values)
+    return "nemotron_h_moe" if isinstance(kinds, list) and ROUTED in kinds else kind
+
+
+def layer_kinds(values: Mapping[str, Any]) -> Any:
+    """What each layer is, by whatever key says so, in the newest words."""
+    given = values.get("layer_types", values.get("layers_block_type"))
+    if isinstance(signs := values.get("hybrid_override_pattern"), str) and given is None:
+        return [SIGNS.get(sign, sign) for sign in signs]
+    if not isinstance(given, list):
+        return given
+    return [OLDER_KINDS.get(kind, kind) if isinstance(kind, str) else kind for kind in given]
 
 
 def with_usual_parts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Where there are no experts, the shared one is the feed-forward part."""
-    renamed = dict(values)
+    """Where a Granite has no experts, the shared one is the feed-forward part."""
+    renamed = {**values, "layer_types": layer_kinds(values)}
     if renamed.get("num_local_experts") == 0:
         renamed["intermediate_size"] = renamed.get("shared_intermediate_size")
-    if isinstance(kinds := renamed.get("layer_types", renamed.get("layers_block_type")), list):
-        renamed["layer_types"] = [OLDER_KINDS.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds]
+    return {key: value for key, value in renamed.items() if value is not None}
+
+
+def with_nemotrons_layers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """There are as many layers as are named."""
+    renamed = with_usual_parts(values)
+    if isinstance(kinds := renamed.get("layer_types"), list):
+        renamed["num_hidden_layers"] = len(kinds)
+    for own, usual in ((EPSILON, "rms_norm_eps"), (HEAD_SIZE, "head_dim")):
+        if own in renamed:
+            renamed.setdefault(usual, renamed[own])
     return renamed
 
 
-def state_space_sizes(keys: ConfigKeys) -> dict[str, int]:
+def state_space_sizes(keys: ConfigKeys, one_branch: bool) -> dict[str, int]:
+    if one_branch:
+        names = ("n_groups", "mamba_num_heads", "ssm_state_size", "mamba_head_dim")
+        return dict(zip(("key_heads", "value_heads", "key_size", "value_size"), map(keys.size, names), strict=True))
     heads, inner = keys.size("mamba_n_heads"), keys.size("mamba_expand") * keys.size("hidden_size")
     size = inner // heads if keys.values.get("mamba_d_head") == "auto" else keys.size("mamba_d_head")
     if heads * size != inner:
@@ -38,30 +71,55 @@ def state_space_sizes(keys: ConfigKeys) -> dict[str, int]:
     }
 
 
-def state_space_values(keys: ConfigKeys, sizes: Sizes) -> dict[str, Any]:
+def state_space_values(keys: ConfigKeys, sizes: Sizes, one_branch: bool) -> dict[str, Any]:
+    fed = ROUTED if sizes.experts else DENSE
+    kinds = _checked_kinds(keys, sizes.layers, (FULL, LINEAR, fed) if one_branch else (FULL, LINEAR))
+    values: dict[str, Any] = {"attention.head_count_kv": [sizes.kv_heads * (kind == FULL) for kind in kinds]}
+    if one_branch:
+        width = keys.size("moe_intermediate_size" if sizes.experts else "intermediate_size")
+        values["feed_forward_length"] = [width * (kind == fed) for kind in kinds]
+    else:
+        values["rope.scaling.finetuned"] = keys.values.get("position_embedding_type") == "rope"
+    return values | {"ssm.conv_kernel": keys.size("conv_kernel" if one_branch else "mamba_d_conv")}
+
+
+def _checked_kinds(keys: ConfigKeys, layers: int, known: tuple[str, ...]) -> list[str]:
     kinds = keys.values.get("layer_types")
-    if not isinstance(kinds, list) or len(kinds) != sizes.layers or any(kind not in (FULL, LINEAR) for kind in kinds):
+    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in known for kind in kinds):
         raise ValueError(
-            f"the key 'layer_types' of config.json is {kinds!r}, expected {FULL!r} or {LINEAR!r} for each of "
-            f"{sizes.layers} layers"
+            f"the key 'layer_types' of config.json is {kinds!r}, expected {' or '.join(map(repr, known))} for each of "
+            f"{layers} layers"
         )
+    return kinds
+
+
+def state_space_parts(mixer: str = "mamba") -> Parts:
     return {
-        "attention.head_count_kv": [sizes.kv_heads * (kind == FULL) for kind in kinds],
-        "rope.scaling.finetuned": keys.values.get("position_embedding_type") == "rope",
-        "ssm.conv_kernel": keys.size("mamba_d_conv"),
+        f"{mixer}.in_proj.weight": (("ssm_in.weight", same),),
+        f"{mixer}.conv1d.weight": (("ssm_conv1d.weight", float32),),
+        f"{mixer}.conv1d.bias": (("ssm_conv1d.bias", float32),),
+        f"{mixer}.A_log": (("ssm_a", _decay),),
+        f"{mixer}.D": (("ssm_d", float32),),
+        f"{mixer}.dt_bias": (("ssm_dt.bias", float32),),
+        f"{mixer}.norm.weight": (("ssm_norm.weight", float32),),
+        f"{mixer}.out_proj.weight": (("ssm_out.weight", same),),
     }
 
 
-def state_space_parts() -> Parts:
+def one_branch_parts() -> Parts:
+    """Nemotron's: whatever a layer is, it is called a mixer."""
     return {
-        "mamba.in_proj.weight": (("ssm_in.weight", same),),
-        "mamba.conv1d.weight": (("ssm_conv1d.weight", float32),),
-        "mamba.conv1d.bias": (("ssm_conv1d.bias", float32),),
-        "mamba.A_log": (("ssm_a", _decay),),
-        "mamba.D": (("ssm_d", float32),),
-        "mamba.dt_bias": (("ssm_dt.bias", float32),),
-        "mamba.norm.weight": (("ssm_norm.weight", float32),),
-        "mamba.out_proj.weight": (("ssm_out.weight", same),),
+        "norm.weight": (("attn_norm.weight", float32),),
+        **{f"mixer.{part}_proj.weight": ((f"attn_{part}.weight", same),) for part in "qkv"},
+        "mixer.o_proj.weight": (("attn_output.weight", same),),
+        **state_space_parts("mixer"),
+        **{f"mixer.{part}_proj.weight": ((f"ffn_{part}.weight", same),) for part in ("up", "down")},
+        "mixer.gate.weight": (("ffn_gate_inp.weight", float32),),
+        "mixer.gate.e_score_correction_bias": (("exp_probs_b.bias", float32),),
+        **{f"mixer.experts.{part}_proj": ((f"ffn_{part}_exps.weight", same),) for part in ("up", "down")},
+        **{
+            f"mixer.shared_experts.{part}_proj.weight": ((f"ffn_{part}_shexp.weight", same),) for part in ("up", "down")
+        },
     }
 
 

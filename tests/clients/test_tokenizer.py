@@ -161,7 +161,7 @@ def test_accents_join_their_letters_where_the_model_says() -> None:
 
 def test_llama_3_takes_whole_words_and_begins_with_its_begin_token() -> None:
     merges = ("a b", "c d")
-    for pre in ("llama-bpe", "lfm2"):
+    for pre in ("llama-bpe", "lfm2", "pixtral"):
         assert spelled(Tokenizer(values(pre, merges, ("abcd",))), "abcd") == ["<s>", "abcd"]
     assert spelled(Tokenizer(values("gpt-2", merges, ("abcd",))), "abcd") == ["ab", "cd"]
 

@@ -48,7 +48,9 @@ def test_a_few_schedules_for_the_other_families(tiny_model, architecture: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [*FAMILIES, "granitehybrid", "lfm2moe", "minimax-m2", "mistral3", "olmo2"])
+@pytest.mark.parametrize(
+    "architecture", [*FAMILIES, "granitehybrid", "nemotron_h_moe", "lfm2moe", "minimax-m2", "mistral3", "olmo2"]
+)
 def test_more_schedules_for_the_other_families(tiny_model, architecture: str) -> None:
     bench = tiny_bench(tiny_model, "Q4_0", architecture=architecture)
     for seed in range(204, 216):

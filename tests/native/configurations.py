@@ -178,6 +178,11 @@ def state_space(
     return {"layer_types": kinds, **sizes}
 
 
+def nemotron(signs: str, heads: int, groups: int, state: int, size: int, **more: Any) -> dict[str, Any]:
+    sizes = {"mamba_num_heads": heads, "n_groups": groups, "ssm_state_size": state, "mamba_head_dim": size}
+    return {"hybrid_override_pattern": signs, "time_step_min": 1e-30, "intermediate_size": 100, **sizes, **more}
+
+
 QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
 MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
@@ -341,6 +346,16 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | ROUTED_GRANITE
     | state_space(4, (0, 3), 8, 4, 9, 16)
     | {"shared_intermediate_size": 40, "position_embedding_type": "rope"},
+    "nemotron_h-ratio2": attention(64, 4, 2, 24, 6) | nemotron("M-M-*-", 4, 2, 16, 12),
+    "nemotron_h-odd": attention(70, 3, 1, 20, 5) | nemotron("MM*-M", 6, 1, 9, 8, conv_kernel=3),
+    "nemotron_h_moe-ratio2": attention(64, 4, 2, 24, 6)
+    | nemotron("MEM*ME", 4, 2, 16, 12)
+    | {"n_routed_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 36}
+    | {"moe_shared_expert_intermediate_size": 52, "routed_scaling_factor": 2.5},
+    "nemotron_h_moe-groups": attention(72, 6, 2, 20, 4)
+    | nemotron("ME*E", 8, 4, 12, 20)
+    | {"n_routed_experts": 12, "num_experts_per_tok": 3, "moe_intermediate_size": 20, "n_group": 4, "topk_group": 2}
+    | {"moe_shared_expert_intermediate_size": 28, "norm_topk_prob": False},
     "granite-odd": plain(72, 6, 2, 2)
     | rope(1e6)
     | FFN

@@ -37,6 +37,9 @@ CLASSES = {
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
     "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
 }
+EPSILONS = dict.fromkeys(lfm2_files.CLASSES, "norm_eps") | dict.fromkeys(
+    state_space_files.ONE_BRANCH, "layer_norm_epsilon"
+)
 BUFFERS = (CHOICE_BIAS, "layer_scalar", lfm2_files.CHOICE_BIAS)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 GRANITES = ("granite", "granitemoe", "granitemoeshared")
@@ -51,9 +54,11 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
     torch.manual_seed(7)
     config_class, model_class = (getattr(transformers, name) for name in CLASSES[family])
     sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "initializer_range": 0.2}
-    sizes |= {"norm_eps" if family in lfm2_files.CLASSES else "rms_norm_eps": 1e-5}
+    sizes |= {EPSILONS.get(family, "rms_norm_eps"): 1e-5}
     model = model_class(config_class(**sizes, **options)).eval()
-    if family in (*EXPERTS, *routed_families.CLASSES, *latent_files.CLASSES) or options.get("enable_moe_block"):
+    if family in (*EXPERTS, "nemotron_h_moe", *routed_families.CLASSES, *latent_files.CLASSES) or options.get(
+        "enable_moe_block"
+    ):
         model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
     for name, weights in stored(model):
         if name.endswith((CHOICE_BIAS, lfm2_files.CHOICE_BIAS)):
@@ -87,7 +92,7 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
         elif name.endswith(("conv1d.weight", "conv.conv.weight")):
             torch.nn.init.normal_(weights, 0.0, 0.7)
         elif ".experts." in name or name.endswith(
-            ("mlp.gate.weight", "feed_forward.gate.weight", "block_sparse_moe.router.weight")
+            ("mlp.gate.weight", "mixer.gate.weight", "feed_forward.gate.weight", "block_sparse_moe.router.weight")
         ):
             torch.nn.init.normal_(weights, 0.0, 0.3)
     if model.config.to_dict().get("attn_logit_softcapping"):

@@ -40,6 +40,7 @@ OUTER = {
     "lm_head": "output",
     **gemma4_files.OUTER,
     **lfm2_files.OUTER,
+    **state_space_files.OUTER,
 }
 NAMES = {
     "input_layernorm": "attn_norm",
@@ -96,7 +97,7 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
     if family in lfm2_files.CLASSES:
         lfm2_files.add_keys(writer, family, model)
     elif family in state_space_files.CLASSES:
-        state_space_files.add_keys(writer, config)
+        state_space_files.add_keys(writer, family, config)
     else:
         add_keys(writer, family, config)
     gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3", "exaone4"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
@@ -114,8 +115,8 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
         if family == "bailingmoe2" and part in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"):
             heads_of.setdefault(layer, []).append(weights)
             continue
-        if part.startswith("mamba."):
-            own, values = state_space_files.tensor_of(part.removeprefix("mamba."), weights, config.mamba_n_groups)
+        if part.startswith("mamba.") or family in state_space_files.ONE_BRANCH:
+            own, values = state_space_files.tensor_of(part, weights, config)
             writer.add_tensor(f"blk.{layer}.{own}", values)
             continue
         if part in gemma4_files.PARTS:

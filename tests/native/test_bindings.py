@@ -24,6 +24,7 @@ MORE: dict[str, dict[str, Any]] = {
     "gemma4": {"layers": 3, "borrowing": 1, "token_inputs": 32},
     "deepseek2": {"query_rank": 24},
     "mistral3": {"temperature": 8},
+    "nemotron_h_moe": {"layers": 3},
 }
 
 
@@ -44,6 +45,7 @@ MORE: dict[str, dict[str, Any]] = {
         "qwen35",
         "qwen35moe",
         "granitehybrid",
+        "nemotron_h_moe",
     ]
 )
 def model(request: pytest.FixtureRequest, tiny_model: TinyModel) -> tuple[ModelShape, Any]:
@@ -89,6 +91,11 @@ def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size:
         ({"layer_scale": True}, "scales of layers, expected norms after each branch too"),
         ({"borrowing_layers": 1, "kinds": ["recurrent", "recurrent"]}, "recurrent layers, expected none where"),
         ({"borrowing_layers": 1, "kinds": ["attention", "sliding"]}, "no keys and values for layer 1 to borrow"),
+        ({"kinds": ["attention", "feed_forward"]}, "layers of one branch beside others, expected all of one branch"),
+        ({"one_branch": True, "post_norms": True}, "layers of one branch beside another kind, expected them alone"),
+        ({"state_space": True}, "state spaces without heads, expected some"),
+        ({"state_space": True, "gated_convolution": True}, "state spaces that are convolutions, expected one of both"),
+        ({"activation": "relu2", "expert_bias": True}, "biases of experts without a gate, expected none"),
     ],
 )
 def test_parts_that_do_not_go_together(tiny_model: TinyModel, changes: dict[str, Any], says: str) -> None:

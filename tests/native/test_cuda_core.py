@@ -49,6 +49,9 @@ NAMES = (
     "qwen3next",
     "granitehybrid",
     "granitehybrid-moe, Q8_0",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "nemotron_h_moe, Q8_0",
     "float",
     "float, wide",
     "Q8_0",
@@ -269,8 +272,8 @@ def test_the_weights_that_are_told_are_those_that_are_loaded(pair: Pair, tokens:
     core.commit(0, 0)
     rows = [Row(0, list(range(tokens)), 0, 1, table(0, CONTEXT), logits=False)]
     told, loaded = counting_loads(lambda: core.step(rows)[1])
-    if pair.routes and core.architecture == "deepseek2" and tokens > 16:  # as below, of the heads' small matrices
-        assert 0 < loaded <= 1.5 * told
+    if pair.routes and core.architecture in ("deepseek2", "nemotron_h_moe") and tokens > 16:
+        assert 0 < loaded <= 1.5 * told  # as below: there are many small matrices, of heads or of experts without gates
     elif pair.routes:  # told is what could be chosen at most
         assert 0 < loaded <= told
     elif tokens <= 16:

@@ -18,6 +18,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "lfm2": {"architecture": "lfm2", "type": "F32", "width": 72, "heads": 6, "head_size": 12, "layers": 4},
     "qwen3next": {"architecture": "qwen3next", "type": "Q4_0", "value_size": 24, "value_heads": 8, "conv_kernel": 3},
     "granitehybrid": {"architecture": "granitehybrid", "value_size": 36, **HYBRID},
+    "nemotron_h": {"architecture": "nemotron_h", "type": "Q8_0", "value_size": 24, "layers": 6},
 }
 WIDE = {"type": "Q8_0", "layers": 2, "interval": 2, "value_heads": 16, "value_size": 64}
 

@@ -24,6 +24,8 @@ FAMILIES = [
     "smollm3",
     "granite",
     "granitehybrid",
+    "nemotron_h",
+    "nemotron_h_moe",
     "gpt-oss",
     "qwen35",
     "qwen35moe",
