@@ -81,6 +81,7 @@ NEMOTRON_H = Family(
 )
 FAMILIES: Mapping[str, Family] = {
     "llama": LLAMA,
+    "arcee": Family("pairs", activation="relu2"),
     "mistral3": replace(LLAMA, tempered=True, yarn_weight="turns", own_keys=(*LLAMA.own_keys, *TEMPERATURE_KEYS)),
     "mistral4": DEEPSEEK2,
     "qwen2": QWEN2,

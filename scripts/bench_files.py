@@ -16,6 +16,7 @@
 | gpt-oss-mxfp4 | 4 of the 24 layers of gpt-oss-20b, 32 experts of which 4 are used: the same with MXFP4 |
 | glm-flash-q4_0 | 4 of the 47 layers of GLM 4.7 Flash, 64 experts of which 4 are used: the same with Q4_0 |
 | lfm2-q4_0 | LFM2 1.2B, 10 of whose 16 layers are convolutions: the same with Q4_0 |
+| granite-h-q4_k | Granite 4.0 H 1B, 36 of whose 40 layers are state spaces: the same with Q4_K |
 | qwen35-q4_k | Qwen3.5 0.8B, 18 of whose 24 layers are recurrent: the same with Q4_K |
 | gemma4-q4_0 | 10 of the 35 layers of Gemma 4 E2B, 5 of which borrow keys and values: the same with Q4_0 |
 
@@ -116,6 +117,7 @@ FILES: dict[str, Callable[[], Path]] = {
     "gpt-oss-mxfp4": lambda: shaped("gpt-oss", "MXFP4"),
     "glm-flash-q4_0": lambda: shaped("glm-flash", "Q4_0"),
     "lfm2-q4_0": lambda: shaped("lfm2", "Q4_0"),
+    "granite-h-q4_k": lambda: shaped("granite-h"),
     "qwen35-q4_k": lambda: shaped("qwen35"),
     "gemma4-q4_0": lambda: shaped("gemma4", "Q4_0"),
 }

@@ -16,6 +16,7 @@ FILES = {
     "llama": ("--type=Q8_0",),
     "llama-k": ("--width=256", "--ffn=256", "--heads=2", "--head-size=128", "--type=Q4_K", "--layers=1", "--tied"),
     "mixtral": ("--type=Q8_0",),
+    "arcee": ("--type=Q4_0",),
     "mistral3": ("--type=Q8_0", "--temperature=16"),
     "gemma2": ("--type=BF16", "--tied"),
     "gemma3": ("--type=F16", "--tied"),

@@ -4,12 +4,12 @@
 
 Shapes: 8b (that of Qwen3-8B), bench (a llama of 24 layers), moe (that of Qwen3-30B-A3B with 4 of its 48 layers),
 gpt-oss (that of gpt-oss-20b with 4 of its 24 layers), glm-flash (that of GLM 4.7 Flash with 4 of its 47 layers), lfm2
-(that of LFM2 1.2B), qwen35 (that of Qwen3.5 0.8B), gemma4 (that of Gemma 4 E2B with 10 of its 35 layers, of which 5
-borrow keys and values), tiny (for tests of formats with blocks of 256). All but 8b and tiny have the demo model's
-tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give the same bytes. A tensor is a
-cyclic run through one pool of random blocks, from an offset that depends on its name; the number of blocks is prime,
-so that no two rows of most matrices are alike. Scales are chosen so that the logits spread and attention sees more
-than one token.
+(that of LFM2 1.2B), granite-h (that of Granite 4.0 H 1B), qwen35 (that of Qwen3.5 0.8B), gemma4 (that of Gemma 4 E2B
+with 10 of its 35 layers, of which 5 borrow keys and values), tiny (for tests of formats with blocks of 256). All but 8b
+and tiny have the demo model's tokenizer, and as many tokens, so that llama.cpp loads them too. The same options give
+the same bytes. A tensor is a cyclic run through one pool of random blocks, from an offset that depends on its name; the
+number of blocks is prime, so that no two rows of most matrices are alike. Scales are chosen so that the logits spread
+and attention sees more than one token.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from paceline.native.rope_scaling import ROPE_FREQUENCIES
 from paceline.native.shape import ModelShape
 from paceline.native.tensors import expected_tensors, is_vector
 from paceline.native.weights import find_model
+from state_space_keys import add_state_space_keys, as_in_files, dimensions_of
 
 POOL = 8191  # blocks
 GAINS = {"attn_q": 1.5, "attn_k": 1.5, "attn_output": 1.5, "ffn_down": 1.5, "ffn_down_exps": 1.5, "ffn_gate_inp": 1.5}
@@ -50,7 +51,7 @@ HALVES: dict[str, tuple[int, int, float] | tuple[int]] = {
 }
 TYPES = ("F32", "F16", "BF16", *HALVES, "IQ1_M", "MXFP4", "NVFP4")
 OF_HEADS = ("attn_k_b.weight", "attn_v_b.weight")
-WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "lfm2", "qwen35", "gemma4")
+WITH_TOKENIZER = ("bench", "moe", "gpt-oss", "glm-flash", "lfm2", "granite-h", "qwen35", "gemma4")
 
 
 def scale_bytes(kind: str, scale: float) -> np.ndarray:
@@ -113,7 +114,8 @@ def tensor_bytes(rows: int, columns: int, kind: str) -> int:
 
 def tensors(shape: ModelShape, kind: str) -> Iterator[tuple[str, int, int, str]]:
     """Names, rows, columns and types."""
-    for name, rows, columns in expected_tensors(shape):
+    expected = expected_tensors(shape)
+    for name, rows, columns in as_in_files(shape, expected) if shape.state_space else expected:
         if shape.gated_convolution and name == FINAL_NORM:
             name = EMBEDDING_NORM
         if not name.endswith("attn_v_norm.weight"):  # which has no weights
@@ -155,9 +157,9 @@ def add_metadata(writer: gguf.GGUFWriter, shape: ModelShape, name: str) -> None:
 
 def kv_heads_of(shape: ModelShape) -> int | list[int]:
     """One number, or where some layers convolve one for each layer."""
-    if not shape.gated_convolution:
+    if not shape.gated_convolution and not shape.state_space:
         return shape.kv_heads
-    return [shape.kv_heads * (kind == "attention") for kind in shape.kinds]
+    return [shape.kv_heads * shape.attends(layer) for layer in range(shape.layers)]
 
 
 def add_recurrent_keys(writer: gguf.GGUFWriter, shape: ModelShape) -> None:
@@ -166,7 +168,10 @@ def add_recurrent_keys(writer: gguf.GGUFWriter, shape: ModelShape) -> None:
     writer.add_ssm_state_size(shape.key_size)
     writer.add_ssm_time_step_rank(shape.value_heads)
     writer.add_ssm_group_count(shape.key_heads)
-    writer.add_rope_dimension_sections([shape.rope_size // 2, 0, 0, 0])  # of images; of text all are the same
+    if shape.state_space:
+        add_state_space_keys(writer)
+    else:
+        writer.add_rope_dimension_sections([shape.rope_size // 2, 0, 0, 0])  # of images; of text all are the same
 
 
 def add_latent_keys(writer: gguf.GGUFWriter, shape: ModelShape) -> None:
@@ -205,6 +210,8 @@ def add_tensor_infos(writer: gguf.GGUFWriter, shape: ModelShape, kind: str) -> N
     for name, rows, columns, own in tensors(shape, kind):
         size = tensor_bytes(rows, columns, own)
         dimensions = [columns] if rows == 1 else [rows, columns]
+        if shape.state_space:
+            dimensions = dimensions_of(shape, name, columns) or dimensions
         if name.endswith("_exps.weight"):
             dimensions = [shape.experts, rows // shape.experts, columns]
         if name.endswith(OF_HEADS):

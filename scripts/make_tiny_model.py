@@ -42,6 +42,7 @@ INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkey
 MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.25, "attention.scale": 0.3}
 ARCHITECTURES = (
     "llama",
+    "arcee",
     *CONVOLVED,
     "mistral3",
     "smollm3",

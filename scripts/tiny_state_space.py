@@ -11,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from tiny_weights import Weights
 
+UNGATED = ("arcee", "nemotron_h", "nemotron_h_moe")  # feed-forward parts have no gate
 ONE_BRANCH = ("nemotron_h", "nemotron_h_moe")  # layers are state spaces, feed forward or attend, in turn
 STATE_SPACES = ("granitehybrid", "granitehybrid-moe", *ONE_BRANCH)  # layers without kv heads are state spaces
 

@@ -8,7 +8,7 @@ import numpy as np
 import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
-from tiny_state_space import ONE_BRANCH, STATE_SPACES, add_one_branch, add_state_space
+from tiny_state_space import ONE_BRANCH, STATE_SPACES, UNGATED, add_one_branch, add_state_space
 
 CONVOLVED = ("lfm2", "lfm2moe")  # layers without kv heads are gated convolutions
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
@@ -34,7 +34,7 @@ SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
     *("llama", "mistral3", "smollm3", "granite", "granitemoe", "ernie4_5-moe", "mixtral", "gemma", "gemma2"),
-    *("qwen2", "qwen2moe", "gpt-oss", *STATE_SPACES),
+    *("qwen2", "qwen2moe", "gpt-oss", "arcee", *STATE_SPACES),
 )
 
 
@@ -162,7 +162,7 @@ class Weights:
 
     def feed_forward(self, block: str, size: int) -> None:
         width = self.chosen.width
-        if self.chosen.architecture not in ONE_BRANCH:
+        if self.chosen.architecture not in UNGATED:
             self.matrix(f"{block}.ffn_gate.weight", size, width, 1.0)
         self.matrix(f"{block}.ffn_up.weight", size, width, 1.0)
         self.matrix(f"{block}.ffn_down.weight", width, size, self.outgoing)
@@ -170,7 +170,7 @@ class Weights:
     def experts(self, block: str) -> None:
         chosen = self.chosen
         self.matrix(f"{block}.ffn_gate_inp.weight", chosen.experts, chosen.width, 1.5, "F32")
-        gated = chosen.architecture not in ONE_BRANCH
+        gated = chosen.architecture not in UNGATED
         if gated:
             self.matrix(f"{block}.ffn_gate_exps.weight", chosen.expert_ffn, chosen.width, 1.5, experts=chosen.experts)
         self.matrix(f"{block}.ffn_up_exps.weight", chosen.expert_ffn, chosen.width, 1.5, experts=chosen.experts)

@@ -50,7 +50,7 @@ def _check_unrotated(flags: Any, interval: int) -> None:
 
 def _check_activation(values: Mapping[str, Any], kind: str, family: Family) -> None:
     key = "hidden_activation" if family.scaled_embedding and family.slides else "hidden_act"
-    expected = "gelu_pytorch_tanh" if family.activation == "gelu" else "silu"
+    expected = {"gelu": "gelu_pytorch_tanh", "relu2": "relu2"}.get(family.activation, "silu")
     activation = values.get(key, expected)
     if activation != expected and not (kind == "gemma" and activation == "gelu"):  # which meant the same
         raise _unsupported(key, activation, repr(expected))

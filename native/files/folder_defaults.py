@@ -8,6 +8,7 @@ from .folder_families import QWEN_2_VL
 MISTRALS_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
 # By architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "arcee": {"rms_norm_eps": 1e-5},
     "seed_oss": {"head_dim": 128},
     "phi3": {"rms_norm_eps": 1e-5, "original_max_position_embeddings": 4096},
     "smollm3": {"rope_theta": 2e6},

@@ -9,6 +9,7 @@ from typing import Any
 
 ARCHITECTURES: Mapping[str, str] = {
     "llama": "llama",
+    "arcee": "arcee",
     "mistral": "llama",
     "mixtral": "llama",
     "ministral3": "mistral3",
@@ -141,6 +142,7 @@ NEMOTRON_KEYS: Mapping[str, tuple[Any, ...]] = {
 }
 # More such keys of single families: in others they are not read, or may have other values.
 UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "arcee": {"attention_bias": (False,), "mlp_bias": (False,)},
     "glm4moe": DEEP_SEEK_KEYS,
     "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
     "deepseek2": {"moe_layer_freq": (1,), "attention_bias": (False,)},

@@ -30,7 +30,7 @@ SEEING = re.compile(
 )
 DRAFTERS = re.compile(r"(model\.)?mtp[._]")  # the head that drafts tokens ahead, of Qwen's later models and ERNIE's
 # Families whose queries and keys rotate by halves in a folder, by pairs in GGUF.
-PAIRED = ("llama", "mistral3", "granite", "granitemoe", "granitehybrid", "smollm3")
+PAIRED = ("llama", "arcee", "mistral3", "granite", "granitemoe", "granitehybrid", "smollm3")
 MIXED = (
     "glm4moe",
     "deepseek2",

@@ -15,7 +15,6 @@ from .rearrange import as_float32
 DENSE, ROUTED = "mlp", "moe"  # of layer_types, where a layer is of one branch
 OLDER_KINDS = {"mamba": LINEAR, "attention": FULL}  # earlier names in layer_types
 SIGNS = {"M": LINEAR, "*": FULL, "-": DENSE, "E": ROUTED}  # of hybrid_override_pattern
-EPSILON, HEAD_SIZE = "layer_norm_epsilon", "attention_head_dim"  # Nemotron's names of keys
 
 
 def state_space_kind(values: Mapping[str, Any], kind: str) -> str:
@@ -45,13 +44,12 @@ def with_usual_parts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_nemotrons_layers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """There are as many layers as are named."""
+    """Under the keys that other families have, with as many layers as are named."""
     renamed = with_usual_parts(values)
     if isinstance(kinds := renamed.get("layer_types"), list):
         renamed["num_hidden_layers"] = len(kinds)
-    for own, usual in ((EPSILON, "rms_norm_eps"), (HEAD_SIZE, "head_dim")):
-        if own in renamed:
-            renamed.setdefault(usual, renamed[own])
+    renamed["rms_norm_eps"] = renamed.get("layer_norm_epsilon", 1e-5)
+    renamed.setdefault("head_dim", renamed.get("attention_head_dim", 128))
     return renamed
 
 

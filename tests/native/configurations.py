@@ -346,6 +346,8 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | ROUTED_GRANITE
     | state_space(4, (0, 3), 8, 4, 9, 16)
     | {"shared_intermediate_size": 40, "position_embedding_type": "rope"},
+    "arcee-ratio2": attention(64, 4, 2, 24, 3) | rope(1e4, **YARN) | FFN,
+    "arcee-odd-tied": attention(69, 3, 1, 20, 2, True) | rope(1e6) | FFN,
     "nemotron_h-ratio2": attention(64, 4, 2, 24, 6) | nemotron("M-M-*-", 4, 2, 16, 12),
     "nemotron_h-odd": attention(70, 3, 1, 20, 5) | nemotron("MM*-M", 6, 1, 9, 8, conv_kernel=3),
     "nemotron_h_moe-ratio2": attention(64, 4, 2, 24, 6)

@@ -41,6 +41,7 @@ MODELS = {
     "mixtral": {"architecture": "mixtral", "type": "F32", "experts": 6, "experts_used": 2, "expert_ffn": 40},
     "smollm3": {"architecture": "smollm3", "type": "F32", "layers": 4, "width": 72, "heads": 6, "head_size": 12},
     "granite": {"architecture": "granite", "type": "Q4_0", "tied": True},
+    "arcee": {"architecture": "arcee", "type": "Q4_0", "ffn": 256},
     "mistral3": {"architecture": "mistral3", "type": "F32", "temperature": 40, "width": 72, "heads": 6},
     "gpt-oss": {
         "architecture": "gpt-oss",
@@ -360,6 +361,7 @@ TOLERANCE = {
     "mixtral": 1e-3,
     "smollm3": 2e-3,  # four layers
     "granite": 0.05,
+    "arcee": 0.05,
     "mistral3": 2e-3,  # sharper attention
     "gpt-oss": 1e-3,
     "gpt-oss, MXFP4": 0.05,

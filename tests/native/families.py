@@ -20,6 +20,7 @@ CLASSES = {
     "seed_oss": ("SeedOssConfig", "SeedOssForCausalLM"),
     "phi3": ("Phi3Config", "Phi3ForCausalLM"),
     "glm4": ("Glm4Config", "Glm4ForCausalLM"),
+    "arcee": ("ArceeConfig", "ArceeForCausalLM"),
     "granite": ("GraniteConfig", "GraniteForCausalLM"),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM"),
     "minimax_m2": ("MiniMaxM2Config", "MiniMaxM2ForCausalLM"),

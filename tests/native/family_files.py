@@ -20,7 +20,7 @@ ARCHITECTURES = {  # others by the same name
     "minimax_m2": "minimax-m2",
     "olmo3": "olmo2",
 }
-PAIRED = ("mixtral", "ministral3", "smollm3", *GRANITES, "granitehybrid")
+PAIRED = ("arcee", "mixtral", "ministral3", "smollm3", *GRANITES, "granitehybrid")
 PLAIN = (
     *latent_files.CLASSES,
     "gemma",

@@ -22,6 +22,7 @@ NAMES = (
     "qwen3moe, Q8_0",
     "smollm3",
     "granite",
+    "arcee",
     "mistral3",
     "gpt-oss",
     "gpt-oss, MXFP4",
