@@ -51,59 +51,131 @@ void store_valid(float* destination, Lanes lanes, int valid) {
   for (int i = 0; i < valid; ++i) destination[i] = tail[i];
 }
 
-// What of the values the state does not give back yet, and what the output has beside what it reads; of a state space all of them, and a share.
-template <bool subtracts>
-Lanes unseen(Lanes values, Lanes seen) {
-  return subtracts ? values - seen : values;
-}
-
-template <bool subtracts>
-Lanes passed_on(const DeltaRule& rule, const float* values, Lanes out) {
-  if constexpr (subtracts) return out;
-  else return fma(broadcast(*rule.skip), load(values), out);
-}
+// What a state space gives: what its state is asked for, and a share of the value.
+Lanes passed_on(const DeltaRule& rule, const float* values, Lanes out) { return fma(broadcast(*rule.skip), load(values), out); }
 
 constexpr int kWide = 2;  // lanes of values worked on together: S [256][32] is 32 KiB, and stays in the nearest cache
+#if defined(__AVX512F__)
+constexpr int kTokens = 2;  // of a state space, worked on together
+#else
+constexpr int kTokens = 1;  // sixteen registers hold no more
+#endif
 
-template <int wide, bool subtracts>
-void delta_columns(const DeltaRule& rule, int first) {
+// Of a part of S while a row's tokens pass: [key][wide * kLanes] in the nearest cache.
+template <int wide>
+struct Columns {
   alignas(64) float s[kDeltaKeys][wide * kLanes];
-  const auto valid = [&](int j) { return rule.value_size - first - kLanes * j; };
-  for (int k = 0; k < rule.key_size; ++k)
-    for (int j = 0; j < wide; ++j)
-      store(s[k] + kLanes * j, rule.state ? load(rule.state + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j) : zero());
-  for (int t = 0; t < rule.tokens; ++t) {
-    const float* key = rule.keys + t * rule.stride;
-    const float* query = rule.queries + t * rule.stride;
-    const float* value = rule.values + t * rule.stride + first;
-    const Lanes decay = broadcast(rule.decay[t * rule.gate_stride]), beta = broadcast(rule.beta[t * rule.gate_stride]);
-    Lanes seen[wide], delta[wide], out[wide];
+  const DeltaRule& rule;
+  const int first;
+
+  Columns(const DeltaRule& of, int from) : rule(of), first(from) {
+    for (int k = 0; k < rule.key_size; ++k)
+      for (int j = 0; j < wide; ++j) store(s[k] + kLanes * j, rule.state ? load(rule.state + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j) : zero());
+  }
+
+  int valid(int j) const { return rule.value_size - first - kLanes * j; }
+  const float* key(int t) const { return rule.keys + t * rule.stride; }
+  const float* query(int t) const { return rule.queries + t * rule.stride; }
+  const float* values(int t, int j) const { return rule.values + t * rule.stride + first + kLanes * j; }
+  Lanes decay(int t) const { return broadcast(rule.decay[t * rule.gate_stride]); }
+  Lanes beta(int t) const { return broadcast(rule.beta[t * rule.gate_stride]); }
+
+  void give(int t, int j, Lanes out) const {
+    if (rule.out) store_valid(rule.out + t * rule.out_stride + first + kLanes * j, out, valid(j));
+  }
+
+  void leave() const {
+    for (int k = 0; k < rule.key_size; ++k)
+      for (int j = 0; j < wide; ++j) stream(rule.updated + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j, load(s[k] + kLanes * j));
+  }
+};
+
+// A chain of sums takes an fma's latency for each key. So what the next token sees is summed in the same pass over S in which this token's update is made.
+template <int wide>
+void delta_columns(const DeltaRule& rule, int first) {
+  Columns<wide> columns(rule, first);
+  auto& s = columns.s;
+  Lanes seen[wide], delta[wide], out[wide], next[wide];
+  PACELINE_UNROLL
+  for (int j = 0; j < wide; ++j) seen[j] = zero();
+  const Lanes first_decay = columns.decay(0);
+  for (int k = 0; k < rule.key_size; ++k) {
     PACELINE_UNROLL
-    for (int j = 0; j < wide; ++j) seen[j] = out[j] = zero();
-    for (int k = 0; subtracts && k < rule.key_size; ++k) {
-      PACELINE_UNROLL
-      for (int j = 0; j < wide; ++j) {
-        const Lanes decayed = load(s[k] + kLanes * j) * decay;
-        store(s[k] + kLanes * j, decayed);
-        seen[j] = fma(decayed, broadcast(key[k]), seen[j]);
-      }
+    for (int j = 0; j < wide; ++j) {
+      const Lanes decayed = load(s[k] + kLanes * j) * first_decay;
+      store(s[k] + kLanes * j, decayed);
+      seen[j] = fma(decayed, broadcast(columns.key(0)[k]), seen[j]);
     }
+  }
+  for (int t = 0; t < rule.tokens; ++t) {
+    const bool last = t + 1 == rule.tokens;
+    const float *const key = columns.key(t), *const query = columns.query(t), *const next_key = columns.key(last ? t : t + 1);
+    const Lanes beta = columns.beta(t), next_decay = last ? broadcast(1.0f) : columns.decay(t + 1);
     PACELINE_UNROLL
-    for (int j = 0; j < wide; ++j) delta[j] = keep(beta * unseen<subtracts>(load(value + kLanes * j), seen[j]), valid(j), zero());
+    for (int j = 0; j < wide; ++j) {
+      delta[j] = keep(beta * (load(columns.values(t, j)) - seen[j]), columns.valid(j), zero());
+      out[j] = next[j] = zero();
+    }
     for (int k = 0; k < rule.key_size; ++k) {
       PACELINE_UNROLL
       for (int j = 0; j < wide; ++j) {
-        const Lanes before = load(s[k] + kLanes * j), updated = fma(broadcast(key[k]), delta[j], subtracts ? before : before * decay);
-        store(s[k] + kLanes * j, updated);
+        const Lanes updated = fma(broadcast(key[k]), delta[j], load(s[k] + kLanes * j)), decayed = updated * next_decay;
+        store(s[k] + kLanes * j, decayed);  // behind the last token: as it is
         out[j] = fma(updated, broadcast(query[k]), out[j]);
+        next[j] = fma(decayed, broadcast(next_key[k]), next[j]);
       }
     }
-    if (!rule.out) continue;
     PACELINE_UNROLL
-    for (int j = 0; j < wide; ++j) store_valid(rule.out + t * rule.out_stride + first + kLanes * j, passed_on<subtracts>(rule, value + kLanes * j, out[j]), valid(j));
+    for (int j = 0; j < wide; ++j) {
+      columns.give(t, j, out[j]);
+      seen[j] = next[j];
+    }
   }
-  for (int k = 0; k < rule.key_size; ++k)
-    for (int j = 0; j < wide; ++j) stream(rule.updated + static_cast<size_t>(k) * rule.value_stride + first + kLanes * j, load(s[k] + kLanes * j));
+  columns.leave();
+}
+
+// `tokens` tokens of a state space in one pass over S, for as many chains of sums.
+template <int wide, int tokens>
+void space_tokens(Columns<wide>& columns, int t) {
+  auto& s = columns.s;
+  const DeltaRule& rule = columns.rule;
+  Lanes delta[tokens][wide], out[tokens][wide], decay[tokens];
+  const float *key[tokens], *query[tokens];
+  PACELINE_UNROLL
+  for (int i = 0; i < tokens; ++i) {
+    key[i] = columns.key(t + i);
+    query[i] = columns.query(t + i);
+    decay[i] = columns.decay(t + i);
+    PACELINE_UNROLL
+    for (int j = 0; j < wide; ++j) {
+      delta[i][j] = keep(columns.beta(t + i) * load(columns.values(t + i, j)), columns.valid(j), zero());
+      out[i][j] = zero();
+    }
+  }
+  for (int k = 0; k < rule.key_size; ++k) {
+    PACELINE_UNROLL
+    for (int j = 0; j < wide; ++j) {
+      Lanes now = load(s[k] + kLanes * j);
+      PACELINE_UNROLL
+      for (int i = 0; i < tokens; ++i) {
+        now = fma(broadcast(key[i][k]), delta[i][j], now * decay[i]);
+        out[i][j] = fma(now, broadcast(query[i][k]), out[i][j]);
+      }
+      store(s[k] + kLanes * j, now);
+    }
+  }
+  PACELINE_UNROLL
+  for (int i = 0; i < tokens; ++i)
+    for (int j = 0; j < wide; ++j) columns.give(t + i, j, passed_on(rule, columns.values(t + i, j), out[i][j]));
+}
+
+template <int wide>
+void space_columns(const DeltaRule& rule, int first) {
+  Columns<wide> columns(rule, first);
+  int t = 0;
+  for (; t + kTokens <= rule.tokens; t += kTokens) space_tokens<wide, kTokens>(columns, t);
+  for (; t < rule.tokens; ++t) space_tokens<wide, 1>(columns, t);
+  columns.leave();
 }
 
 // A row of one token waits for memory, which gives most where whole rows of S are read: twice, the second time from a near cache, and not copied between.
@@ -123,7 +195,10 @@ void delta_token(const DeltaRule& rule, int first) {
     for (int j = 0; j < wide; ++j) seen[j] = fma(load(state + k * stride + kLanes * j) * decay, key, seen[j]);
   }
   PACELINE_UNROLL
-  for (int j = 0; j < wide; ++j) delta[j] = keep(beta * unseen<subtracts>(load(rule.values + first + kLanes * j), seen[j]), valid - kLanes * j, zero());
+  for (int j = 0; j < wide; ++j) {
+    const Lanes values = load(rule.values + first + kLanes * j);
+    delta[j] = keep(beta * (subtracts ? values - seen[j] : values), valid - kLanes * j, zero());
+  }
   for (int k = 0; k < key_size; ++k) {
     const Lanes key = broadcast(keys[k]), query = broadcast(queries[k]);
     PACELINE_UNROLL
@@ -135,7 +210,10 @@ void delta_token(const DeltaRule& rule, int first) {
   }
   if (!rule.out) return;
   PACELINE_UNROLL
-  for (int j = 0; j < wide; ++j) store_valid(rule.out + first + kLanes * j, passed_on<subtracts>(rule, rule.values + first + kLanes * j, out[j]), valid - kLanes * j);
+  for (int j = 0; j < wide; ++j) {
+    const Lanes given = subtracts ? out[j] : passed_on(rule, rule.values + first + kLanes * j, out[j]);
+    store_valid(rule.out + first + kLanes * j, given, valid - kLanes * j);
+  }
 }
 
 template <bool subtracts>
@@ -147,24 +225,19 @@ void delta_token(const DeltaRule& rule) {
   if (left() > 0) delta_token<1, subtracts>(rule, first);
 }
 
-template <bool subtracts>
-void advance(const DeltaRule& rule, int part) {
-  const int first = part * kDeltaPart;
-  static_assert(kDeltaPart == kWide * kLanes);
-  if (rule.tokens == 1 && rule.state) {
-    if (part == 0) delta_token<subtracts>(rule);
-  } else if (rule.value_stride - first >= kDeltaPart) {
-    delta_columns<kWide, subtracts>(rule, first);
-  } else {
-    delta_columns<1, subtracts>(rule, first);
-  }
-}
-
 }  // namespace
 
 void delta_rule(const DeltaRule& rule, int part) {
-  if (rule.skip) advance<false>(rule, part);
-  else advance<true>(rule, part);
+  const int first = part * kDeltaPart;
+  static_assert(kDeltaPart == kWide * kLanes);
+  const bool whole = rule.value_stride - first >= kDeltaPart;
+  if (rule.tokens == 1 && rule.state) {
+    if (part == 0) rule.skip ? delta_token<false>(rule) : delta_token<true>(rule);
+  } else if (rule.skip) {
+    whole ? space_columns<kWide>(rule, first) : space_columns<1>(rule, first);
+  } else {
+    whole ? delta_columns<kWide>(rule, first) : delta_columns<1>(rule, first);
+  }
   end_streams();
 }
 
