@@ -1,4 +1,4 @@
-// Recurrent layers. A gated DeltaNet layer or a state space (delta_rule.cpp): convolution by columns, then each value head's state over the tokens of its row. A
+// Recurrent layers. A gated DeltaNet layer or a state space (recurrent_inputs.cpp, delta_rule.cpp): convolution by columns, then each value head's state over the tokens of its row. A
 // gated short convolution has no more than the first.
 // The committed state is only read; the other one gets what the row leaves behind.
 #include <algorithm>
