@@ -28,6 +28,15 @@ class Keys:
             )
         return list(value)
 
+    def one_size(self, name: str, count: int, default: int | None = None) -> int:
+        """The one number of `count` layers, which some files repeat for each."""
+        given = set(self.sizes(name, count, default))
+        if len(given) != 1:
+            raise ValueError(
+                f"the key '{self.architecture}.{name}' has {sorted(given)!r}, expected one number for all layers"
+            )
+        return given.pop()
+
     def counts(self, name: str, count: int, drafting: int = 0) -> list[int]:
         """Of `count` layers: a list of whole numbers, which goes on for those that draft, or one above 0 for all."""
         if not self.is_list(name):
@@ -68,6 +77,9 @@ class Keys:
         if type(value) is not bool:
             raise ValueError(f"the key '{self.architecture}.{name}' is {value!r}, expected true or false")
         return value
+
+    def has(self, name: str) -> bool:
+        return f"{self.architecture}.{name}" in self.values
 
     def is_list(self, name: str) -> bool:
         return isinstance(self.values.get(f"{self.architecture}.{name}"), list)

@@ -119,7 +119,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         rope_base=keys.positive("rope.freq_base", family.rope_base),
         rope_size=keys.size("rope.dimension_count", head_size),
         rope_layout=layout,
-        norm_epsilon=keys.positive("attention.layer_norm_rms_epsilon"),
+        norm_epsilon=_norm_epsilon(keys, family),
         tied=all(tensor.name != "output.weight" for tensor in tensors),
         qkv_bias=family.qkv_bias or (family.may_bias and any(tensor.name == FIRST_BIAS for tensor in tensors)),
         output_bias=family.output_bias,
@@ -152,9 +152,18 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
 
 def _kv_heads(keys: Keys, family: Family, kinds: Sequence[LayerKind], heads: int) -> int:
     """Of layers with full attention."""
+    if family.varied:
+        return kv_heads(keys, kinds, heads)[0]
+    drafting = keys.optional_size(DRAFTING)
     if family.headless:
-        return keys.only_count("attention.head_count_kv", len(kinds), keys.optional_size(DRAFTING))
-    return kv_heads(keys, kinds, heads)[0] if family.varied else keys.size("attention.head_count_kv", heads)
+        return keys.only_count("attention.head_count_kv", len(kinds), drafting)
+    return keys.one_size("attention.head_count_kv", len(kinds) + drafting, heads)
+
+
+def _norm_epsilon(keys: Keys, family: Family) -> float:
+    """Nemotron's files may have it under the name that goes with other norms."""
+    rms, other = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
+    return keys.positive(other if family.one_branch and not keys.has(rms) else rms)
 
 
 def _embedding_scale(keys: Keys, family: Family, width: int) -> float:

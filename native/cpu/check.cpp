@@ -48,12 +48,12 @@ void Shape::check() const {
     within("heads * (latent_keys + rope_size)", int64_t{heads} * (int64_t{latent_keys} + rope_size), 1);
     within("heads * latent_values", int64_t{heads} * latent_values, 1);
     if (kv_heads != 1) refuse("latent keys of " + std::to_string(kv_heads) + " heads, expected one");
-    if (gated_attention || qkv_bias || output_bias || sinks || qk_norm || value_norm || keys_as_values || borrowing_layers || recurrent_layers()) refuse("latent attention beside another kind, expected it alone");
+    if (gated_attention || qkv_bias || output_bias || sinks || qk_norm || value_norm || keys_as_values || borrowing_layers || one_branch || recurrent_layers()) refuse("latent attention beside another kind, expected it alone");
   }
   const bool feeds = std::count(kinds.begin(), kinds.end(), LayerKind::FeedForward);
   if (feeds && !one_branch) refuse("layers of one branch beside others, expected all of one branch");
   if (one_branch && (post_norms || !pre_norms || token_inputs || layer_scale || borrowing_layers || dense_layers)) refuse("layers of one branch beside another kind, expected them alone");
-  if (!gated() && expert_bias) refuse("biases of experts without a gate, expected none");
+  if (!gated() && (expert_bias || token_inputs)) refuse("feed-forward parts without a gate beside what needs one, expected neither biases of experts nor inputs of tokens");
   within("borrowing_layers", borrowing_layers, 0, layers - 1);
   for (int l = 0; l < layers; ++l)
     if (keeper_of(l) < 0) refuse("no keys and values for layer " + std::to_string(l) + " to borrow");

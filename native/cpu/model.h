@@ -75,7 +75,7 @@ struct Shape {
   int keeper_of(int layer) const;
   int inner() const { return value_heads * value_size; }
   int recurrent_norm_size() const { return state_space ? inner() / key_heads : value_size; }  // outputs of a recurrent layer that are normed together
-  int dense_ffn() const { return std::max({experts && !dense_layers ? 0 : ffn, borrowing_ffn, shared_ffn}); }  // the most outputs of a gate that is no expert's
+  int dense_ffn() const { return std::max({experts && !dense_layers ? 0 : ffn, borrowing_ffn, shared_ffn}); }  // the most inputs of a last product that is no expert's
   int channels() const { return gated_convolution ? width : 2 * key_heads * key_size + inner(); }  // of the convolution: inputs, or queries, keys, values
   // Where the channels of queries, keys and values begin; a state space has them the other way around.
   int query_channel() const { return state_space ? inner() + key_heads * key_size : 0; }
@@ -121,7 +121,7 @@ struct Layer {
   std::vector<Matrix> k_b, v_b;    // latent: [latent] and [latent_values], of each head
   const float* sinks = nullptr;                                                     // [heads]
 
-  Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice; of a gated convolution mixed alone, [3 * channels]
+  Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice; of a gated convolution mixed alone, [3 * channels]; of a state space no beta
   const float *convolution = nullptr, *convolution_bias = nullptr;  // [conv_kernel][channels padded to 16]; [channels], or null
   const float *decay = nullptr, *time_bias = nullptr;  // [value_heads]: -exp(A), dt
   const float* skip = nullptr;                      // [value_heads] of a state space: D

@@ -230,6 +230,7 @@ struct RecurrentJoin {
   Activations out;
 };
 void join_recurrent(const RecurrentJoin& join, int most, Stream stream);
+constexpr int kMostNormed = 24576;  // outputs of groups that a block has in shared memory, where gates come first
 
 // vocabulary.cu
 void soft_cap(float cap, float* logits, int stride, int size, const int* count, int most, Stream stream);

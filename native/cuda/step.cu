@@ -41,6 +41,8 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const T
   const int head_size = std::max(shape.head_size, shape.local_head_size), value_size = shape.latent ? shape.latent : head_size;
   if (value_size > kMostValueSize) throw std::invalid_argument("a head with " + std::to_string(value_size) + " values is more than " + std::to_string(kMostValueSize));
   if (head_size > kMostHeadSize) throw std::invalid_argument("a head size of " + std::to_string(head_size) + " is more than " + std::to_string(kMostHeadSize));
+  const int normed = shape.state_space ? shape.recurrent_norm_size() : 0, together = normed % kBlock ? shape.inner() : normed;
+  if (together > kMostNormed) throw std::invalid_argument("a state space that norms " + std::to_string(together) + " outputs together is more than " + std::to_string(kMostNormed));
   if (shape.token_inputs > kMostTokenInputs)
     throw std::invalid_argument(std::to_string(shape.token_inputs) + " inputs of a token to a layer are more than " + std::to_string(kMostTokenInputs));
   check_tables(shape, tables);

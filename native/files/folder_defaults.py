@@ -9,6 +9,16 @@ MISTRALS_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0, "lla
 # By architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "arcee": {"rms_norm_eps": 1e-5},
+    "granitehybrid": {
+        "shared_intermediate_size": 1024,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+        "mamba_n_groups": 1,
+        "mamba_d_head": "auto",
+        "mamba_d_conv": 4,
+        "mamba_expand": 2,
+    },
+    **{key: {"num_key_value_heads": 8} for key in ("nemotron_h", "nemotron_h_moe")},
     "seed_oss": {"head_dim": 128},
     "phi3": {"rms_norm_eps": 1e-5, "original_max_position_embeddings": 4096},
     "smollm3": {"rope_theta": 2e6},

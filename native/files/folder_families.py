@@ -9,7 +9,6 @@ from typing import Any
 
 ARCHITECTURES: Mapping[str, str] = {
     "llama": "llama",
-    "arcee": "arcee",
     "mistral": "llama",
     "mixtral": "llama",
     "ministral3": "mistral3",
@@ -24,12 +23,13 @@ ARCHITECTURES: Mapping[str, str] = {
     "dots1": "dots1",
     "ernie4_5": "ernie4_5",
     "ernie4_5_moe": "ernie4_5-moe",
+    "arcee": "arcee",
     "granite": "granite",
     "granitemoe": "granitemoe",
     "granitemoeshared": "granitemoe",
     "granitemoehybrid": "granitehybrid",
     "nemotron_h": "nemotron_h",
-    "nemotron_h_moe": "nemotron_h_moe",  # no model_type, but what the one with experts is taken for
+    "nemotron_h_moe": "nemotron_h_moe",  # no model_type of its own: it is called as GGUF calls it
     "smollm3": "smollm3",
     "lfm2": "lfm2",
     "lfm2_moe": "lfm2moe",

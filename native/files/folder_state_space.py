@@ -12,9 +12,10 @@ from .folder_sizes import Sizes
 from .model_file import Tensor
 from .rearrange import as_float32
 
-DENSE, ROUTED = "mlp", "moe"  # of layer_types, where a layer is of one branch
-OLDER_KINDS = {"mamba": LINEAR, "attention": FULL}  # earlier names in layer_types
-SIGNS = {"M": LINEAR, "*": FULL, "-": DENSE, "E": ROUTED}  # of hybrid_override_pattern
+DENSE, ROUTED = "mlp", "moe"  # what a layer of one branch may be, too
+KIND_KEYS = ("layer_types", "layers_block_type", "hybrid_override_pattern")  # any of them says what each layer is
+OLDER_KINDS = {"mamba": LINEAR, "attention": FULL}  # earlier words
+SIGNS = {"M": LINEAR, "*": FULL, "-": DENSE, "E": ROUTED}  # of a pattern
 
 
 def state_space_kind(values: Mapping[str, Any], kind: str) -> str:
@@ -26,27 +27,29 @@ def state_space_kind(values: Mapping[str, Any], kind: str) -> str:
 
 
 def layer_kinds(values: Mapping[str, Any]) -> Any:
-    """What each layer is, by whatever key says so, in the newest words."""
-    given = values.get("layer_types", values.get("layers_block_type"))
-    if isinstance(signs := values.get("hybrid_override_pattern"), str) and given is None:
-        return [SIGNS.get(sign, sign) for sign in signs]
+    """What each layer is, in the newest words."""
+    given = values.get(_kinds_key(values))
+    if isinstance(given, str):
+        return [SIGNS.get(sign, sign) for sign in given]
     if not isinstance(given, list):
         return given
     return [OLDER_KINDS.get(kind, kind) if isinstance(kind, str) else kind for kind in given]
 
 
-def with_usual_parts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a Granite has no experts, the shared one is the feed-forward part."""
-    renamed = {**values, "layer_types": layer_kinds(values)}
-    if renamed.get("num_local_experts") == 0:
-        renamed["intermediate_size"] = renamed.get("shared_intermediate_size")
-    return {key: value for key, value in renamed.items() if value is not None}
+def _kinds_key(values: Mapping[str, Any]) -> str:
+    return next((key for key in KIND_KEYS if values.get(key) is not None), KIND_KEYS[0])
+
+
+def with_granites_width(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Where there are no experts, the shared one is the feed-forward part."""
+    shared = {"intermediate_size": values.get("shared_intermediate_size")}
+    return {**values, **(shared if values.get("num_local_experts") == 0 else {})}
 
 
 def with_nemotrons_layers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Under the keys that other families have, with as many layers as are named."""
-    renamed = with_usual_parts(values)
-    if isinstance(kinds := renamed.get("layer_types"), list):
+    renamed = dict(values)
+    if isinstance(kinds := layer_kinds(values), list):
         renamed["num_hidden_layers"] = len(kinds)
     renamed["rms_norm_eps"] = renamed.get("layer_norm_epsilon", 1e-5)
     renamed.setdefault("head_dim", renamed.get("attention_head_dim", 128))
@@ -82,12 +85,19 @@ def state_space_values(keys: ConfigKeys, sizes: Sizes, one_branch: bool) -> dict
 
 
 def _checked_kinds(keys: ConfigKeys, layers: int, known: tuple[str, ...]) -> list[str]:
-    kinds = keys.values.get("layer_types")
-    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in known for kind in kinds):
+    key, kinds = _kinds_key(keys.values), layer_kinds(keys.values)
+    given: Any = keys.values.get(key)
+    words = [sign for sign, kind in SIGNS.items() if kind in known] if isinstance(given, str) else known
+    expected = " or ".join(map(repr, words))
+    if not isinstance(kinds, list) or len(kinds) != layers:
         raise ValueError(
-            f"the key 'layer_types' of config.json is {kinds!r}, expected {' or '.join(map(repr, known))} for each of "
-            f"{layers} layers"
+            f"the key {key!r} of config.json is {given!r}, expected {expected} for each of {layers} layers"
         )
+    for layer, kind in enumerate(kinds):
+        if kind not in known:
+            raise ValueError(
+                f"the key {key!r} of config.json has {given[layer]!r} as layer {layer}, expected {expected}"
+            )
     return kinds
 
 

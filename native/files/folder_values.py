@@ -9,7 +9,7 @@ from .folder_families import ALIASES, ARCHITECTURES, SOFTCAPS
 from .folder_keys import ConfigKeys
 from .folder_latent import with_dense_layers
 from .folder_lfm2 import with_usual_names
-from .folder_state_space import with_nemotrons_layers, with_usual_parts
+from .folder_state_space import with_granites_width, with_nemotrons_layers
 
 # Of other keys, null is the default.
 NULL_IS_NONE = ("sliding_window", "q_lora_rank", "block_ffn_dim_multiplier", *SOFTCAPS)
@@ -26,7 +26,7 @@ def filled_values(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
     if FAMILIES[architecture].gated_convolution:
         return with_usual_names(filled, kind)
     if FAMILIES[architecture].state_space:
-        return (with_nemotrons_layers if FAMILIES[architecture].one_branch else with_usual_parts)(filled)
+        return (with_nemotrons_layers if FAMILIES[architecture].one_branch else with_granites_width)(filled)
     if kind == "minimax_m2" and "rotary_dim" in filled:  # its older key for what turns of a head
         keys = ConfigKeys(filled)
         filled.setdefault("partial_rotary_factor", keys.size("rotary_dim") / keys.size("head_dim"))

@@ -95,7 +95,8 @@ def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size:
         ({"one_branch": True, "post_norms": True}, "layers of one branch beside another kind, expected them alone"),
         ({"state_space": True}, "state spaces without heads, expected some"),
         ({"state_space": True, "gated_convolution": True}, "state spaces that are convolutions, expected one of both"),
-        ({"activation": "relu2", "expert_bias": True}, "biases of experts without a gate, expected none"),
+        ({"activation": "relu2", "expert_bias": True}, "feed-forward parts without a gate beside what needs one"),
+        ({"activation": "relu2", "token_inputs": 32}, "feed-forward parts without a gate beside what needs one"),
     ],
 )
 def test_parts_that_do_not_go_together(tiny_model: TinyModel, changes: dict[str, Any], says: str) -> None:

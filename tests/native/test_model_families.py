@@ -78,6 +78,15 @@ def test_every_fourth_layer_of_a_smollm3_is_not_rotated(tiny_model) -> None:
     assert list(native_shape(shape, 16).kinds[2:4]) == ["attention", "sliding"]
 
 
+@pytest.mark.parametrize("architecture", ["granite", "granitemoe", "llama"])
+def test_numbers_of_heads_may_be_repeated_for_each_layer(tiny_model, architecture: str) -> None:
+    """As in files of a Granite 4 whose layers all attend."""
+    model = opened(tiny_model(architecture=architecture))
+    assert read_shape(*changed(model, attention__head_count_kv=[2, 2])) == read_shape(*model)
+    with pytest.raises(ModelUnreadable, match=r"head_count_kv' has \[2, 4\], expected one number for all layers"):
+        read_shape(*changed(model, attention__head_count_kv=[2, 4]))
+
+
 def test_what_other_families_do_not_scale_is_refused(tiny_model) -> None:
     with pytest.raises(ModelUnreadable, match=r"'smollm3.residual_scale' is 1.5, supported: 1.0"):
         read_shape(*changed(opened(tiny_model(architecture="smollm3")), residual_scale=1.5))

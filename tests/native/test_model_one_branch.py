@@ -34,6 +34,11 @@ def test_one_without_experts_has_the_width_that_its_list_says(tiny_model) -> Non
     assert (shape.experts, shape.ffn, shape.ffn_norm) == (0, 96, "attn_norm")
 
 
+def test_the_epsilon_may_have_the_name_of_other_norms(model: Opened) -> None:
+    other = changed(model, attention__layer_norm_rms_epsilon=None, attention__layer_norm_epsilon=2e-5)
+    assert read_shape(*other).norm_epsilon == 2e-5
+
+
 def test_lists_go_on_for_layers_that_draft(model: Opened) -> None:
     metadata, tensors = changed(
         model,
@@ -54,7 +59,8 @@ def test_lists_go_on_for_layers_that_draft(model: Opened) -> None:
         ({"feed_forward_length": 32}, "the tensor 'blk.0.ffn_gate_inp.weight' .* is missing"),
         ({"attention__head_count_kv": [0] * 4}, r"head_count_kv' has \[\], expected one number for all"),
         ({"attention__head_count_kv": [0, 0, 2, 4]}, r"head_count_kv' has \[2, 4\], expected one number for all"),
-        ({"nextn_predict_layers": 1}, "head_count_kv' is no list|the tensor"),
+        ({"nextn_predict_layers": 1}, "the tensor 'blk.3.attn_gate.weight' is not part of a supported nemotron_h_moe"),
+        ({"attention__layer_norm_rms_epsilon": None}, "'nemotron_h_moe.attention.layer_norm_epsilon' is missing"),
         ({"moe_latent_size": 64}, "'nemotron_h_moe.moe_latent_size' is 64, supported: 0"),
         ({"expert_gating_func": 3}, "'nemotron_h_moe.expert_gating_func' is 3, supported: 1 or 2"),
     ],

@@ -94,6 +94,7 @@ CAPPED = MODELS["gemma3"] | {"final_softcap": 30.0}
         (HYBRID, "blk.0.ssm_alpha.weight", 0),
         (HYBRID, "blk.0.ssm_beta.weight", 0),
         (HYBRID, "blk.0.ssm_a", 0),
+        (MODELS["nemotron_h"], "blk.1.ffn_up.weight", 0),
         (STATE_SPACE, "blk.0.ssm_a", 0),
         (STATE_SPACE, "blk.0.ssm_d", 0),
         (STATE_SPACE, "blk.0.ssm_dt.bias", 0),

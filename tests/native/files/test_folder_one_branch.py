@@ -114,8 +114,16 @@ def test_one_with_experts_is_read(tmp_path: Path) -> None:
     assert (shape.expert_scale, shape.sigmoid_routing, shape.choice_bias) == (2.5, True, True)
 
 
-def test_layers_may_be_named_in_words(tmp_path: Path) -> None:
-    words = {"layers_block_type": ["mamba", "mlp", "attention", "mamba"], "hybrid_override_pattern": None}
+def test_where_it_is_silent_transformers_speaks(tmp_path: Path) -> None:
+    silent = {key: value for key, value in CONFIG.items() if key not in ("layer_norm_epsilon", "attention_head_dim")}
+    config = Config({**silent, "num_key_value_heads": None, "num_attention_heads": 8, "rms_norm_eps": 1e-3})
+    assert config.gguf_values()["nemotron_h.attention.layer_norm_rms_epsilon"] == 1e-5
+    assert (config.sizes().head_size, config.sizes().kv_heads) == (128, 8)
+
+
+@pytest.mark.parametrize("first", [{}, {"layer_types": None}])
+def test_layers_may_be_named_in_words(tmp_path: Path, first: dict[str, Any]) -> None:
+    words = {"layers_block_type": ["mamba", "mlp", "attention", "mamba"], "hybrid_override_pattern": None, **first}
     shape = read_shape(*open_model(write_folder(tmp_path, tensors(), CONFIG | words)))
     assert shape.kinds == ("recurrent", "feed_forward", "unrotated", "recurrent")
 
@@ -130,9 +138,13 @@ def test_an_expert_without_a_matrix_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"hybrid_override_pattern": "M-*X"}, "'layer_types' of config.json is .*'X'.*, expected 'full_attention' or"),
-        ({"hybrid_override_pattern": None}, "'layer_types' of config.json is None"),
-        ({**ROUTED, "hybrid_override_pattern": "ME*-"}, "expected 'full_attention' or 'linear_attention' or 'moe' for"),
+        (
+            {"hybrid_override_pattern": "M-*X"},
+            "'hybrid_override_pattern' of config.json has 'X' as layer 3, expected 'M'",
+        ),
+        ({"hybrid_override_pattern": None}, "'layer_types' of config.json is None, expected 'full_attention' or"),
+        ({**ROUTED, "hybrid_override_pattern": "ME*-"}, r"has '-' as layer 3, expected 'M' or '\*' or 'E'"),
+        ({"layers_block_type": ["mamba", "mlp", 5, "mamba"]}, "'layers_block_type' of config.json has 5 as layer 2"),
         ({"mlp_hidden_act": "silu"}, "'mlp_hidden_act' of config.json is 'silu', supported: 'relu2'"),
         ({"use_bias": True}, "'use_bias' of config.json is True, supported: False"),
         ({**ROUTED, "moe_latent_size": 32}, "'moe_latent_size' of config.json is 32, supported: null"),
