@@ -48,6 +48,12 @@ def cell(results: list[dict[str, Any]], kind: str, sequences: int, context: int 
     return "–"
 
 
+def days(found: Found) -> str:
+    """When it was measured: one day, two, or the first and the last."""
+    dates = sorted({record["date"] for record in found.values()})
+    return f"{dates[0]} to {dates[-1]}" if len(dates) > 2 else " and ".join(dates)
+
+
 def roof(found: Found, name: str) -> str:
     values = [record["roofs"][name] for record in found.values()]
     return "–".join(f"{value:,.0f}" for value in sorted({min(values), max(values)}))
@@ -72,7 +78,7 @@ def title(found: Found) -> str:
     """What was measured where, and how often."""
     first = next(iter(found.values()))
     machine = first["machine"]
-    dates = " and ".join(sorted({record["date"] for record in found.values()}))
+    dates = days(found)
     flash = "the faster of automatic and off" if "llama.cpp" in first else "automatic"
     fewer = first.get("rounds_from_4096")
     long = f" ({fewer} at a context of 4,096)" if fewer else ""
@@ -107,7 +113,7 @@ def limited_table(all_found: list[Found]) -> str:
     """Of one machine: a row for each file and instruction set."""
     everything = {f"{isa(found)} {name}": record for found in all_found for name, record in found.items()}
     first = next(iter(everything.values()))
-    dates = " and ".join(sorted({record["date"] for record in everything.values()}))
+    dates = days(everything)
     rows = [
         f"**Fewer instructions.** {processor_words(first['machine'])}, {first['threads']} threads, {dates}, at a "
         f"context of {CONTEXT}, with what most desktop processors have: llama.cpp was built for these instructions "

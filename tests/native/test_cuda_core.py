@@ -253,6 +253,13 @@ def test_latent_attention_takes_fewer_columns(tiny_model) -> None:
         core.stepper.make_room(16385, 1)
 
 
+def test_a_state_space_with_groups_too_long_for_a_block_is_refused(tiny_model) -> None:
+    sizes = {"width": 32, "key_heads": 1, "key_size": 8, "value_heads": 400, "value_size": 64}
+    path = tiny_model(architecture="granitehybrid", layers=2, **sizes)
+    with pytest.raises(ValueError, match="a state space that norms 25600 outputs together is more than 24576"):
+        open_core(path, slots=1, context=64, kind=KIND)
+
+
 def test_one_pass_over_the_weights(pair: Pair) -> None:
     core = pair.device
 
