@@ -90,6 +90,7 @@ KNOWN: Final = (
     ),
     ("[TOOL_CALLS]", CallMarks("[TOOL_CALLS]", before=_LIST)),  # Mistral
     ("<|tool_call|>", CallMarks("<|tool_call|>", before=_LIST)),  # Granite 3
+    ("<TOOLCALL>", CallMarks("<TOOLCALL>", "</TOOLCALL>", before=_LIST)),  # Nemotron Nano 2
     ("<|tool_call_start|>", _LFM),
     ("<|tool_list_start|>", _LFM),  # the first templates of LFM2
     ("<tool_call>", CallMarks("<tool_call>", "</tool_call>", before='\n{"name":')),  # Hermes, Qwen, GLM, Granite 4

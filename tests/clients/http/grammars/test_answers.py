@@ -64,6 +64,7 @@ def test_a_mark_that_is_spelled_is_a_part_of_the_thought() -> None:
         ),
         ("tools <seed:tool_call>", '<seed:tool_call>{"name": "f", "arguments": {}}</seed:tool_call>'),
         ("tools [TOOL_CALLS]", '[TOOL_CALLS][{"name": "f", "arguments": {}}]'),
+        ("tools <TOOLCALL>", '<TOOLCALL>[{"name": "f", "arguments": {}}]</TOOLCALL>'),
         (
             'tools {"name": function name, "parameters": dictionary}',
             '{"name": "f", "parameters": {"a": [1]}}',

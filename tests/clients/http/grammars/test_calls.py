@@ -71,6 +71,7 @@ FORMS = {
     "seed": Form("tools <seed:tool_call>", as_json),
     "list": Form("tools [TOOL_CALLS]", as_json),
     "granite": Form("tools <|tool_call|>", as_json),
+    "tagged list": Form("tools <TOOLCALL>", as_json),
     "named": Form("tools [TOOL_CALLS][ARGS]", as_named),
     "invokes": Form("tools <minimax:tool_call>", as_invoke),
     "python": Form("tools <function_calls>", as_json_values),
@@ -148,7 +149,7 @@ def test_another_call_may_follow_where_there_may_be_several(form: Form, several:
     first, second = form.whole("weather", GOOD[0]), form.whole("now", {})
     both = f"{first}\n{second}" if form.marks.end else first + second
     if form.marks.before.startswith("["):
-        both = f"{first.removesuffix(form.marks.end)[:-1]}, {second.removeprefix(form.marks.begin)[1:]}"
+        both = f"{first.removesuffix(form.marks.end).rstrip()[:-1]}, {second.removeprefix(form.marks.begin)[1:]}"
     elif form.write in (as_block, as_fenced, as_section, as_invoke, as_json_values):  # calls of one block
         both = first.removesuffix(form.marks.end) + second.removeprefix(form.marks.begin)
     can = several and not form.marks.bare
