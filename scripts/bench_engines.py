@@ -96,8 +96,8 @@ class Paceline:
             Facts(
                 weight_bytes=weight_bytes,
                 cache_bytes=tuple(
-                    VALUE_BYTES * 2 * each.kv_heads * each.head_size * (kind != "recurrent")
-                    for kind, each in zip(shape.kinds, heads, strict=True)
+                    VALUE_BYTES * 2 * each.kv_heads * each.head_size * shape.attends(layer)
+                    for layer, each in enumerate(heads)
                 ),
                 state_bytes=self.core.state_bytes,
                 windows=tuple(shape.window if kind == "sliding" else 0 for kind in shape.kinds),
