@@ -64,13 +64,13 @@ _SPLITS: Final[dict[str, tuple[str, ...]]] = {
         name: (_modern(_THREE),)
         for name in ("llama-bpe", "llama3", "llama-v3", "lfm2", "pixtral", "dbrx", "smaug-bpe", "glm4", "chatglm-bpe")
     },
-    **{name: (_modern(_ONE),) for name in ("qwen2", "deepseek-r1-qwen", "bailingmoe2")},
+    **{name: (_modern(_ONE),) for name in ("qwen2", "deepseek-r1-qwen", "bailingmoe2", "hunyuan")},
     "qwen35": (_modern(_ONE, r"\p{M}"),),
     "seed-coder": (_modern(_ONE, ends=""),),
     **dict.fromkeys(("gpt-4o", "minimax-m2"), (_by_case(_THREE, f"{_CONTRACTIONS}?"),)),
     "tekken": (_by_case(_ONE, ""),),
     "kimi-k2": (rf"{_HAN}+|" + _by_case(_THREE, f"{_CONTRACTIONS}?", r"[\r\n]*", _HAN),),
-    **dict.fromkeys(("deepseek-v3", "joyai-llm"), _DEEPSEEK_3),
+    **dict.fromkeys(("deepseek-v3", "joyai-llm", "hunyuan-dense"), _DEEPSEEK_3),
     "deepseek-llm": (r"[\r\n]", rf"\s?{_LISTED}+", rf"\s?{_SIGNS}+", r"\s+$", _EASTERN),
     "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _EASTERN),
 }

@@ -51,6 +51,7 @@ class Shape:
     value_heads: int
     key_size: int
     value_size: int
+    rotates_first: bool
     state_space: bool
     one_branch: bool
     grouped_heads: bool

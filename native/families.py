@@ -68,6 +68,7 @@ HYBRID = Family(
     own_keys=(DRAFTING,),
 )
 HYBRID_EXPERTS = replace(HYBRID, experts=True, shared_expert=True, shared_gated=True, own_keys=(DRAFTING, *EXPERT_KEYS))
+HUNYUAN = Family("halves", qk_norm=True, rotates_first=True)
 NEMOTRON_H = Family(
     "halves",
     layer_kind="recurrent",
@@ -121,6 +122,8 @@ FAMILIES: Mapping[str, Family] = {
         shared_expert=True,
         own_keys=(*MULTIPLIERS, *EXPERT_KEYS),
     ),
+    "hunyuan-dense": HUNYUAN,
+    "hunyuan-moe": replace(HUNYUAN, experts=True, shared_expert=True, own_keys=EXPERT_KEYS),
     "granitehybrid": Family(
         "pairs",
         switched_rope=True,

@@ -33,6 +33,7 @@ class Family:
     qk_norm: bool = False  # each head of queries and keys is normed before its rotation
     may_qk_norm: bool = False  # if the file has the norms
     whole_qk_norm: bool = False  # not each head: those of all heads as one vector
+    rotates_first: bool = False  # their norms come after their rotation
     interval: int = 0
     interval_key: str = ""
     switched_rope: bool = False  # nothing is rotated if rope.scaling.finetuned is false

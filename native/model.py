@@ -127,6 +127,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         sinks=family.sinks,
         qk_norm=family.qk_norm or (family.may_qk_norm and any(tensor.name == FIRST_NORM for tensor in tensors)),
         whole_qk_norm=family.whole_qk_norm,
+        rotates_first=family.rotates_first,
         kinds=kinds,
         gated_attention=family.gated_attention,
         pre_norms=family.pre_norms,

@@ -121,12 +121,12 @@ class Reference:
             both = queries.reshape(len(normed), shape.heads, 2, head_size)
             queries, gates = both[:, :, 0], both[:, :, 1].reshape(len(normed), -1)
         cosines, sines = (table[positions, None] for table in self.tables[kind])  # [n, 1, rope_size / 2]
-        queries = rotate(self._head_norm(queries, layer, "q"), cosines, sines, shape.rope_layout)
+        queries = self._turned(queries, layer, "q", (cosines, sines))
         queries = self._tempered(queries, positions)
         if keeper == layer:
             keys = self._heads(normed, layer, "k")  # [n, kv_heads, head_size]
             values = self._heads(normed, layer, "v") if shape.has_values(layer) else keys
-            keys = rotate(self._head_norm(keys, layer, "k"), cosines, sines, shape.rope_layout)
+            keys = self._turned(keys, layer, "k", (cosines, sines))
             values = self._head_norm(values, layer, "v")
             for row, span in spans(rows):
                 cache, end = self._cache(row.slot), row.position + len(row.tokens)
@@ -173,6 +173,12 @@ class Reference:
         """Queries, keys or values of normed [n, width], by head: [n, heads, head_size]."""
         vectors = self._product(normed, f"blk.{layer}.attn_{part}")  # [n, heads * head_size]
         return vectors.reshape(len(vectors), -1, self.shape.heads_of(self.shape.kinds[layer]).head_size)
+
+    def _turned(self, vectors: Floats, layer: int, part: str, turns: tuple[Floats, Floats]) -> Floats:
+        """Queries or keys [n, heads, head_size], normed where the model norms them, and rotated."""
+        if self.shape.rotates_first:
+            return self._head_norm(rotate(vectors, *turns, self.shape.rope_layout), layer, part)
+        return rotate(self._head_norm(vectors, layer, part), *turns, self.shape.rope_layout)
 
     def _head_norm(self, vectors: Floats, layer: int, part: str) -> Floats:
         """Of vectors [n, heads, head_size]: each head's norm, or that of all as one."""

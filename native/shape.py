@@ -74,6 +74,7 @@ class ModelShape:
     token_inputs: int = 0  # values that each layer takes of a token itself (Gemma's "per-layer embeddings")
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
     whole_qk_norm: bool = False  # not each head: those of all heads as one vector
+    rotates_first: bool = False  # queries and keys are normed after their rotation, not before
     pre_norms: bool = True  # attn_norm and ffn_norm of what a branch reads
     post_norms: bool = False  # post_attention_norm and post_ffw_norm of a branch's output, before it is added
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part

@@ -43,6 +43,7 @@ MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.2
 ARCHITECTURES = (
     "llama",
     "arcee",
+    "hunyuan-dense",
     *CONVOLVED,
     "mistral3",
     "smollm3",

@@ -14,7 +14,7 @@ CONVOLVED = ("lfm2", "lfm2moe")  # layers without kv heads are gated convolution
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
 PLAIN_SHARED_EXPERT = (  # without a gate
-    *("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe", "granitehybrid-moe", "nemotron_h_moe"),
+    *("glm4moe", "deepseek2", "ernie4_5-moe", "granitemoe", "granitehybrid-moe", "nemotron_h_moe", "hunyuan-moe"),
 )
 DENSE_FIRST = ("lfm2moe", "glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
 BIASED_CHOICE = ("minimax-m2", "nemotron_h_moe", *DENSE_FIRST)

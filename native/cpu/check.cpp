@@ -66,6 +66,7 @@ void Shape::check() const {
   if (!pre_norms && (!post_norms || expert_norms || latent || recurrent_layers())) refuse("a stream that is not normed before it is read, expected norms after each branch, of one kind");
   if (whole_qk_norm && (!qk_norm || gated_attention || borrowing_layers || local_head_size || local_kv_heads))
     refuse("norms of all heads as one beside another kind of head, expected queries and keys of one kind");
+  if (rotates_first && (!qk_norm || whole_qk_norm)) refuse("norms after the rotation, expected norms of each head of queries and keys");
   within("experts_used", experts_used, experts ? 1 : 0, experts);
   within("expert_groups", expert_groups, 1, kMostGroups);
   within("groups_used", groups_used, 1, expert_groups);

@@ -29,6 +29,7 @@ struct Shape {
   bool sinks = false;               // each head has a score without a key: it takes a share of the attention
   bool qk_norm = false;             // each head of queries and keys is normed before it turns
   bool whole_qk_norm = false;       // not each head: those of all heads as one vector
+  bool rotates_first = false;       // queries and keys are normed after they turn
   bool value_norm = false;          // each head of values is normed
   bool keys_as_values = false;      // layers with full attention have no value matrix: values are the keys before norm and rotation
   bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)

@@ -52,15 +52,18 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
   const Rotation& rotation = layer.kind == LayerKind::Sliding && !core.tables_.local.cosine.empty() ? core.tables_.local : core.tables_.rotation;
   const float* cosine = rotation.cosine.data() + static_cast<size_t>(position) * (rope_size / 2);
   const float* sine = rotation.sine.data() + static_cast<size_t>(position) * (rope_size / 2);
-  norm_heads(q, layer.q_norm, s.heads, s.whole_qk_norm);
-  kernels.rotate(q, s.heads, head_size, rope_size, s.rope_pairs, cosine, sine);
+  const auto norm_and_turn = [&](float* vectors, const float* weight, int heads) {
+    if (!s.rotates_first) norm_heads(vectors, weight, heads, s.whole_qk_norm);
+    kernels.rotate(vectors, heads, head_size, rope_size, s.rope_pairs, cosine, sine);
+    if (s.rotates_first) norm_heads(vectors, weight, heads, s.whole_qk_norm);
+  };
+  norm_and_turn(q, layer.q_norm, s.heads);
   const float scale = s.query_scale * temperature(position);
   for (int i = 0; i < s.heads * head_size; ++i) q[i] *= scale;
   if (!layer.keeps) return;
   if (!layer.v.data) std::memcpy(v, k, sizeof(float) * kv_heads * head_size);
-  norm_heads(k, layer.k_norm, kv_heads, s.whole_qk_norm);
+  norm_and_turn(k, layer.k_norm, kv_heads);
   norm_heads(v, layer.v_norm, kv_heads, false);
-  kernels.rotate(k, kv_heads, head_size, rope_size, s.rope_pairs, cosine, sine);
   const int page = rows[work.row_of[c]].table[position / kPage];
   for (int h = 0; h < kv_heads; ++h) kernels.write_cache(cache(layer, h), page, position, k + h * head_size, v + h * head_size);
 }

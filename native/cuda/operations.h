@@ -53,6 +53,7 @@ struct Place {
   float* gates;                    // [columns][heads * head_size] where attention is gated, or null
   const float *q_norm, *k_norm, *v_norm;  // or null
   bool whole_norms;                // of queries and keys: those of all heads as one vector
+  bool rotates_first;              // their norms come after their rotation
   float epsilon, query_scale;
   const float *cosine, *sine;      // [positions][rope_size / 2]
   const float* temperatures;       // [positions], of queries, or null

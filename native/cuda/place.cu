@@ -33,14 +33,16 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
                             (is_query ? (p.gates ? 2 * index : index) * p.head_size : (is_key ? p.key_offset : p.value_offset) + index * p.head_size);
   for (int i = lane; i < room; i += kWarp) head[i] = i < p.head_size ? from[i] : 0.0f;
   sync_warp();
-  if (weight) {
-    const bool whole = p.whole_norms && (is_query || is_key);
+  const bool turns = is_query || is_key, norms_last = turns && p.rotates_first;
+  const auto norm_head = [&] {
+    const bool whole = p.whole_norms && turns;
     const float scale = whole ? inverse_rms(from - index * p.head_size, (is_query ? p.heads : p.kv_heads) * p.head_size, p.epsilon) : inverse_rms(head, p.head_size, p.epsilon);
     sync_warp();  // all have read the head
     for (int i = lane; i < p.head_size; i += kWarp) head[i] = head[i] * scale * weight[i];
     sync_warp();
-  }
-  if (is_query || is_key) {
+  };
+  if (weight && !norms_last) norm_head();
+  if (turns) {
     for (int i = lane; i < half; i += kWarp) {
       float& first = head[p.pairs ? 2 * i : i];
       float& second = head[p.pairs ? 2 * i + 1 : i + half];
@@ -50,6 +52,7 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
     }
     sync_warp();
   }
+  if (weight && norms_last) norm_head();
   if (is_query) {
     const size_t to = (static_cast<size_t>(column) * p.heads + index) * p.head_size;
     const float scale = p.query_scale * (p.temperatures ? p.temperatures[where.position] : 1.0f);

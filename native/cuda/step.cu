@@ -291,6 +291,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   place.k_norm = layer.k_norm;
   place.v_norm = layer.v_norm;
   place.whole_norms = s.whole_qk_norm;
+  place.rotates_first = s.rotates_first;
   place.epsilon = s.norm_epsilon;
   place.query_scale = s.query_scale;
   place.cosine = local ? local_cosine_ : cosine_;

@@ -9,6 +9,7 @@ MISTRALS_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0, "lla
 # By architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "arcee": {"rms_norm_eps": 1e-5},
+    "hunyuan-dense": {"rms_norm_eps": 1e-5},
     "granitehybrid": {
         "shared_intermediate_size": 1024,
         "num_local_experts": 8,

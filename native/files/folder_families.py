@@ -28,6 +28,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "granitemoe": "granitemoe",
     "granitemoeshared": "granitemoe",
     "granitemoehybrid": "granitehybrid",
+    "hunyuan_v1_dense": "hunyuan-dense",
     "nemotron_h": "nemotron_h",
     "nemotron_h_moe": "nemotron_h_moe",  # no model_type of its own: it is called as GGUF calls it
     "smollm3": "smollm3",
@@ -143,6 +144,13 @@ NEMOTRON_KEYS: Mapping[str, tuple[Any, ...]] = {
 # More such keys of single families: in others they are not read, or may have other values.
 UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "arcee": {"attention_bias": (False,), "mlp_bias": (False,)},
+    "hunyuan-dense": {
+        "attention_bias": (False,),
+        "mlp_bias": (False,),
+        "use_qk_norm": (True,),
+        "use_cla": (False,),
+        "norm_type": ("rms",),
+    },
     "glm4moe": DEEP_SEEK_KEYS,
     "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
     "deepseek2": {"moe_layer_freq": (1,), "attention_bias": (False,)},

@@ -95,6 +95,9 @@ def read_rope(values: Mapping[str, Any], model: str) -> Rope:
     kind = _kind(settings)
     if kind == "mrope":  # positions in images; in a text all axes have the same
         kind = "default"
+    alpha = 1.0
+    if architecture == "hunyuan-dense" and kind == "dynamic":  # by a fixed factor of the base
+        kind, alpha = "default", positive("alpha", settings.get("alpha"))
     if architecture == "phi3" and kind in ("su", "yarn"):  # its earlier names
         kind = "longrope"
     kinds: tuple[str, ...] = ("default", PROPORTIONAL) if architecture == "gemma4" else KINDS
@@ -114,7 +117,8 @@ def read_rope(values: Mapping[str, Any], model: str) -> Rope:
     unscaled = kind == "default" or (kind == PROPORTIONAL and settings.get("factor") is None)
     factor = 1.0 if unscaled else _factor(kind, settings, values, trained)
     rope = Rope(
-        base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0))),
+        base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0)))
+        * _stretch(alpha, values),
         local_base=positive("rope_theta", local["rope_theta"]),
         partial=positive(
             "partial_rotary_factor", settings.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
@@ -137,6 +141,16 @@ def read_rope(values: Mapping[str, Any], model: str) -> Rope:
     if three and rope.high <= rope.low:
         raise ValueError(f"its high_freq_factor {rope.high!r} is not above its low_freq_factor {rope.low!r}")
     return rope
+
+
+def _stretch(alpha: float, values: Mapping[str, Any]) -> float:
+    """Of the base, for frequencies that are alpha times lower at the end of a head and the same at its beginning."""
+    if alpha == 1:
+        return 1.0
+    size = positive("head_dim", values.get("head_dim"))
+    if size <= 2:
+        raise ValueError(f"its head size is {size}, expected more than 2")
+    return float(alpha ** (size / (size - 2)))
 
 
 def _kind(settings: Mapping[str, Any]) -> Any:

@@ -346,6 +346,13 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | ROUTED_GRANITE
     | state_space(4, (0, 3), 8, 4, 9, 16)
     | {"shared_intermediate_size": 40, "position_embedding_type": "rope"},
+    "hunyuan_dense-ratio2": attention(64, 4, 2, 24, 3) | rope(1e4) | FFN,
+    "hunyuan_dense-alpha-tied": attention(72, 6, 1, 20, 2, True)
+    | {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 50.0, "factor": 1.0}}
+    | FFN,
+    "hunyuan_moe-ratio2": attention(64, 4, 2, 24, 3)
+    | rope(1e4)
+    | {"num_experts": 6, "moe_topk": 2, "intermediate_size": 36, "pad_token_id": None},
     "arcee-ratio2": attention(64, 4, 2, 24, 3) | rope(1e4, **YARN) | FFN,
     "arcee-odd-tied": attention(69, 3, 1, 20, 2, True) | rope(1e6) | FFN,
     "nemotron_h-ratio2": attention(64, 4, 2, 24, 6) | nemotron("M-M-*-", 4, 2, 16, 12),

@@ -41,6 +41,8 @@ MODELS = {
     "mixtral": {"architecture": "mixtral", "type": "F32", "experts": 6, "experts_used": 2, "expert_ffn": 40},
     "smollm3": {"architecture": "smollm3", "type": "F32", "layers": 4, "width": 72, "heads": 6, "head_size": 12},
     "granite": {"architecture": "granite", "type": "Q4_0", "tied": True},
+    "hunyuan-dense": {"architecture": "hunyuan-dense", "type": "F32", "width": 72, "heads": 6, "head_size": 20},
+    "hunyuan-moe": {"architecture": "hunyuan-moe", "type": "F32", "experts": 6, "experts_used": 2},
     "arcee": {"architecture": "arcee", "type": "Q4_0", "ffn": 256},
     "mistral3": {"architecture": "mistral3", "type": "F32", "temperature": 40, "width": 72, "heads": 6},
     "gpt-oss": {
@@ -361,6 +363,8 @@ TOLERANCE = {
     "mixtral": 1e-3,
     "smollm3": 2e-3,  # four layers
     "granite": 0.05,
+    "hunyuan-dense": 1e-3,
+    "hunyuan-moe": 1e-3,
     "arcee": 0.05,
     "mistral3": 2e-3,  # sharper attention
     "gpt-oss": 1e-3,
@@ -412,6 +416,7 @@ EXPERTS = (
     "granitemoe",
     "granitehybrid-moe",
     "nemotron_h_moe",
+    "hunyuan-moe",
     "minimax-m2",
     "lfm2moe",
     "gemma4-moe",

@@ -20,6 +20,8 @@ CLASSES = {
     "seed_oss": ("SeedOssConfig", "SeedOssForCausalLM"),
     "phi3": ("Phi3Config", "Phi3ForCausalLM"),
     "glm4": ("Glm4Config", "Glm4ForCausalLM"),
+    "hunyuan_dense": ("HunYuanDenseV1Config", "HunYuanDenseV1ForCausalLM"),
+    "hunyuan_moe": ("HunYuanMoEV1Config", "HunYuanMoEV1ForCausalLM"),
     "arcee": ("ArceeConfig", "ArceeForCausalLM"),
     "granite": ("GraniteConfig", "GraniteForCausalLM"),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM"),
@@ -57,9 +59,13 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
     sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "initializer_range": 0.2}
     sizes |= {EPSILONS.get(family, "rms_norm_eps"): 1e-5}
     model = model_class(config_class(**sizes, **options)).eval()
-    if family in (*EXPERTS, "nemotron_h_moe", *routed_families.CLASSES, *latent_files.CLASSES) or options.get(
-        "enable_moe_block"
-    ):
+    if family in (
+        *EXPERTS,
+        "nemotron_h_moe",
+        "hunyuan_moe",
+        *routed_families.CLASSES,
+        *latent_files.CLASSES,
+    ) or options.get("enable_moe_block"):
         model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
     for name, weights in stored(model):
         if name.endswith((CHOICE_BIAS, lfm2_files.CHOICE_BIAS)):
@@ -93,7 +99,13 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
         elif name.endswith(("conv1d.weight", "conv.conv.weight")):
             torch.nn.init.normal_(weights, 0.0, 0.7)
         elif ".experts." in name or name.endswith(
-            ("mlp.gate.weight", "mixer.gate.weight", "feed_forward.gate.weight", "block_sparse_moe.router.weight")
+            (
+                "mlp.gate.weight",
+                "mlp.gate.wg.weight",
+                "mixer.gate.weight",
+                "feed_forward.gate.weight",
+                "block_sparse_moe.router.weight",
+            )
         ):
             torch.nn.init.normal_(weights, 0.0, 0.3)
     if model.config.to_dict().get("attn_logit_softcapping"):

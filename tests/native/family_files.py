@@ -13,6 +13,8 @@ from .family_keys import add_keys
 ARCHITECTURES = {  # others by the same name
     "mixtral": "llama",
     "gpt_oss": "gpt-oss",
+    "hunyuan_dense": "hunyuan-dense",
+    "hunyuan_moe": "hunyuan-moe",
     **routed_families.ARCHITECTURES,
     **dict.fromkeys(latent_files.CLASSES, "deepseek2"),
     "ministral3": "mistral3",
@@ -24,6 +26,8 @@ PAIRED = ("arcee", "mixtral", "ministral3", "smollm3", *GRANITES, "granitehybrid
 PLAIN = (
     *latent_files.CLASSES,
     "gemma",
+    "hunyuan_dense",
+    "hunyuan_moe",
     "qwen2moe",
     "qwen3moe",
     "phi3",
@@ -58,6 +62,10 @@ NAMES = {
     "mlp.gate": "ffn_gate_inp",
     "mlp.router": "ffn_gate_inp",
     "self_attn.sinks": "attn_sinks",
+    "self_attn.query_layernorm": "attn_q_norm",
+    "self_attn.key_layernorm": "attn_k_norm",
+    "mlp.gate.wg": "ffn_gate_inp",
+    **{f"mlp.shared_mlp.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")},
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
     "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
     "mlp.shared_expert.up_proj": "ffn_up_shexp",

@@ -66,7 +66,13 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
             writer.add_sliding_window_pattern(sliding)
     if family == "olmo3":
         rope = rope["full_attention"]
-    writer.add_rope_freq_base(rope["rope_theta"])
+    base = rope["rope_theta"]
+    if family == "hunyuan_dense" and rope["rope_type"] == "dynamic":
+        base *= rope["alpha"] ** (head_size(config) / (head_size(config) - 2))
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+        writer.add_rope_scaling_factor(1.0)
+        writer.add_rope_scaling_orig_ctx_len(1 << 18)
+    writer.add_rope_freq_base(base)
     writer.add_rope_dimension_count(int(head_size(config) * rope.get("partial_rotary_factor", 1.0)))
     if family in ("mixtral", "ministral3", "gpt_oss", "phi3") and config.sliding_window:
         writer.add_sliding_window(config.sliding_window)
@@ -85,6 +91,11 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     if family in routed_families.CLASSES:
         add_routing(writer, family, config)
         return
+    if family == "hunyuan_moe":
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.moe_topk)
+        writer.add_expert_feed_forward_length(config.intermediate_size)
+        writer.add_expert_shared_count(1)
     if family == "minimax_m2":
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     if family in EXPERTS:

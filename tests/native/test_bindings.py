@@ -93,6 +93,7 @@ def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size:
         ({"borrowing_layers": 1, "kinds": ["attention", "sliding"]}, "no keys and values for layer 1 to borrow"),
         ({"kinds": ["attention", "feed_forward"]}, "layers of one branch beside others, expected all of one branch"),
         ({"one_branch": True, "post_norms": True}, "layers of one branch beside another kind, expected them alone"),
+        ({"rotates_first": True}, "norms after the rotation, expected norms of each head of queries and keys"),
         ({"state_space": True}, "state spaces without heads, expected some"),
         ({"state_space": True, "gated_convolution": True}, "state spaces that are convolutions, expected one of both"),
         ({"activation": "relu2", "expert_bias": True}, "feed-forward parts without a gate beside what needs one"),

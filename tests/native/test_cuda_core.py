@@ -22,6 +22,8 @@ NAMES = (
     "qwen3moe, Q8_0",
     "smollm3",
     "granite",
+    "hunyuan-dense",
+    "hunyuan-moe",
     "arcee",
     "mistral3",
     "gpt-oss",

@@ -24,6 +24,7 @@ FAMILIES = [
     "smollm3",
     "granite",
     "granitehybrid",
+    "hunyuan-dense",
     "nemotron_h",
     "nemotron_h_moe",
     "gpt-oss",

@@ -69,6 +69,23 @@ def test_phi_3_has_called_longrope_by_other_names() -> None:
         assert Config(LLAMA | {"model_type": "phi3", "rope_scaling": LONG | {"type": name}}).rope_divisors()
 
 
+ALPHA = {"type": "dynamic", "alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0}
+
+
+def test_hunyuans_scaling_is_another_base() -> None:
+    """As its published files have it; GGUF's hold 11158839.9."""
+    config = Config({**LLAMA, "model_type": "hunyuan_v1_dense", "head_dim": 128, "rope_scaling": ALPHA})
+    assert config.gguf_values()["hunyuan-dense.rope.freq_base"] == pytest.approx(11158839.9251)
+    for changes, says in (
+        ({"rope_scaling": {**ALPHA, "alpha": None}}, "'alpha' of config.json is None, expected a number above 0"),
+        ({"head_dim": None}, "'head_dim' of config.json is None, expected a number above 0"),
+        ({"head_dim": 2}, "its head size is 2.0, expected more than 2"),
+        ({"model_type": "llama"}, "its RoPE scaling is 'dynamic', supported: 'default'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            Config({**LLAMA, "model_type": "hunyuan_v1_dense", "head_dim": 128, "rope_scaling": ALPHA, **changes})
+
+
 MINISTRAL = {
     "rope_theta": 1e6,
     "type": "yarn",
