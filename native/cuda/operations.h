@@ -217,6 +217,7 @@ void convolve_gated(const GatedConvolution& convolution, const RowInput* rows, c
 // Both read the committed state and write the other. columns: null where all are of the first row.
 void convolve(const Recurrent& recurrent, const RowInput* rows, const Column* columns, const int* count, int most, Stream stream);
 void delta_rule(const Recurrent& recurrent, const RowInput* rows, const int* count, int most_rows, Stream stream);
+// recurrent_join.cu
 // x / rms(x) * weight, part by part, times silu(gates) -> activations; or x times silu(gates) first, and then the norms
 struct RecurrentJoin {
   const float* x;                  // [columns][stride]
