@@ -21,6 +21,7 @@ from .metadata_keys import Keys
 from .model_experts import CHOICE_BIAS, dense_size, read_experts
 from .model_latent import read_latent
 from .model_layers import dense_widths, kv_heads, read_layers
+from .model_recurrent import read_recurrent
 from .rope_scaling import ROPE_FREQUENCIES, ROPE_TENSORS, read_scaling
 from .shape import ModelShape
 from .sizes import check_sizes
@@ -146,7 +147,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         **_read_temperature(keys, family),
         **read_layers(keys, family, kinds, tensors),
         **read_experts(keys, family, tensors, len(kinds)),
-        **_read_recurrent(keys, family),
+        **read_recurrent(keys, family),
     )
     return ModelShape(**values | read_latent(keys, family))
 
@@ -208,29 +209,6 @@ def _read_temperature(keys: Keys, family: Family) -> dict[str, Any]:
     return {
         "temperature_scale": scale,
         "temperature_length": keys.optional_size("attention.temperature_length") or trained,
-    }
-
-
-def _read_recurrent(keys: Keys, family: Family) -> dict[str, Any]:
-    if not family.recurs:
-        return {}
-    if family.gated_convolution:
-        taps = keys.size("shortconv.l_cache")
-        if taps < 2:  # there would be no state, and no prefix to go on from
-            raise ValueError(f"the key '{keys.architecture}.shortconv.l_cache' is {taps}, expected at least 2")
-        return {"gated_convolution": True, "conv_kernel": taps}
-    value_heads, inner = keys.size("ssm.time_step_rank"), keys.size("ssm.inner_size")
-    if inner % value_heads:
-        raise ValueError(
-            f"the key '{keys.architecture}.ssm.inner_size' is {inner}, no multiple of its {value_heads} value heads"
-        )
-    return {
-        "conv_kernel": keys.size("ssm.conv_kernel"),
-        "key_heads": keys.size("ssm.group_count"),
-        "value_heads": value_heads,
-        "key_size": keys.size("ssm.state_size"),
-        "value_size": inner // value_heads,
-        "state_space": family.state_space,
     }
 
 
