@@ -6,20 +6,39 @@ from typing import Any
 from .folder_families import QWEN_2_VL
 
 MISTRALS_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
+NEMOTRON: Mapping[str, Any] = {
+    "intermediate_size": 21504,
+    "num_key_value_heads": 8,
+    "mamba_num_heads": 128,
+    "mamba_head_dim": 64,
+    "n_groups": 8,
+    "ssm_state_size": 128,
+    "conv_kernel": 4,
+}
 # By architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "arcee": {"rms_norm_eps": 1e-5},
     "hunyuan-dense": {"rms_norm_eps": 1e-5},
+    "hunyuan-moe": {"rms_norm_eps": 1e-5, "num_experts": 1, "moe_topk": 1},
     "granitehybrid": {
         "shared_intermediate_size": 1024,
         "num_local_experts": 8,
         "num_experts_per_tok": 2,
         "mamba_n_groups": 1,
+        "mamba_n_heads": 128,
+        "mamba_d_state": 256,
         "mamba_d_head": "auto",
         "mamba_d_conv": 4,
         "mamba_expand": 2,
     },
-    **{key: {"num_key_value_heads": 8} for key in ("nemotron_h", "nemotron_h_moe")},
+    "nemotron_h": NEMOTRON,
+    "nemotron_h_moe": {
+        **NEMOTRON,
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 7688,
+        "moe_shared_expert_intermediate_size": 7688,
+    },
     "seed_oss": {"head_dim": 128},
     "phi3": {"rms_norm_eps": 1e-5, "original_max_position_embeddings": 4096},
     "smollm3": {"rope_theta": 2e6},

@@ -38,6 +38,7 @@ def expert_parts(architecture: str) -> Parts:
     parts: dict[str, tuple[tuple[str, Change], ...]] = {
         "mlp.gate.weight": (("ffn_gate_inp.weight", float32),),
         "block_sparse_moe.gate.weight": (("ffn_gate_inp.weight", float32),),
+        "mlp.gate.wg.weight": (("ffn_gate_inp.weight", float32),),  # Hunyuan's
         # all experts in one tensor: [experts, 2 * ffn, width] and [experts, width, ffn]; of Qwen 3 VL transposed
         "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _first_halves), ("ffn_up_exps.weight", _second_halves)),
         "mlp.experts.down_proj": (("ffn_down_exps.weight", _downs),),
@@ -48,6 +49,7 @@ def expert_parts(architecture: str) -> Parts:
         parts["mlp.shared_expert_gate.weight"] = (("ffn_gate_inp_shexp.weight", float32),)
     if family.shared_expert:
         shared = "shared_expert" if family.shared_gated else "shared_experts"
+        shared = "shared_mlp" if architecture == "hunyuan-moe" else shared
         for part in ("gate", "up", "down"):
             parts[f"mlp.{shared}.{part}_proj.weight"] = ((f"ffn_{part}_shexp.weight", same),)
     if family.may_bias_choice:

@@ -33,6 +33,9 @@ NAMES: Mapping[str, ExpertNames] = {
     **{kind: ExpertNames(width="intermediate_size") for kind in WIDE_EXPERTS},
     "granitemoeshared": ExpertNames(width="intermediate_size", shared_width="shared_intermediate_size"),
     "granitemoehybrid": ExpertNames(width="intermediate_size", shared_width="shared_intermediate_size"),
+    "hunyuan_v1_moe": ExpertNames(
+        ("num_experts",), "moe_topk", width="intermediate_size", shared_width="intermediate_size"
+    ),
     "nemotron_h_moe": ExpertNames(
         ("n_routed_experts",), shared_width="moe_shared_expert_intermediate_size", grouped=True
     ),

@@ -29,6 +29,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "granitemoeshared": "granitemoe",
     "granitemoehybrid": "granitehybrid",
     "hunyuan_v1_dense": "hunyuan-dense",
+    "hunyuan_v1_moe": "hunyuan-moe",
     "nemotron_h": "nemotron_h",
     "nemotron_h_moe": "nemotron_h_moe",  # no model_type of its own: it is called as GGUF calls it
     "smollm3": "smollm3",
@@ -93,6 +94,8 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     "mistral4": {"num_local_experts": "n_routed_experts"},
     "dots1": {"num_local_experts": "n_routed_experts"},
     "ernie4_5_moe": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
+    "hunyuan_v1_moe": {"num_local_experts": "num_experts", "num_experts_per_tok": "moe_topk"},
+    "nemotron_h_moe": {"num_local_experts": "n_routed_experts"},
 }
 
 # The multipliers of Granite by GGUF key.
@@ -132,6 +135,13 @@ STATE_SPACE_KEYS: Mapping[str, tuple[Any, ...]] = {
     "mamba_proj_bias": (False,),
     "time_step_limit": ([0, inf], [0, {"__float__": "Infinity"}]),  # the second is how transformers writes it
 }
+HUNYUAN_KEYS: Mapping[str, tuple[Any, ...]] = {
+    "attention_bias": (False,),
+    "mlp_bias": (False,),
+    "use_qk_norm": (True,),
+    "use_cla": (False,),
+    "norm_type": ("rms",),
+}
 NEMOTRON_KEYS: Mapping[str, tuple[Any, ...]] = {
     **STATE_SPACE_KEYS,
     "mlp_bias": (False,),
@@ -144,13 +154,8 @@ NEMOTRON_KEYS: Mapping[str, tuple[Any, ...]] = {
 # More such keys of single families: in others they are not read, or may have other values.
 UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "arcee": {"attention_bias": (False,), "mlp_bias": (False,)},
-    "hunyuan-dense": {
-        "attention_bias": (False,),
-        "mlp_bias": (False,),
-        "use_qk_norm": (True,),
-        "use_cla": (False,),
-        "norm_type": ("rms",),
-    },
+    "hunyuan-dense": HUNYUAN_KEYS,
+    "hunyuan-moe": HUNYUAN_KEYS,
     "glm4moe": DEEP_SEEK_KEYS,
     "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
     "deepseek2": {"moe_layer_freq": (1,), "attention_bias": (False,)},

@@ -137,7 +137,7 @@ def _parts(sizes: Sizes) -> Parts:
         parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", float32),) for part in "qkv"}
     if family.qk_norm or family.may_qk_norm:
         parts |= {f"self_attn.{part}_norm.weight": ((f"attn_{part}_norm.weight", norm),) for part in "qk"}
-    if architecture == "hunyuan-dense":
+    if family.rotates_first:  # Hunyuan's
         parts["self_attn.query_layernorm.weight"] = (("attn_q_norm.weight", norm),)
         parts["self_attn.key_layernorm.weight"] = (("attn_k_norm.weight", norm),)
     if architecture == "gemma4":

@@ -96,7 +96,7 @@ def read_rope(values: Mapping[str, Any], model: str) -> Rope:
     if kind == "mrope":  # positions in images; in a text all axes have the same
         kind = "default"
     alpha = 1.0
-    if architecture == "hunyuan-dense" and kind == "dynamic":  # by a fixed factor of the base
+    if architecture in ("hunyuan-dense", "hunyuan-moe") and kind == "dynamic":  # by a fixed factor of the base
         kind, alpha = "default", positive("alpha", settings.get("alpha"))
     if architecture == "phi3" and kind in ("su", "yarn"):  # its earlier names
         kind = "longrope"

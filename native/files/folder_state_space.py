@@ -41,9 +41,14 @@ def _kinds_key(values: Mapping[str, Any]) -> str:
 
 
 def with_granites_width(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Where there are no experts, the shared one is the feed-forward part."""
-    shared = {"intermediate_size": values.get("shared_intermediate_size")}
-    return {**values, **(shared if values.get("num_local_experts") == 0 else {})}
+    """Where there are no experts, the shared one is the feed-forward part; where nothing says what layers are, they are
+    state spaces."""
+    filled = dict(values)
+    if values.get("num_local_experts") == 0:
+        filled["intermediate_size"] = values.get("shared_intermediate_size")
+    if layer_kinds(values) is None:
+        filled["layer_types"] = [LINEAR] * ConfigKeys(values).layers()
+    return filled
 
 
 def with_nemotrons_layers(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,10 +27,17 @@ def filled_values(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
         return with_usual_names(filled, kind)
     if FAMILIES[architecture].state_space:
         return (with_nemotrons_layers if FAMILIES[architecture].one_branch else with_granites_width)(filled)
+    if kind == "hunyuan_v1_moe":
+        filled |= {key: _one(filled[key]) for key in ("num_experts", "moe_topk")}
     if kind == "minimax_m2" and "rotary_dim" in filled:  # its older key for what turns of a head
         keys = ConfigKeys(filled)
         filled.setdefault("partial_rotary_factor", keys.size("rotary_dim") / keys.size("head_dim"))
     return with_dense_layers(filled) if FAMILIES[architecture].latent else filled
+
+
+def _one(value: Any) -> Any:
+    """The number that a list repeats for each layer."""
+    return value[0] if isinstance(value, list) and value and all(each == value[0] for each in value) else value
 
 
 def _by_own_names(given: Mapping[str, Any], kind: str) -> dict[str, Any]:

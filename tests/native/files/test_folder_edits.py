@@ -109,7 +109,8 @@ WITH_WINDOW = ("qwen2", "qwen3", "qwen2_vl_text", "qwen2_5_vl_text")
 
 @pytest.mark.parametrize(
     ("kind", "more"),
-    [(kind, {"num_hidden_layers": 62} if kind == "dots1" else {}) for kind in ARCHITECTURES]
+    [(kind, {"num_hidden_layers": 62} if kind == "dots1" else {}) for kind in ARCHITECTURES if "nemotron" not in kind]
+    + [("nemotron_h", {"layers_block_type": ["linear_attention", fed, "full_attention"]}) for fed in ("mlp", "moe")]
     + [(kind, SLIDING | {"max_window_layers": 0}) for kind in WITH_WINDOW]
     + [(kind, SLIDING | {"num_hidden_layers": 80 if "vl" in kind else 28}) for kind in WITH_WINDOW]
     + [("dots1", {"max_window_layers": 0}), ("ernie4_5", {"head_dim": None}), ("glm4_moe", {"head_dim": None})]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paceline.native.files.folder_config import Config
 from paceline.native.files.rearrange import floats
 from paceline.native.model import read_shape
 from paceline.native.weights import open_model
@@ -206,3 +207,13 @@ def test_experts_that_are_missing_or_too_many(tmp_path: Path, held: list[int], r
     config = LLAMA | SEVEN | {"model_type": "qwen3_moe", "num_experts": 3}
     experts = {f"model.layers.0.mlp.experts.{n}.up_proj.weight": np.ones((8, 64), np.float32) for n in held}
     assert refusal(write_folder(tmp_path / "m", experts, config)) == reason
+
+
+def test_hunyuans_numbers_may_be_lists() -> None:
+    """As its published files have them, one for each layer."""
+    many = {"num_experts": 6, "moe_topk": [2, 2], "num_hidden_layers": 2, "head_dim": 16}
+    values = Config({**LLAMA, "model_type": "hunyuan_v1_moe", **many}).gguf_values()
+    assert (values["hunyuan-moe.expert_count"], values["hunyuan-moe.expert_used_count"]) == (6, 2)
+    assert values["hunyuan-moe.expert_shared_feed_forward_length"] == values["hunyuan-moe.expert_feed_forward_length"]
+    with pytest.raises(ValueError, match=r"'moe_topk' of config.json is \[2, 3\], expected a whole number above 0"):
+        Config({**LLAMA, "model_type": "hunyuan_v1_moe", **many, "moe_topk": [2, 3]}).gguf_values()

@@ -148,7 +148,7 @@ def test_an_expert_without_a_matrix_is_named(tmp_path: Path) -> None:
         ({"mlp_hidden_act": "silu"}, "'mlp_hidden_act' of config.json is 'silu', supported: 'relu2'"),
         ({"use_bias": True}, "'use_bias' of config.json is True, supported: False"),
         ({**ROUTED, "moe_latent_size": 32}, "'moe_latent_size' of config.json is 32, supported: null"),
-        ({"mamba_num_heads": None}, "'mamba_num_heads' of config.json is None, expected a whole number above 0"),
+        ({"mamba_num_heads": 0}, "'mamba_num_heads' of config.json is 0, expected a whole number above 0"),
         ({"n_groups": 3}, "its 4 value heads are no multiple of its 3 key heads"),
     ],
 )

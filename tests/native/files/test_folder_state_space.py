@@ -102,7 +102,6 @@ def test_one_with_experts_is_read(tmp_path: Path) -> None:
             "'layer_types' of config.json has 'conv' as layer 1, expected 'full_attention'",
         ),
         ({"layer_types": ["mamba"]}, "expected 'full_attention' or 'linear_attention' for each of 3 layers"),
-        ({"layer_types": None}, "'layer_types' of config.json is None"),
         ({"layer_types": [1, 2, 3]}, "'layer_types' of config.json has 1 as layer 0, expected 'full_attention' or"),
         ({"mamba_expand": 3}, "its 4 state space heads of 16 are not its mamba_expand times its width, 96"),
         ({"mamba_n_groups": 3}, "its 4 value heads are no multiple of its 3 key heads"),
