@@ -1,16 +1,21 @@
 """Which tokens a step tries ahead of their turn.
 
 A decoding request's row may have, behind its pending token, what its text will probably go on with: where the last ids
-have been before, what followed there (lookup.py; elsewhere this is called prompt lookup decoding). The step predicts
-behind each of them, in one pass over the weights. A prediction counts as long as all drafted tokens before it were
-right, and then it is what single steps would have given, bit for bit: logits depend on nothing but the ids before
-them, draws on seed and position. So drafts change how many steps a text takes, never the text.
+have been before, what followed there (lookup.py; elsewhere this is called prompt lookup decoding), or what the engine
+has drafted, if its model has a layer for that (multi-token prediction). The step predicts behind each of them, in one
+pass over the weights. A prediction counts as long as all drafted tokens before it were right, and then it is what
+single steps would have given, bit for bit: logits depend on nothing but the ids before them, draws on seed and
+position. So drafts change how many steps a text takes, never the text.
 
 A drafted token costs a column of the step and is right by chance. Of all rows' guesses the likeliest are taken, as many
 as make the step give the most tokens for what it costs: a step with few rows takes many, one with many rows only those
 that are nearly certain. How likely a guess is follows from how many ids agree before it, and from how often this
 request's guesses were right at such an agreement. What a step costs is a formula, not a measurement: the same commands
 make the same steps.
+
+An engine that drafts does so at the end of a step, for the next one. How many tokens it is asked for is chosen by the
+same measure: as many as will make that step give the most tokens for its cost and theirs, by how often such tokens of
+each request have been right.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import islice, takewhile
 
-from .guesses import Guesser
+from .guesses import PROPOSED, Guesser
 from .plan import Row
 from .requests import Request, State
 
@@ -41,26 +46,32 @@ microseconds, whether it is tried or not."""
 class Drafts:
     new_guesser: Callable[[Sequence[int]], Guesser] = Guesser
 
-    def __init__(self, most: int, step_tokens: int, column_cost: float) -> None:
+    def __init__(self, most: int, step_tokens: int, column_cost: float, draft_cost: float = 0.0) -> None:
         """At most `most` tokens are drafted for a row, and decoding rows have at most `step_tokens` in all, with those.
-        column_cost: EngineInfo's."""
+        column_cost, draft_cost: EngineInfo's."""
         self._most = most
         self._step_tokens = step_tokens
         self._column_cost = column_cost
+        self._draft_cost = draft_cost
 
     def rows(self, shares: Sequence[Share]) -> tuple[Row, ...]:
-        """The rows of a step, with what is drafted for them."""
+        """The rows of a step, with what is drafted for them, and what is to be drafted for the next one."""
         drafts = self._choose(shares) if self._most else {}
-        if not drafts:
+        asked = self._ask(shares) if self._most and self._draft_cost else {}
+        if not drafts and not asked:
             return tuple([request.row(count) for request, count in shares])
-        return tuple([request.row(count, draft=drafts.get(request, ())) for request, count in shares])
+        return tuple([request.row(count, drafts.get(request, ()), asked.get(request, 0)) for request, count in shares])
+
+    def propose(self, request: Request, tokens: Sequence[int]) -> None:
+        """The engine has drafted these behind all of its output so far."""
+        self._guesser(request).propose(tokens)
 
     def _choose(self, shares: Sequence[Share]) -> dict[Request, Sequence[int]]:
         """What is drafted for whom. Prefills beside them are not counted as a cost: in a long step drafts would seem
         cheap, and first tokens would come later for them."""
         decoders = [request for request, _ in shares if request.state is State.DECODE]
         rows = len(decoders)
-        if rows * self._column_cost > NEARLY_SURE * self._cost(rows):
+        if self._full(rows):
             return {}
         offers = []
         for order, request in enumerate(decoders):
@@ -71,6 +82,44 @@ class Drafts:
             return {}
         counts = self._share_out(offers, rows)
         return {decoders[order]: _drafted(decoders[order], count) for order, count in counts.items()}
+
+    def _ask(self, shares: Sequence[Share]) -> dict[Request, int]:
+        """How many tokens the engine is to draft behind whose row, for a step of all that will decode then. One number
+        for all, as a step drafts a token behind every row at a time, but for none more than it can try."""
+        going = [
+            request
+            for request, count in shares
+            if request.remaining > 1
+            and (request.state is State.DECODE or request.position + count == len(request.prompt))
+        ]
+        rows = len(going)
+        if self._full(rows):
+            return {}
+        held = sum(request.ahead is not None for request in going)
+        useful = {request: count for request in going if (count := self._useful(request, held)) > 0}
+        if not useful:
+            return {}
+        promises = [self._guesser(request).promises(count) for request, count in useful.items()]
+        tokens, columns = float(rows), rows
+        best, most = 0, tokens / self._cost(rows)
+        for depth in range(max(useful.values())):
+            for promise in promises:
+                if depth < len(promise):
+                    tokens += promise[depth]
+                    columns += 1
+            if columns > self._step_tokens:
+                break
+            if (given := tokens / (self._cost(columns) + self._draft_cost * (depth + 1))) > most:
+                best, most = depth + 1, given
+        return {request: min(count, best) for request, count in useful.items()} if best else {}
+
+    def _useful(self, request: Request, held: int) -> int:
+        """How many tokens it can try in its next step, if this one gives it only one; of so many in grammars. A grant
+        or a turn that ends now is taken to be renewed: what is drafted is kept until then."""
+        grant = request.grant - 1 or min(request.quantum, request.remaining - 1)
+        turn = request.turn - 1 or request.quantum
+        looked = self._most if request.ahead is None else MOST_AHEAD // held
+        return min(self._most, len(PROPOSED), looked, grant - 1, turn - 1)
 
     def ahead(self, request: Request, outputs: int) -> tuple[Sequence[int], int]:
         """Of one of so many outputs that are held to grammars: how it may go on, as far as it is worth looking that up
@@ -121,6 +170,10 @@ class Drafts:
             else:
                 heappop(offers)
         return Counter(taken[:best])
+
+    def _full(self, rows: int) -> bool:
+        """Whether a step of so many rows has no drafts, as only nearly certain ones would pay."""
+        return rows * self._column_cost > NEARLY_SURE * self._cost(rows)
 
     def _cost(self, tokens: int) -> float:
         """Of a step with so many, in steps of one token."""

@@ -90,6 +90,7 @@ class NativeEngine:
             greedy_only=core.greedy_only,
             seats_feed=core.seats_feed,
             column_cost=core.column_cost,
+            draft_cost=core.draft_cost,
         )
 
     def pieces(self) -> Pieces:
@@ -106,13 +107,17 @@ class NativeEngine:
         return [_outcome(*result) for result in results], weight_bytes
 
 
-def _outcome(tokens: tuple[int, ...], logits: Any, logprobs: tuple[Logprobs, ...] | None) -> RowResult | RowFailure:
-    """What comes behind a drafted token is of no account before that has proved right; then it is computed again."""
+def _outcome(
+    tokens: tuple[int, ...], logits: Any, logprobs: tuple[Logprobs, ...] | None, drafted: tuple[int, ...]
+) -> RowResult | RowFailure:
+    """What comes behind a drafted token is of no account before that has proved right; then it is computed again. Nor
+    is what is drafted behind a prediction that is none."""
     if min(tokens, default=0) < 0:
         tokens = tokens[: next(index for index, token in enumerate(tokens) if token < 0)]
         if not tokens:
             return RowFailure(NO_NUMBERS)
-    return RowResult(tokens, None if logits is None else logits[: len(tokens)].tobytes(), logprobs)
+        drafted = ()
+    return RowResult(tokens, None if logits is None else logits[: len(tokens)].tobytes(), logprobs, drafted)
 
 
 def open_engine(config: Config) -> tuple[Engine, Limits]:
@@ -137,6 +142,7 @@ def open_engine(config: Config) -> tuple[Engine, Limits]:
             keep_free=config.keep_free,
             states=config.states,
             replay=config.draft and config.draft + 1,
+            drafting=config.draft > 0,
             threads=config.threads,
             isa=config.isa,
             cache_type_k=config.cache_type_k,

@@ -1,7 +1,8 @@
 """How a plan is carried out.
 
 A slot's state moves only by commit. So a batch that throws is simply retried row by row, and only a row that also
-throws alone has failed.
+throws alone has failed. It is first retried whole: as a rule it was another row that threw. Then without what is tried
+ahead and without what is to be drafted, as either may be what threw, and the text needs neither.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _run_alone(engine: Engine, row: Row) -> tuple[RowResult | RowFailure, int]:
     except DeviceLost:
         raise
     except Exception as error:
-        if row.outputs > 1:
+        if row.outputs > 1 or row.ahead:
             return _run_alone(engine, row.without_draft())
         return RowFailure(_describe(error)), 0
 

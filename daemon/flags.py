@@ -130,8 +130,8 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
         "--draft",
         type=at_least(0, MOST_DRAFT),
         metavar="N",
-        help="most tokens that a step tries ahead for one request, where its text goes on as it did before: fewer "
-        f"steps, the same tokens (default {DEFAULT.draft}; 0: none)",
+        help="most tokens that a step tries ahead for one request, where its text goes on as it did before, or as a "
+        f"layer of the model drafts it: fewer steps, the same tokens (default {DEFAULT.draft}; 0: none)",
     )
     turns.add_argument(
         "--coalesce",

@@ -33,7 +33,7 @@ class Lifecycle:
         self._limits = limits
         self.counters = Counters()
         self.cache = Cache(info, limits)
-        self.drafts = Drafts(limits.draft, limits.step_tokens, info.column_cost)
+        self.drafts = Drafts(limits.draft, limits.step_tokens, info.column_cost, info.draft_cost)
         self.held = Held(grammars, self.drafts)
         self.admission = Admission(info, limits, self.cache, draw_seed, self.held)
         shares = limits.reuse and not self.cache.recurrent and not info.seats_feed
@@ -44,7 +44,15 @@ class Lifecycle:
         self.grants = Grants(limits, self.live, self.scheduler)
         self.endings = Endings(self.live, self.scheduler, self.admission, self.sharing, self.counters)
         self.progress = Progress(
-            self.live, self.cache, self.scheduler, self.admission, self.grants, self.endings, self.held, self.counters
+            self.live,
+            self.cache,
+            self.scheduler,
+            self.admission,
+            self.grants,
+            self.endings,
+            self.held,
+            self.drafts,
+            self.counters,
         )
 
     def start(

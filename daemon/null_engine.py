@@ -6,19 +6,22 @@ and writes the pages. `commit` moves a slot to a position that the last step rea
 already is; anything else is an error. So a lost, doubled or misplaced row shows at once, and so does a page that was
 shared, copied or evicted wrongly: as an error, or as tokens that differ from those of a run alone.
 
-With `recurrent`, a slot can be seated only from a kept state, as with a hybrid model; otherwise from its ids.
+With `recurrent`, a slot can be seated only from a kept state, as with a hybrid model; otherwise from its ids. With
+`drafts`, it drafts what it would predict, but sometimes less than it is asked for, and sometimes a token that is wrong:
+when is the hash's to say.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .plan import PAGE, EngineInfo, Logprobs, Row, RowResult
 
 VOCABULARY = 32000
+DRAFT_COST = 0.1
 _MASK = (1 << 64) - 1
 
 
@@ -60,7 +63,7 @@ class Buffers:
 
 
 class NullEngine:
-    def __init__(self, slots: int = 4, context: int = 4096, recurrent: bool = False) -> None:
+    def __init__(self, slots: int = 4, context: int = 4096, recurrent: bool = False, drafts: bool = False) -> None:
         self.info = EngineInfo(
             model="null",
             path=None,
@@ -72,6 +75,7 @@ class NullEngine:
             page_bytes=8 * PAGE,
             state_bytes=8 if recurrent else 0,
             fingerprint=f"null{' recurrent' * recurrent}",
+            draft_cost=DRAFT_COST * drafts,
         )
         self._slots = [Buffers() for _ in range(slots)]
         self._pages: dict[int, list[int]] = {}
@@ -137,6 +141,8 @@ class NullEngine:
         position = row.position
         if position != buffers.position:
             raise ValueError(f"request {row.req_id} at position {position}: slot {row.slot} is at {buffers.position}")
+        if row.ahead < 0 or (row.ahead and not (row.outputs and self.info.draft_cost)):
+            raise ValueError(f"request {row.req_id}: {row.ahead} tokens to draft behind {row.outputs} outputs")
         end = position + len(row.tokens)
         if end > PAGE * len(row.table):
             raise ValueError(f"request {row.req_id} would fill {end} positions: its table has {len(row.table)} pages")
@@ -157,7 +163,24 @@ class NullEngine:
         )
         logits = b"".join(scratch[index].to_bytes(8, "little") for index in outputs) if row.logits else None
         likely = 0 if row.sampling is None else row.sampling.logprobs
-        return RowResult(tokens, logits, tuple(_halves(token, likely) for token in tokens) if likely else None)
+        result = RowResult(tokens, logits, tuple(_halves(token, likely) for token in tokens) if likely else None)
+        if not row.ahead:
+            return result
+        right = result.right(row)
+        last = len(scratch) - row.outputs + len(right) - 1
+        return result._replace(
+            drafted=tuple(self._draft(mix(scratch[last], right[-1]), position + last + 1, seed, row.ahead))
+        )
+
+    def _draft(self, state: int, position: int, seed: int | None, count: int) -> Iterator[int]:
+        """How the text goes on from where its hash is `state` behind the token at `position`. One token in 16 is not
+        drafted, nor what is behind it, and one in 8 is wrong."""
+        for at in range(position, position + count):
+            if state >> 60 == 0:
+                return
+            token = (self._choose(state, at, seed, None) + (state >> 40 & 7 == 0)) % VOCABULARY
+            yield token
+            state = mix(state, token)
 
     @staticmethod
     def _choose(state: int, position: int, seed: int | None, allowed: Sequence[int] | None) -> int:

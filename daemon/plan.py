@@ -38,6 +38,9 @@ class EngineInfo:
     column_cost: float = 0.16
     """About what one more token makes a step take, as a share of what a step of one token takes. Always the same for
     one engine, so that the same commands make the same steps."""
+    draft_cost: float = 0.0
+    """About what drafting one token behind every row of a step takes, as such a share, and as constant; 0: it drafts
+    nothing."""
 
 
 class Row(NamedTuple):
@@ -46,6 +49,7 @@ class Row(NamedTuple):
     `sampling` None is greedy without penalties; otherwise its seed is set. The first `prompt_tokens` positions are the
     prompt's (penalties need to know). `table` holds the slot's page ids. `logits` asks for the output logits as bytes.
     `allowed` has, for each output, a bit for each token that it may be, in little-endian words of 32; None: all.
+    `ahead` tokens are to be drafted behind the last right output; 0 unless the engine drafts and the row has outputs.
     """
 
     req_id: int
@@ -59,11 +63,13 @@ class Row(NamedTuple):
     table: array[int]
     logits: bool
     allowed: bytes | None = None
+    ahead: int = 0
 
     def without_draft(self) -> Row:
-        """It up to its first prediction."""
+        """It up to its first prediction, behind which nothing is drafted."""
         first = None if self.allowed is None else self.allowed[: len(self.allowed) // self.outputs]
-        return self._replace(tokens=self.tokens[: len(self.tokens) - self.outputs + 1], outputs=1, allowed=first)
+        tokens = self.tokens[: len(self.tokens) - self.outputs + 1]
+        return self._replace(tokens=tokens, outputs=1, allowed=first, ahead=0)
 
 
 class CopyPage(NamedTuple):
@@ -138,11 +144,14 @@ Logprobs = tuple[float, tuple[tuple[int, float], ...]]
 
 class RowResult(NamedTuple):
     """`tokens` has one prediction for every output of the row: up to the first whose logits are no numbers, or only the
-    first, if the rest could not be computed. `logits` are theirs, and `logprobs`, where sampling asks for them."""
+    first, if the rest could not be computed. `logits` are theirs, and `logprobs`, where sampling asks for them.
+    `drafted` is how the engine believes that the text goes on behind the right ones: at most the row's `ahead` tokens.
+    """
 
     tokens: tuple[int, ...]
     logits: bytes | None
     logprobs: tuple[Logprobs, ...] | None = None
+    drafted: tuple[int, ...] = ()
 
     def right(self, row: Row) -> tuple[int, ...]:
         """The predictions that count: the first, and each one behind drafted tokens that were all right."""

@@ -11,6 +11,7 @@ from ..protocol import YIELD, Frame, Item, Refusal
 from . import replies
 from .admission import Admission
 from .cache import Cache
+from .drafts import Drafts
 from .endings import Endings
 from .grants import Grants
 from .held import Held
@@ -30,6 +31,7 @@ class Progress:
         grants: Grants,
         endings: Endings,
         held: Held,
+        drafts: Drafts,
         counters: Counters,
     ) -> None:
         self._live = live
@@ -39,6 +41,7 @@ class Progress:
         self._grants = grants
         self._endings = endings
         self._held = held
+        self._drafts = drafts
         self._counters = counters
 
     def finish(self, rows: tuple[Row, ...], result: StepResult, now: float, items: list[Item]) -> None:
@@ -94,6 +97,8 @@ class Progress:
             self._emit(request, token, now, items)
             if request.ended is not None:
                 return
+        if outcome.drafted:
+            self._drafts.propose(request, outcome.drafted)
 
     def _advance(self, request: Request, position: int, items: list[Item]) -> None:
         """A step has fed it up to `position`."""

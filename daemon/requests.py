@@ -136,8 +136,9 @@ class Request:
         """Pages for its whole lifetime: the last token is emitted, never fed."""
         return pages_for(len(self.prompt) + self.total - 1)
 
-    def row(self, count: int, logits: bool = False, draft: Sequence[int] = ()) -> Row:
-        """Its row in a step that feeds it `count` tokens, and behind a pending one what is drafted."""
+    def row(self, count: int, draft: Sequence[int] = (), ahead: int = 0, logits: bool = False) -> Row:
+        """Its row in a step that feeds it `count` tokens, and behind a pending one what is drafted. The engine is to
+        draft `ahead` tokens for the step after it."""
         assert self.slot is not None and self.epoch is not None
         position = self.position
         if self.pending is None:
@@ -157,6 +158,7 @@ class Request:
             self.table,
             outputs > 0 and (logits or self.digest is not None),
             b"".join(self.ahead.allowed[:outputs]) if outputs and self.ahead is not None else None,
+            ahead,
         )
 
 

@@ -12,6 +12,7 @@ class Shape:
     """Sizes of a model, see native/cpu/core.h; `context` is the most positions of one slot."""
 
     layers: int
+    drafting: int
     width: int
     heads: int
     kv_heads: int
@@ -152,6 +153,14 @@ class Core:
     @property
     def weight_bytes(self) -> int:
         """What a step that predicts something unpacks, whatever its rows."""
+
+    @property
+    def token_bytes(self) -> int:
+        """What a step of one token reads, but for what drafts."""
+
+    @property
+    def draft_bytes(self) -> int:
+        """What drafting one token reads; 0: no layer drafts."""
 
     @property
     def head_bytes(self) -> int:

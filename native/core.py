@@ -69,6 +69,7 @@ class Core:
         stepper: Stepper,
         fingerprint: Fingerprint,
         column_cost: float,
+        draft_cost: float = 0.0,
     ):
         self.model = metadata.name
         self.architecture = metadata.architecture
@@ -84,6 +85,7 @@ class Core:
         self.greedy_only = isinstance(stepper, ReferenceStepper)  # rows with sampling are refused
         self.seats_feed = isinstance(stepper, ReferenceStepper)  # it has no pages: seat computes the ids again
         self.column_cost = column_cost
+        self.draft_cost = draft_cost
         # Of the model, the cache types, and a GPU that rounds in its own way; only used for files.
         self.fingerprint = fingerprint.hexdigest() if self.has_files else ""
         # The stepper's methods without a wrapper: commit is called for every row of every step.
@@ -123,6 +125,7 @@ def open_core(
     gpu_memory: float | None = None,
     step_tokens: int = 512,
     step_outputs: int = 0,
+    drafting: bool = False,
     progress: bool = False,
 ) -> Core:
     """Loads a model: `kind` "cpu" is the C++ core, "reference" the NumPy one, "cuda" or "cuda:<n>" a GPU's.
@@ -134,12 +137,13 @@ def open_core(
     default machine.usable_cores(). quantize: what float matrices become, "q8_0" or "q4_0".
     gpu_memory: of a GPU, a share of what is free (up to 1) or bytes, for everything (open_device.py). step_tokens,
     step_outputs: tokens of the largest usual step, and predictions if those are more than slots, for which a GPU
-    reserves room at the start.
+    reserves room at the start. drafting: a layer that drafts is loaded, if the model has one that can be used; rows may
+    then ask for drafted tokens. The reference has none.
     cache_type_k, cache_type_v: f32, f16, bf16, q8_0 or q4_0; the reference keeps float32, and pages as if it were f16.
     Raises ModelUnreadable for the file, MemoryError, ValueError for the other arguments. In a process that was forked
     from this one the core has no threads: open another there.
     """
-    metadata, tensors = open_model(path)
+    metadata, tensors = open_model(path, drafting and kind != "reference")
     if quantize is not None:
         tensors = quantized(tensors, quantize)
     shape = read_shape(metadata, tensors)
@@ -186,7 +190,10 @@ def open_core(
             fingerprint.add_machine(memory.name)
         if kind != "emulator":
             pages = take_rest(device, memory, wanted, cache_bytes is not None)
-        return Core(metadata, context, pages, page_bytes, memory.name, device, fingerprint, DEVICE_COLUMN_COST)
+        draft_cost = device.draft_bytes / device.token_bytes
+        return Core(
+            metadata, context, pages, page_bytes, memory.name, device, fingerprint, DEVICE_COLUMN_COST, draft_cost
+        )
     threads = threads or usable_cores()
     core = NativeCore(
         native,
@@ -202,7 +209,9 @@ def open_core(
     )
     load(core, computed_with(shape, tensors), fingerprint, progress)
     cost = COLUMN_COSTS[core.isa] * 2 / min(max(2, threads), MOST_SCALING)
-    return Core(metadata, context, pages, page_bytes, f"cpu ({core.isa}, {threads} threads)", core, fingerprint, cost)
+    device_name = f"cpu ({core.isa}, {threads} threads)"
+    draft_cost = core.draft_bytes / core.token_bytes
+    return Core(metadata, context, pages, page_bytes, device_name, core, fingerprint, cost, draft_cost)
 
 
 def native_shape(shape: ModelShape, context: int) -> Shape:

@@ -8,9 +8,11 @@ logits for each row that wants log-probabilities, and all logits of the step if 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .device_memory import DeviceMemory
 from .rope import Tables
@@ -48,6 +50,8 @@ class DeviceStepper:
             cache_type_k=cache_type_k,
             cache_type_v=cache_type_v,
         )
+        self._drafts = shape.drafting > 0
+        self._stream_bytes = shape.width * np.dtype(np.float32).itemsize
         self._generation = 0
         self._sizes: tuple[int, ...] | None = None
         self.load = self._core.load
@@ -55,6 +59,18 @@ class DeviceStepper:
         self.page_bytes: int = self._core.page_bytes
         self.make_room = self._core.make_room
         self.meanwhile: Callable[[], None] = lambda: None  # the host's own work while the device has a step to compute
+
+    @property
+    def token_bytes(self) -> int:
+        """What a step of one token reads of the weights, but for what drafts."""
+        found: int = self._core.token_bytes
+        return found
+
+    @property
+    def draft_bytes(self) -> int:
+        """What one drafted token takes; 0: no layer drafts."""
+        found: int = self._core.draft_bytes
+        return found
 
     def one_piece(self, on: bool) -> None:
         """For benchmarks: only the first 16 MiB of a large matrix are packed and uploaded, and copied for the rest."""
@@ -80,9 +96,34 @@ class DeviceStepper:
         if prepared.needs_logits:
             pieces.append((core.logits_place, 4 * outputs * core.logits_stride))
         tokens, told, *rest = memory.fetch(pieces)
+        if self._drafts:
+            self._draft(prepared, tokens.view(np.int32))
         logits = rest[0].view(np.float32) if rest else None
         results: tuple[list[Output], int] = core.finish(prepared, tokens.view(np.int32), told, logits)
         return results
+
+    def _draft(self, prepared: Any, tokens: npt.NDArray[np.int32]) -> None:
+        """Runs the layer that drafts: what the step has made sure of, then what it predicts itself."""
+        core, memory = self._core, self._memory
+        core.begin_drafts(prepared, tokens)
+        copies = core.keep_streams()
+        while (draft := core.prepare_draft()) is not None:
+            sizes, kind = draft
+            if core.generation != self._generation:
+                memory.forget()
+                self._generation = core.generation
+            memory.begin(core.input_place, core.input)
+            memory.run(("draft", kind, sizes), partial(core.enqueue_draft, sizes, kind))
+            _, outputs, *_ = sizes
+            (drafted,) = memory.fetch([(core.tokens_place, 4 * outputs)])
+            self._keep(copies)  # once the first pass has read those that were kept, and before others take their place
+            copies = []
+            core.take_drafts(drafted.view(np.int32))
+        self._keep(copies)
+
+    def _keep(self, copies: list[tuple[int, int]]) -> None:
+        for source, target in copies:
+            self._memory.copy(source, target, self._stream_bytes)
 
     def run_again(self) -> None:
         """Repeats the launches of the last step, on the input that the device still has."""

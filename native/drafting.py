@@ -1,7 +1,9 @@
-"""The layers of some models that draft tokens ahead: they follow the others in a file, are counted with them, and are
-not used.
+"""The layers of some models that draft tokens ahead (multi-token prediction): they follow the others in a file and are
+counted with them. One that the cores can compute is used where drafts are wanted; the text is the same without it.
 
-The text is the same without them.
+Such a layer predicts, from a token and what the model made of the token before it, the token after: its input is a
+product of the norms of both, and the rest of it is a layer as others with full attention, a last norm, and the model's
+own head (DeepSeek-V3's report, 2.2; llama.cpp's draft-mtp).
 """
 
 import re
@@ -11,17 +13,36 @@ from typing import Any
 from .files.model_file import Tensor
 
 DRAFTING = "nextn_predict_layers"
+ARCHITECTURES = ("qwen35", "qwen35moe", "qwen3next")  # whose layers that draft are used
 LAYER = re.compile(r"blk\.(\d{1,9})\.")
+JOIN = "nextn.eh_proj.weight"
+FINAL_NORM = "nextn.shared_head_norm.weight"  # the model's own where it is missing
+SHARED = ("nextn.embed_tokens.weight", "nextn.shared_head_head.weight")  # files may have them twice
 
 
 def without_drafting(values: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors of a file with the metadata `values`, without those of such layers. Impossible counts are left for
     read_shape to refuse."""
+    return [tensor for tensor in tensors if not _drafts(values, tensor)]
+
+
+def with_drafting(values: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The same with the layer that drafts, if it is one that the cores can compute."""
+    architecture = values.get("general.architecture")
+    if architecture not in ARCHITECTURES or values.get(f"{architecture}.{DRAFTING}") != 1:
+        return without_drafting(values, tensors)
+    own = [tensor.name for tensor in tensors if _drafts(values, tensor)]
+    if not any(name.endswith(JOIN) for name in own) or any(name.endswith(SHARED) for name in own):
+        return without_drafting(values, tensors)
+    return list(tensors)
+
+
+def _drafts(values: Mapping[str, Any], tensor: Tensor) -> bool:
     architecture = values.get("general.architecture")
     layers, drafting = (values.get(f"{architecture}.{key}") for key in ("block_count", DRAFTING))
     if type(layers) is not int or type(drafting) is not int or not 0 < drafting < layers:
-        return list(tensors)
-    return [tensor for tensor in tensors if not layers - drafting <= _layer(tensor) < layers]
+        return False
+    return layers - drafting <= _layer(tensor) < layers
 
 
 def _layer(tensor: Tensor) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .arrange import arranged
-from .drafting import DRAFTING
+from .drafting import DRAFTING, FINAL_NORM, JOIN
 from .families import FAMILIES
 from .family import Family, LayerKind
 from .files.model_file import MATRIX_TYPES
@@ -100,6 +100,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
             f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
         )
     layers = _read_layers(keys)
+    drafting = int(any(tensor.name == f"blk.{layers}.{JOIN}" for tensor in tensors))
     if family.varied and layers > len(tensors):  # its lists would not fit
         raise ValueError(f"the key '{architecture}.block_count' is {layers}, and it has {len(tensors)} tensors")
     kinds = family.kinds(keys, min(layers, len(tensors)))  # each layer has tensors: a damaged count may be huge
@@ -129,7 +130,8 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         qk_norm=family.qk_norm or (family.may_qk_norm and any(tensor.name == FIRST_NORM for tensor in tensors)),
         whole_qk_norm=family.whole_qk_norm,
         rotates_first=family.rotates_first,
-        kinds=kinds,
+        kinds=(*kinds, *["attention"] * drafting),
+        drafting=drafting,
         gated_attention=family.gated_attention,
         pre_norms=family.pre_norms,
         post_norms=family.post_norms,
@@ -218,6 +220,8 @@ def _check_tensors(shape: ModelShape, tensors: Sequence[Tensor]) -> None:
         twice = next(name for name, count in Counter(tensor.name for tensor in tensors).items() if count > 1)
         raise ValueError(f"the tensor {twice!r} is there more than once")
     optional = [(name, 1, shape.rope_size // 2) for name in ROPE_TENSORS if name in found]
+    if shape.drafting and (name := f"blk.{shape.layers}.{FINAL_NORM}") in found:
+        optional.append((name, 1, shape.width))
     for name, rows, columns in chain(expected_tensors(shape), optional):  # lazily: a damaged count may be huge
         tensor = found.pop(name, None)
         if tensor is None:

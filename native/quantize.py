@@ -15,7 +15,7 @@ TYPES = ("q8_0", "q4_0")
 FINE = re.compile(r"(token_embd|per_layer_token_embd|output|blk\.\d+\.attn_(k_b|v_b))\.weight")
 MATRICES = re.compile(
     r"blk\.\d+\.(attn_(q|k|v|qkv|gate|output|q_a|q_b|kv_a_mqa)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?"
-    r"|ssm_(in|out)|shortconv\.(in|out)_proj|inp_gate|proj)\.weight"
+    r"|ssm_(in|out)|shortconv\.(in|out)_proj|inp_gate|proj|nextn\.eh_proj)\.weight"
 )
 TOGETHER = 1 << 22  # weights converted at once: the gguf package makes several copies of them
 

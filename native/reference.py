@@ -63,11 +63,16 @@ class Reference:
     def step(self, rows: Sequence[Row]) -> list[RowLogits]:
         """Runs all rows in one pass over the weights and commits nothing."""
         self._check(rows)
+        hidden = self._run(rows)
+        return [self._predict(hidden[span][len(row.tokens) - row.outputs :]) for row, span in spans(rows)]
+
+    def _run(self, rows: Sequence[Row]) -> Floats:
+        """What all layers make of the rows' tokens: [n, width]."""
         for row in rows:
             self._begin(self._cache(row.slot))
         ids = np.concatenate([np.asarray(row.tokens, np.int64) for row in rows])  # [n], all rows concatenated
         positions = np.concatenate([row.position + np.arange(len(row.tokens)) for row in rows])  # [n]
-        hidden = self.weights["token_embd.weight"][ids] * np.float32(embedding_scale(self.shape))  # [n, width]
+        hidden: Floats = self.weights["token_embd.weight"][ids] * np.float32(embedding_scale(self.shape))  # [n, width]
         inputs = token_inputs(self.shape, self.weights, ids, hidden)  # [n, layers, token_inputs]
         for layer in range(self.shape.layers):
             if self.shape.kinds[layer] != "feed_forward":
@@ -80,7 +85,7 @@ class Reference:
                 hidden = hidden * self.weights[f"blk.{layer}.layer_output_scale.weight"]
         for row in rows:
             self._cache(row.slot).written = row.position + len(row.tokens)
-        return [self._predict(hidden[span][len(row.tokens) - row.outputs :]) for row, span in spans(rows)]
+        return hidden
 
     def _begin(self, cache: SlotCache) -> None:
         """Brings the states of recurrent layers to the committed position, where the next step begins."""
@@ -193,10 +198,9 @@ class Reference:
         output = feed_forward(self.shape, self.weights, layer, hidden)  # [n, width]
         return self._norm(output, f"blk.{layer}.post_ffw_norm.weight") if self.shape.post_norms else output
 
-    def _predict(self, hidden: Floats) -> RowLogits:
+    def _predict(self, hidden: Floats, norm: str = "output_norm.weight") -> RowLogits:
         head = "token_embd" if self.shape.tied else "output"
-        logits = self._product(self._norm(hidden, "output_norm.weight"), head)  # [outputs, vocab]
-        logits = softcap(logits, self.shape.final_softcap)
+        logits = softcap(self._product(self._norm(hidden, norm), head), self.shape.final_softcap)  # [outputs, vocab]
         return RowLogits(tuple(likeliest(logits).tolist()), logits)
 
     def _product(self, inputs: Floats, name: str) -> Floats:

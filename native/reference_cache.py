@@ -34,7 +34,8 @@ class SlotCache:
 
 
 def empty_cache(shape: ModelShape) -> SlotCache:
-    keeps = [layer for layer in range(shape.layers) if shape.attends(layer) and shape.keeper_of(layer) == layer]
+    layers = range(shape.layers + shape.drafting)
+    keeps = [layer for layer in layers if shape.attends(layer) and shape.keeper_of(layer) == layer]
     sizes = {layer: shape.heads_of(shape.kinds[layer]) for layer in keeps}
     keys, values = (
         {layer: np.zeros((heads.kv_heads, 0, heads.head_size), np.float32) for layer, heads in kept.items()}

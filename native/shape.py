@@ -46,8 +46,9 @@ class ModelShape:
     tied: bool
     qkv_bias: bool  # queries, keys and values have a bias
     qk_norm: bool  # each head of queries and keys is normed before its rotation
-    kinds: tuple[LayerKind, ...]  # [layers]
+    kinds: tuple[LayerKind, ...]  # [layers + drafting]
     query_scale: float
+    drafting: int = 0  # 1: behind the layers is one that drafts (drafting.py)
     output_bias: bool = False  # attention's output has one
     expert_bias: bool = False  # the router and each expert's matrices have one
     sinks: bool = False  # attn_sinks: a score of each head that takes its share of a softmax and has no value
@@ -119,7 +120,7 @@ class ModelShape:
         """The layer whose keys and values it reads: itself, or the last of its kind that keeps any. Raises ValueError
         where there is none."""
         first = self.layers - self.borrowing_layers
-        if layer < first:
+        if layer < first or layer >= self.layers:
             return layer
         for earlier in reversed(range(min(first, len(self.kinds)))):
             if self.kinds[earlier] == self.kinds[layer]:

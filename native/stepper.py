@@ -13,9 +13,9 @@ NO_FILES = "the NumPy reference has no pages and no states that could be read or
 Logprobs = tuple[float, tuple[tuple[int, float], ...]]
 """A token's, by the model's own logits, before bias and penalties; and (id, its own), likeliest first."""
 
-Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None, tuple[Logprobs, ...] | None]
+Output = tuple[tuple[int, ...], npt.NDArray[np.float32] | None, tuple[Logprobs, ...] | None, tuple[int, ...]]
 """A row's predicted tokens, -1 for one whose logits are all NaN; its logits float32 [outputs, vocab] if row.logits;
-Logprobs of each if sampling asks."""
+Logprobs of each if sampling asks; what is drafted behind its right tokens, up to row.ahead."""
 
 
 class Stepper(Protocol):
@@ -78,7 +78,7 @@ class ReferenceStepper:
                 raise ValueError("the NumPy reference decodes greedily; sampling options are the C++ core's")
         results = self.reference.step(rows)
         outputs: list[Output] = [
-            (result.tokens, result.logits if row.logits else None, None)
+            (result.tokens, result.logits if row.logits else None, None, ())
             for row, result in zip(rows, results, strict=True)
         ]
         return outputs, self.weight_bytes

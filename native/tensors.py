@@ -17,9 +17,13 @@ def expected_tensors(shape: ModelShape) -> Iterator[Expected]:
         yield "per_layer_token_embd.weight", shape.vocab, shape.layers * shape.token_inputs
         yield "per_layer_model_proj.weight", shape.layers * shape.token_inputs, shape.width
         yield "per_layer_proj_norm.weight", 1, shape.token_inputs
-    for layer in range(shape.layers):
+    for layer in range(shape.layers + shape.drafting):
         for name, rows, columns in chain(mixer(shape, layer), feed_forward(shape, layer), layer_end(shape)):
             yield f"blk.{layer}.{name}", rows, columns
+    if shape.drafting:
+        yield f"blk.{shape.layers}.nextn.eh_proj.weight", shape.width, 2 * shape.width
+        yield f"blk.{shape.layers}.nextn.enorm.weight", 1, shape.width
+        yield f"blk.{shape.layers}.nextn.hnorm.weight", 1, shape.width
     yield "output_norm.weight", 1, shape.width
     if not shape.tied:
         yield "output.weight", shape.vocab, shape.width
@@ -177,6 +181,8 @@ def is_vector(name: str) -> bool:
         "ffn_gate_inp_shexp",
         "attn_sinks",
         "layer_output_scale",
+        "enorm",
+        "hnorm",
         "bias",
     )
     return part in small or part.startswith("rope_") or part.removesuffix("_1").removesuffix("_2").endswith("_norm")

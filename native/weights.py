@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .drafting import without_drafting
+from .drafting import with_drafting, without_drafting
 from .files.demo_model import DEMO, ModelUnavailable, fetch
 from .files.folder_tokens import FolderTokens, read_tokenizer_settings
 from .files.gguf_file import DAMAGE, GGUFFile, Truncated, UnknownType
@@ -76,11 +76,12 @@ def _expanded(path: Path) -> Path:
         raise unreadable(path, f"there is no home folder {path.parts[0]}") from None
 
 
-def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
+def open_model(path: Path, drafting: bool = False) -> tuple[Metadata, list[Tensor]]:
     """The metadata and the tensors of a GGUF file or a Hugging Face folder, both in GGUF's vocabulary; of their
-    contents just the headers are read. Raises ModelUnreadable."""
+    contents just the headers are read. drafting: with those of a layer that drafts, if it can be used. Raises
+    ModelUnreadable."""
     if path.is_dir():
-        return open_folder(path)
+        return open_folder(path, drafting)
     reader = _open(path)
     try:
         values = {key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")}
@@ -89,7 +90,8 @@ def open_model(path: Path) -> tuple[Metadata, list[Tensor]]:
         total = values.get("split.tensors.count", len(tensors))
         if len(tensors) != total:
             raise ValueError(f"its parts hold {len(tensors)} tensors, expected {total}")
-        return _metadata(path, values), merged(without_drafting(values, tensors))
+        wanted = (with_drafting if drafting else without_drafting)(values, tensors)
+        return _metadata(path, values), merged(wanted)
     except DAMAGE as problem:
         raise unreadable(path, _reason(problem)) from None
 

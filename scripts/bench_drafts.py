@@ -6,7 +6,8 @@
 Nine questions are answered greedily, each alone and then four at a time, until the model ends or after 256 tokens:
 three in free prose, three with a structure of their own, three about a text that is in the prompt. The servers take
 turns in each round: Paceline with `--draft 0` and as it comes; llama.cpp's server (scripts/build_llama_server) as it
-comes and with `--spec-type ngram-simple`, which also looks a draft up in the text. Its Q4_0 is faster than its Q4_1.
+comes and with `--spec-type ngram-simple`, which also looks a draft up in the text, or, if a layer of the model drafts,
+with `draft-mtp`, which asks that layer as we do. Its Q4_0 is faster than its Q4_1.
 Tokens per second are those of decoding, from the first token of an answer to its last; of four at once all of their
 tokens over the whole time. Small models repeat themselves more than large ones do, so the gain is that of this model
 and these questions, no more.
@@ -32,8 +33,9 @@ from bench_servers import Daemon, LlamaServer, Request, Server, find_llama_serve
 from paceline.clients.model_text import open_chat_template, open_tokenizer
 from paceline.daemon.plan import Row
 from paceline.native.core import PAGE, open_core
+from paceline.native.drafting import JOIN
 from paceline.native.machine import describe_machine, usable_cores
-from paceline.native.weights import find_model
+from paceline.native.weights import find_model, open_model
 
 ROOT = Path(__file__).parent.parent
 TOTAL = 256
@@ -50,6 +52,7 @@ QUESTIONS = {
     "summary": f"Summarize this text:\n{PROSE}",
     "quotes": f"Here is a text:\n{PROSE}\nWhich fields does it mention? Quote the sentences.",
 }
+DRAFTED = ("drafted", "drafted_right")
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 20, 24, 25, 32, 40, 48)
 Answer = tuple[int, float]
 """Tokens, and seconds from the first to the last."""
@@ -86,6 +89,7 @@ def bench(model: Path, threads: int, rounds: int, binary: Path | None) -> dict[s
     alone: dict[str, list[list[Answer]]] = {}
     at_once: dict[str, list[Answer]] = {}
     seen: dict[str, Any] = {}
+    tried: dict[str, list[int]] = {}
     for turn in range(rounds):
         for name, opened in servers(model, threads, binary):
             server = opened()
@@ -95,6 +99,7 @@ def bench(model: Path, threads: int, rounds: int, binary: Path | None) -> dict[s
                 at_once.setdefault(name, []).append(answers(server, prompts, TOGETHER, 200))
                 if isinstance(server, Daemon):
                     seen[name] = [tokens for tokens, _ in alone[name][-1]]
+                    tried[name] = [sum(end.get(word, 0) for end in server.ends.values()) for word in DRAFTED]
             finally:
                 server.close()
         print(f"round {turn + 1} of {rounds}", file=sys.stderr)
@@ -112,6 +117,7 @@ def bench(model: Path, threads: int, rounds: int, binary: Path | None) -> dict[s
             question: {name: round(statistics.median(found[n] for found in each), 1) for name, each in rates.items()}
             for n, question in enumerate(QUESTIONS)
         },
+        "drafted": dict(zip(DRAFTED, tried["paceline"], strict=True)),
         "tokens": dict(zip(QUESTIONS, next(iter(seen.values())), strict=True)),
         "four_at_once": {
             name: round(statistics.median(tokens / seconds for tokens, seconds in each), 1)
@@ -134,9 +140,14 @@ def servers(model: Path, threads: int, binary: Path | None) -> list[tuple[str, C
     ]
     if binary:
         found.append(("llama.cpp", lambda: LlamaServer(binary, model, threads)))
-        looks_up = ("--spec-type", "ngram-simple")
-        found.append(("llama.cpp ngram-simple", lambda: LlamaServer(binary, model, threads, *looks_up)))
+        kind = "draft-mtp" if drafts_itself(model) else "ngram-simple"
+        found.append((f"llama.cpp {kind}", lambda: LlamaServer(binary, model, threads, "--spec-type", kind)))
     return found
+
+
+def drafts_itself(model: Path) -> bool:
+    """Whether a layer of it drafts."""
+    return any(tensor.name.endswith(JOIN) for tensor in open_model(model, drafting=True)[1])
 
 
 def show(record: dict[str, Any]) -> None:

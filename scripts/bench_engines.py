@@ -54,6 +54,7 @@ class Row(NamedTuple):
     sampling: Any = None
     logits: bool = False
     allowed: None = None
+    ahead: int = 0
 
 
 @dataclass(frozen=True)

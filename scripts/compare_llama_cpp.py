@@ -42,6 +42,7 @@ class Row(NamedTuple):
     sampling: Any = None
     logits: bool = True
     allowed: None = None
+    ahead: int = 0
 
 
 class Peer:
@@ -85,7 +86,7 @@ def our_logits(core: Core, tokens: list[int], position: int) -> np.ndarray:
     """[tokens, vocab]"""
     if position == 0:
         core.commit(0, 0)
-    [(_, logits, _)], _ = core.step([Row(tokens, position, len(tokens))])
+    [(_, logits, *_)], _ = core.step([Row(tokens, position, len(tokens))])
     assert logits is not None
     core.commit(0, position + len(tokens))
     return logits

@@ -43,6 +43,7 @@ class Row(NamedTuple):
     table: "array[int]"
     logits: bool
     allowed: None = None
+    ahead: int = 0
 
 
 @dataclass

@@ -40,6 +40,7 @@ class Row(NamedTuple):
     sampling: object = None
     logits: bool = False
     allowed: None = None
+    ahead: int = 0
 
 
 def table(core: Core, slot: int) -> "array[int]":

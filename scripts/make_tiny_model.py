@@ -93,6 +93,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--temperature", type=int, default=0, help="positions to a growth of the queries")
     parser.add_argument("--norm-epsilon", type=float, default=1e-5)
     parser.add_argument("--interval", type=int, default=2, help="of layers with full attention")
+    parser.add_argument("--drafting", type=int, choices=(0, 1), default=0, help="layers of a hybrid that draft")
     parser.add_argument("--window", type=int, default=24, help="positions a sliding layer sees")
     parser.add_argument("--final-softcap", type=float, help="of a sliding Gemma's logits, default: the family's")
     parser.add_argument("--local-kv-heads", type=int, help="of gemma4's sliding layers, default: --kv-heads")
@@ -123,6 +124,8 @@ def options() -> argparse.Namespace:
         parser.error(f"--value-heads {chosen.value_heads} is no multiple of --key-heads {chosen.key_heads}")
     if chosen.heads % chosen.kv_heads:
         parser.error(f"--heads {chosen.heads} is no multiple of --kv-heads {chosen.kv_heads}")
+    if chosen.drafting and chosen.architecture not in HYBRIDS:
+        parser.error(f"--drafting is for {', '.join(HYBRIDS)}, not for {chosen.architecture}")
     if chosen.vocab < len(SPECIALS) + 3:
         parser.error(f"--vocab {chosen.vocab} is too small, expected at least {len(SPECIALS) + 3}")
     quantized = {chosen.type, chosen.embedding_type} - {*FLOATS, None}
@@ -145,7 +148,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
     writer.add_name(f"tiny {chosen.seed}")
     writer.add_context_length(chosen.context)
     writer.add_embedding_length(chosen.width)
-    writer.add_block_count(chosen.layers)
+    writer.add_block_count(chosen.layers + chosen.drafting)
     writer.add_head_count(chosen.heads)
     if chosen.architecture in GEMMA_4:
         tiny_gemma4.add_metadata(writer, chosen)
@@ -161,6 +164,8 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         if chosen.heads * chosen.head_size != chosen.width:
             writer.add_key_length(chosen.head_size)
             writer.add_value_length(chosen.head_size)
+    if chosen.drafting:
+        writer.add_nextn_predict_layers(chosen.drafting)
     writer.add_rope_dimension_count(chosen.rope_size)
     writer.add_rope_freq_base(chosen.rope_base)
     writer.add_layer_norm_rms_eps(chosen.norm_epsilon)

@@ -5,6 +5,7 @@ import zlib
 
 import gguf
 import numpy as np
+import tiny_drafting
 import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
@@ -93,6 +94,8 @@ class Weights:
         self.outgoing = 4.5 if chosen.tied else 1.5  # otherwise a tied head would repeat the last token for ever
         if chosen.architecture == "gemma":
             self.outgoing *= 4  # its embedding is scaled
+        if chosen.drafting:
+            self.outgoing *= tiny_drafting.QUIET
 
     def normal(self, name: str, *shape: int) -> np.ndarray:
         """Each tensor has a generator of its own (RandomState: its stream never changes between versions)."""
@@ -102,10 +105,13 @@ class Weights:
     def matrix(
         self, name: str, rows: int, columns: int, gain: float, kind: str | None = None, experts: int = 0
     ) -> None:
-        kind = kind or self.chosen.type
         values = self.normal(name, (experts or 1) * rows, columns) * np.float32(gain / np.sqrt(columns))
+        self.values(name, values, kind, experts)
+
+    def values(self, name: str, values: np.ndarray, kind: str | None = None, experts: int = 0) -> None:
+        kind = kind or self.chosen.type
         data = stored(values, kind)  # [experts * rows, bytes of one row]
-        data = data.reshape(experts, rows, -1) if experts else data
+        data = data.reshape(experts, len(values) // experts, -1) if experts else data
         self.writer.add_tensor(name, data, raw_dtype=gguf.GGMLQuantizationType[kind])
 
     def norm(self, name: str, size: int, gain: float = 1.0) -> None:
@@ -230,6 +236,8 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             weights.experts(block)
         else:
             weights.feed_forward(block, chosen.ffn)
+    if chosen.drafting:
+        tiny_drafting.add_drafter(weights, chosen.architecture in EXPERTS)
     weights.norm("token_embd_norm.weight" if chosen.architecture in CONVOLVED else "output_norm.weight", chosen.width)
     if not chosen.tied:
         weights.matrix("output.weight", chosen.vocab, chosen.width, 3.0)

@@ -75,7 +75,7 @@ void register_core(py::module_& m) {
   py::class_<Shape>(m, "Shape")
       .def(py::init<>())
 #define FIELD(name) .def_readwrite(#name, &Shape::name)
-      FIELD(layers) FIELD(width) FIELD(heads) FIELD(kv_heads) FIELD(head_size) FIELD(ffn) FIELD(vocab) FIELD(context)
+      FIELD(layers) FIELD(drafting) FIELD(width) FIELD(heads) FIELD(kv_heads) FIELD(head_size) FIELD(ffn) FIELD(vocab) FIELD(context)
       FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(tied) FIELD(qkv_bias) FIELD(output_bias) FIELD(expert_bias) FIELD(qk_norm)
       FIELD(value_norm) FIELD(keys_as_values) FIELD(local_kv_heads) FIELD(local_head_size) FIELD(local_rope_size)
       FIELD(borrowing_layers) FIELD(borrowing_ffn) FIELD(layer_scale) FIELD(token_inputs) FIELD(expert_norms) FIELD(expert_groups) FIELD(groups_used)
@@ -143,5 +143,7 @@ void register_core(py::module_& m) {
       .def_property_readonly("isa", &Core::isa)
       .def_property_readonly("weight_bytes", &Core::weight_bytes)
       .def_property_readonly("head_bytes", &Core::head_bytes)
+      .def_property_readonly("draft_bytes", &Core::draft_bytes)
+      .def_property_readonly("token_bytes", &Core::token_bytes)
       .def_property_readonly("loaded_bytes", &Core::loaded_bytes);
 }

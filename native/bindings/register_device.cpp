@@ -78,8 +78,32 @@ class DeviceCore {
     if (static_cast<size_t>(told.size()) != prepared.told_bytes) throw std::invalid_argument("told_bytes are what is told");
     if (logits && static_cast<size_t>(logits->size()) < prepared.outputs * core_->logits_stride()) throw std::invalid_argument("fewer logits than outputs");
     paceline::StepResult result = core_->finish(prepared.rows.rows, tokens.data(), told.data(), logits ? logits->data() : nullptr);
-    result.weight_bytes = core_->weight_bytes(sizes_of(prepared.sizes));
+    result.weight_bytes += core_->weight_bytes(sizes_of(prepared.sizes));
     return paceline_bindings::results_of(prepared.rows, result, core_->shape().vocab, core_->logits_stride());
+  }
+
+  void begin_drafts(const Prepared& prepared, const py::array_t<int32_t, py::array::c_style>& tokens) {
+    if (static_cast<size_t>(tokens.size()) < prepared.outputs) throw std::invalid_argument("fewer tokens than outputs");
+    core_->begin_drafts(prepared.rows.rows, tokens.data());
+  }
+
+  // The sizes of the next pass of the layer that drafts, and its kind; or None.
+  py::object prepare_draft() {
+    const std::optional<cuda::Sizes> sizes = core_->prepare_draft();
+    if (!sizes) return py::none();
+    drafts_ = sizes->outputs;
+    return py::make_tuple(SizeTuple{sizes->columns, sizes->outputs, sizes->splits, sizes->tokens, sizes->sampled}, core_->draft_pass());
+  }
+
+  void take_drafts(const py::array_t<int32_t, py::array::c_style>& tokens) {
+    if (tokens.size() < drafts_) throw std::invalid_argument("fewer tokens than outputs");
+    core_->take_drafts(tokens.data());
+  }
+
+  py::list keep_streams() {
+    py::list copies;
+    for (const cuda::Copy& copy : core_->keep_streams()) copies.append(places_of(copy));
+    return copies;
   }
 
   cuda::DeviceCore& core() { return *core_; }
@@ -87,6 +111,7 @@ class DeviceCore {
  private:
   PythonMemory memory_;
   std::unique_ptr<cuda::DeviceCore> core_;
+  int drafts_ = 0;  // outputs of the pass that was prepared last, at least
 };
 
 class ProductProbe {
@@ -149,6 +174,17 @@ void register_device(py::module_& m) {
             core.core().enqueue(sizes_of(sizes), place_of(stream));
           },
           py::arg("sizes"), py::arg("stream"))
+      .def("begin_drafts", &DeviceCore::begin_drafts, py::arg("prepared"), py::arg("tokens"))
+      .def("prepare_draft", &DeviceCore::prepare_draft)
+      .def(
+          "enqueue_draft",
+          [](DeviceCore& core, const SizeTuple& sizes, int pass, uintptr_t stream) {
+            py::gil_scoped_release release;
+            core.core().enqueue_draft(sizes_of(sizes), pass, place_of(stream));
+          },
+          py::arg("sizes"), py::arg("pass_kind"), py::arg("stream"))
+      .def("take_drafts", &DeviceCore::take_drafts, py::arg("tokens"))
+      .def("keep_streams", &DeviceCore::keep_streams)
       .def("finish", &DeviceCore::finish, py::arg("prepared"), py::arg("tokens"), py::arg("told"), py::arg("logits"))
       .def("commit", [](DeviceCore& core, int slot, int position) { return core.core().commit(slot, position); }, py::arg("slot"), py::arg("position"))
       .def("seat", [](DeviceCore& core, int slot, const std::vector<int32_t>& ids, std::optional<int> state) { return places_of(core.core().seat(slot, ids, state)); },
@@ -170,6 +206,8 @@ void register_device(py::module_& m) {
           py::arg("most"), py::arg("stream"))
       .def("page", [](DeviceCore& core, int page) { return number_of(core.core().page(page)); }, py::arg("page"))
       .def_property_readonly("page_bytes", [](DeviceCore& core) { return core.core().page_bytes(); })
+      .def_property_readonly("token_bytes", [](DeviceCore& core) { return core.core().token_bytes(); })
+      .def_property_readonly("draft_bytes", [](DeviceCore& core) { return core.core().draft_bytes(); })
       .def_property_readonly("loaded_bytes", [](DeviceCore& core) { return core.core().loaded_bytes(); });
 
   m.def("use_device", &cuda::choose_device, py::arg("number"));

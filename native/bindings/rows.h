@@ -52,6 +52,7 @@ struct Rows {
       row.position = source.attr("position").cast<int>();
       row.outputs = source.attr("outputs").cast<int>();
       row.prompt_tokens = source.attr("prompt_tokens").cast<int>();
+      row.ahead = source.attr("ahead").cast<int>();
       row.sampling = sampling_of(source.attr("sampling"));
       tables.push_back(py::buffer(source.attr("table")).request());
       const py::buffer_info& table = tables.back();
@@ -101,7 +102,7 @@ inline py::tuple results_of(const Rows& rows, const paceline::StepResult& result
     }
     py::object logprobs = py::none();
     if (rows.rows[r].sampling.logprobs > 0) logprobs = logprobs_of(result.likeliest + output, outputs);
-    results.append(py::make_tuple(tokens, logits, logprobs));
+    results.append(py::make_tuple(tokens, logits, logprobs, result.drafted.empty() ? py::tuple() : py::tuple(py::cast(result.drafted[r]))));
     output += outputs;
   }
   return py::make_tuple(results, result.weight_bytes);

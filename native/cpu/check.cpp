@@ -23,7 +23,10 @@ void multiple(const char* name, int size, const char* of, int unit) {
 
 void Shape::check() const {
   within("layers", layers, 1);
-  if (kinds.size() != static_cast<size_t>(layers)) refuse(std::to_string(kinds.size()) + " kinds of " + std::to_string(layers) + " layers");
+  within("drafting", drafting, 0, 1);
+  if (kinds.size() != static_cast<size_t>(all_layers())) refuse(std::to_string(kinds.size()) + " kinds of " + std::to_string(all_layers()) + " layers");
+  if (drafting && (kinds.back() != LayerKind::Attention || one_branch || token_inputs || layer_scale || borrowing_layers || latent || value_norm))
+    refuse("a layer that drafts beside another kind, expected one of full attention and a feed-forward part");
   const std::pair<const char*, int> positive[] = {{"width", width}, {"heads", heads}, {"kv_heads", kv_heads}, {"head_size", head_size}, {"vocab", vocab}, {"context", context}};
   for (const auto& [name, size] : positive) within(name, size, 1);
   const std::pair<const char*, int> optional[] = {{"ffn", ffn}, {"window", window}, {"experts", experts}, {"expert_ffn", expert_ffn}, {"shared_ffn", shared_ffn}, {"dense_layers", dense_layers}, {"key_heads", key_heads}, {"value_heads", value_heads}, {"value_size", value_size},
@@ -98,7 +101,8 @@ void Weights::check_loaded() {
   need(head().data, "head", -1);
   need(final_norm, "final norm", -1);
   if (shape.token_inputs) need(token_table.data, "table of token inputs", -1), need(token_product.data, "matrix of token inputs", -1), need(token_norm, "norm of token inputs", -1);
-  for (int l = 0; l < shape.layers; ++l) {
+  if (shape.drafting) need(drafter.join.data, "matrix that joins", shape.layers), need(drafter.token_norm, "norm of a token", shape.layers), need(drafter.stream_norm, "norm of the stream", shape.layers);
+  for (int l = 0; l < shape.all_layers(); ++l) {
     const Layer& layer = layers[l];
     const bool mixes = layer.kind != LayerKind::FeedForward, feeds = shape.feeds_forward(layer.kind);
     if (shape.pre_norms && mixes) need(layer.attention_norm, "attention norm", l);

@@ -12,7 +12,7 @@ namespace paceline {
 int Shape::recurrent_layers() const { return static_cast<int>(std::count(kinds.begin(), kinds.end(), LayerKind::Recurrent)); }
 
 int Shape::keeper_of(int layer) const {
-  if (layer < layers - borrowing_layers) return layer;
+  if (layer < layers - borrowing_layers || layer >= layers) return layer;
   for (int earlier = layers - borrowing_layers - 1; earlier >= 0; --earlier)
     if (kinds[earlier] == kinds[layer]) return earlier;
   return -1;
@@ -46,6 +46,11 @@ Core::Core(const Shape& shape, const Options& options, Tables tables)
   }
   slots_ = SlotTable(shape, options.slots, options.states, options.replay);
   work_ = std::make_unique<Work>();
+  if (shape.drafting) {
+    draft_work_ = std::make_unique<Work>();
+    draft_work_->drafts = true;
+    drafts_.resize(options.slots);
+  }
 }
 
 Core::~Core() = default;
@@ -74,7 +79,7 @@ void Core::load(const Source& source) {
 }
 
 uint64_t Core::weight_bytes() const {
-  uint64_t sum = weights_.head().bytes() + weights_.token_product.bytes();
+  uint64_t sum = weights_.head().bytes() + weights_.token_product.bytes() + weights_.drafter.join.bytes();
   for (const Layer& layer : weights_.layers) layer.each_matrix([&](const Matrix& m) { sum += m.bytes(); });
   return sum;
 }
@@ -82,6 +87,7 @@ uint64_t Core::weight_bytes() const {
 void Core::commit(int slot, int position) {
   if (const int updates = slots_.check_commit(slot, position)) replay(slot, updates);
   slots_.commit(slot, position);
+  if (shape_.drafting) drafts_[slot].keep_if_at(position);
 }
 
 }  // namespace paceline

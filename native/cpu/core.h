@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "draft.h"
 #include "kernels.h"
 #include "memory.h"
 #include "model.h"
@@ -49,6 +50,7 @@ struct StepResult {
   const float* logits = nullptr;  // [sum of outputs][logits_stride], valid until the next step; before bias and penalties
   const Likeliest* likeliest = nullptr;  // [sum of outputs], those whose rows ask for logprobs; valid until the next step
   uint64_t weight_bytes = 0;      // counted where tiles are unpacked
+  std::vector<std::vector<int32_t>> drafted;  // [rows], behind each one's right outputs; none where no layer drafts
 };
 
 class Core {
@@ -86,6 +88,8 @@ class Core {
   const char* isa() const { return kernels_.name; }
   size_t logits_stride() const { return weights_.logits_stride(); }
   uint64_t weight_bytes() const;  // of one step in which some row wants a prediction and every expert is chosen
+  uint64_t token_bytes() const { return weights_.token_bytes(); }
+  uint64_t draft_bytes() const { return weights_.draft_bytes(); }
   uint64_t head_bytes() const { return weights_.head().bytes(); }
   uint64_t loaded_bytes() const { return arena_.bytes(); }  // all weights, as they lie in memory
 
@@ -98,6 +102,8 @@ class Core {
   void list_columns(const std::vector<Row>& rows, Work& work);
   void list_items(const std::vector<Row>& rows, int kv_heads, const Work& work, AttentionList& list) const;
   void reserve(const std::vector<Row>& rows, Work& work);
+  void draft(const std::vector<Row>& rows, StepResult& result);
+  void pass_drafts(const std::vector<Row>& rows, const std::vector<const float*>& streams, const float* norm, StepResult& result);
 
   const Shape shape_;
   const Options options_;
@@ -109,7 +115,10 @@ class Core {
   Mapping pool_;
   std::unique_ptr<RecurrentStates> states_;
   SlotTable slots_;
-  std::unique_ptr<Work> work_;
+  std::unique_ptr<Work> work_, draft_work_;
+  std::vector<Draft> drafts_;    // [slots], where a layer drafts
+  Buffer<float> kept_streams_;     // [slots][stride_x], of the columns that drafts_ are of
+  Buffer<float> chained_streams_;  // [rows][stride_x], of drafted tokens
 
  public:
   ~Core();

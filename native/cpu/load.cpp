@@ -20,9 +20,9 @@ void expect(const Source& source, int rows, int columns) {
 
 }  // namespace
 
-Weights::Weights(const Shape& of) : shape(of), layers(of.layers) {
+Weights::Weights(const Shape& of) : shape(of), layers(of.all_layers()) {
   int kept = 0, recurrent = 0, others = 0;
-  for (int l = 0; l < shape.layers; ++l) {
+  for (int l = 0; l < shape.all_layers(); ++l) {
     Layer& layer = layers[l];
     const int keeper = shape.keeper_of(l);
     layer.kind = shape.kinds[l];
@@ -148,13 +148,19 @@ void Weights::load(const Source& source, Store& store) {
     if (name == "per_layer_proj_norm.weight") return load_vector(token_norm, source, store, shape.token_inputs);
   }
   int number = -1, end = 0;
-  if (std::sscanf(name.c_str(), "blk.%d.%n", &number, &end) != 1 || end == 0 || number < 0 || number >= shape.layers)
-    throw std::invalid_argument("tensor '" + name + "' belongs to no layer of this model (" + std::to_string(shape.layers) + " layers)");
+  if (std::sscanf(name.c_str(), "blk.%d.%n", &number, &end) != 1 || end == 0 || number < 0 || number >= shape.all_layers())
+    throw std::invalid_argument("tensor '" + name + "' belongs to no layer of this model (" + std::to_string(shape.all_layers()) + " layers)");
   load_layer(layers[number], name.substr(end), source, store);
 }
 
 void Weights::load_layer(Layer& layer, const std::string& part, const Source& source, Store& store) {
   const Shape& s = shape;
+  if (layer.number == s.layers) {  // the one that drafts
+    if (part == "nextn.eh_proj.weight") return load_matrix(drafter.join, source, store, s.width, 2 * s.width);
+    if (part == "nextn.enorm.weight") return load_vector(drafter.token_norm, source, store, s.width);
+    if (part == "nextn.hnorm.weight") return load_vector(drafter.stream_norm, source, store, s.width);
+    if (part == "nextn.shared_head_norm.weight") return load_vector(drafter.final_norm, source, store, s.width);
+  }
   const bool routes = !layer.experts.empty();
   const int width = s.width, ffn = !s.feeds_forward(layer.kind) ? 0 : routes ? s.shared_ffn : s.ffn_of(layer.number), queries = s.heads * layer.heads.head_size, keys = layer.heads.kv_heads * layer.heads.head_size;
   const int q_norm = s.whole_qk_norm ? queries : layer.heads.head_size, k_norm = s.whole_qk_norm ? keys : layer.heads.head_size;
@@ -236,5 +242,20 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
   if (ffn && part == "ffn_down" + ending) return load_matrix(layer.ffn.down, source, store, width, ffn);
   throw std::invalid_argument("tensor '" + source.name + "' is not part of a model of this shape");
 }
+
+uint64_t Weights::layer_bytes(const Layer& layer) const {
+  uint64_t all = 0, routed = 0;
+  layer.each_matrix([&](const Matrix& m) { all += m.bytes(); });
+  for (const FeedForward& expert : layer.experts) routed += expert.gate.bytes() + expert.up.bytes() + expert.down.bytes();
+  return all - (routed ? routed / shape.experts * (shape.experts - shape.experts_used) : 0);
+}
+
+uint64_t Weights::token_bytes() const {
+  uint64_t sum = head().bytes() + token_product.bytes();
+  for (int l = 0; l < shape.layers; ++l) sum += layer_bytes(layers[l]);
+  return sum;
+}
+
+uint64_t Weights::draft_bytes() const { return shape.drafting ? head().bytes() + drafter.join.bytes() + layer_bytes(layers.back()) : 0; }
 
 }  // namespace paceline

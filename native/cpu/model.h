@@ -20,7 +20,8 @@ struct Heads {
 // Zero means that a model has no such thing.
 struct Shape {
   int layers = 0, width = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0, vocab = 0, context = 0;
-  std::vector<LayerKind> kinds;     // [layers]
+  std::vector<LayerKind> kinds;     // [layers + drafting]
+  int drafting = 0;                 // 1: behind the layers is one that drafts
   int rope_size = 0;                // dimensions of a head that turn
   bool rope_pairs = false;          // neighbours turn together; otherwise the two halves
   float norm_epsilon = 0.0f;
@@ -88,6 +89,7 @@ struct Shape {
   static bool attends(LayerKind kind) { return kind == LayerKind::Attention || kind == LayerKind::Sliding; }
   bool has_values(LayerKind kind) const { return !keys_as_values || kind != LayerKind::Attention; }  // a matrix of them
   int recurrent_layers() const;
+  int all_layers() const { return layers + drafting; }
   // Throws std::invalid_argument naming a size that no model has: what is computed from them indexes memory.
   void check() const;
 };
@@ -153,6 +155,13 @@ struct Layer {
   }
 };
 
+// What a layer that drafts has before and behind it. It reads a token's embedding and what the model made of the token before.
+struct Drafter {
+  Matrix join;                                                        // [width] of both, the embedding first
+  const float *token_norm = nullptr, *stream_norm = nullptr;          // [width] of each
+  const float* final_norm = nullptr;                                  // [width] of what it gives, or null: the model's
+};
+
 // The weight types of a GGUF file that have tiles, by name; throws std::invalid_argument naming them all.
 Format format_named(const std::string& tensor, const std::string& type);
 // Throws std::invalid_argument unless `columns` is a whole number of the format's blocks.
@@ -183,9 +192,15 @@ class Weights {
   Matrix token_table, token_product;      // [vocab, layers * token_inputs], and the product of a token's embedding with as many rows
   const float* token_norm = nullptr;      // [token_inputs]
   const float* final_norm = nullptr;
-  std::vector<Layer> layers;
+  std::vector<Layer> layers;              // [all_layers]
+  Drafter drafter;
+
+  uint64_t token_bytes() const;  // that a step of one token reads, but for what drafts
+  uint64_t draft_bytes() const;  // that one drafted token takes; 0: no layer drafts
+  const float* drafter_norm() const { return drafter.final_norm ? drafter.final_norm : final_norm; }
 
  private:
+  uint64_t layer_bytes(const Layer& layer) const;
   void load_layer(Layer& layer, const std::string& part, const Source& source, Store& store);
   void load_matrix(Matrix& matrix, const Source& source, Store& store, int rows, int columns, bool paired = false);
   void load_experts(Layer& layer, Matrix FeedForward::*part, const Source& source, Store& store, int rows, int columns, bool paired = false);

@@ -15,7 +15,7 @@ void check_page(int page, int pages) {
 }
 
 SlotTable::SlotTable(const Shape& shape, int slots, int states, int replay)
-    : context_(shape.context), vocab_(shape.vocab), replay_(replay), recurrent_(shape.recurrent_layers() > 0), slots_(slots), kept_(recurrent_ ? states : 0, kNothing) {
+    : context_(shape.context), vocab_(shape.vocab), replay_(replay), recurrent_(shape.recurrent_layers() > 0), drafts_(shape.drafting), slots_(slots), kept_(recurrent_ ? states : 0, kNothing) {
   for (Slot& slot : slots_) slot.ids.resize(context_);
 }
 
@@ -46,6 +46,8 @@ void SlotTable::check_rows(const std::vector<Row>& rows, int pages) const {
     for (const auto& [id, bias] : row.sampling.bias)
       if (id < 0 || id >= vocab_) refuse("a bias for token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab_));
     if (row.outputs < 0 || row.outputs > count) refuse("outputs must be 0 to its number of tokens");
+    if (row.ahead < 0 || (row.ahead && !row.outputs)) refuse(std::to_string(row.ahead) + " tokens to draft behind " + std::to_string(row.outputs) + " outputs");
+    if (row.ahead && !drafts_) refuse(std::to_string(row.ahead) + " tokens to draft, and the model has no layer that drafts");
     if (row.allowed && row.allowed_words != row.outputs * words_of(vocab_))
       refuse("its allowed tokens are " + std::to_string(row.allowed_words) + " words, expected " + std::to_string(words_of(vocab_)) + " for each of its outputs");
     for (const int32_t id : row.tokens)
@@ -57,6 +59,8 @@ void SlotTable::check_rows(const std::vector<Row>& rows, int pages) const {
 }
 
 void SlotTable::feed(const Row& row) { std::copy(row.tokens.begin(), row.tokens.end(), slots_[row.slot].ids.begin() + row.position); }
+
+void SlotTable::feed_behind(const Row& row) { std::copy(row.tokens.begin(), row.tokens.end(), slots_[row.slot].ids.begin() + row.position + 1); }
 
 void SlotTable::reach(const std::vector<Row>& rows) {
   for (const Row& row : rows) slots_[row.slot].reached = row.position + static_cast<int>(row.tokens.size());

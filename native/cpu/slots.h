@@ -23,6 +23,7 @@ struct Row {
   Sampling sampling;
   const uint32_t* allowed = nullptr;  // [outputs][words_of(vocab)], the ids that each output may be; null: all
   int allowed_words = 0;              // of all outputs
+  int ahead = 0;                      // tokens to draft behind the last right output
 };
 
 struct Slot {
@@ -46,6 +47,7 @@ class SlotTable {
 
   void check_rows(const std::vector<Row>& rows, int pages) const;
   void feed(const Row& row);                       // its ids, into the slot's
+  void feed_behind(const Row& row);                // of the layer that drafts: each is behind its entry
   void reach(const std::vector<Row>& rows);        // the step has been made
 
   int check_commit(int slot, int position) const;  // how many updates are to be made again for it, mostly 0
@@ -67,7 +69,7 @@ class SlotTable {
   void check_slot(int slot) const;
 
   int context_ = 0, vocab_ = 0, replay_ = 0;
-  bool recurrent_ = false;
+  bool recurrent_ = false, drafts_ = false;
   std::vector<Slot> slots_;
   std::vector<int> kept_;  // of each kept state its position, or kNothing
 };

@@ -33,12 +33,11 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
       work.output_column.push_back(first + i);
       work.output_row.push_back(r);
     }
-    slots_.feed(row);
   }
   work.columns = static_cast<int>(work.row_of.size());
   list_items(rows, shape_.kv_heads, work, work.attention_list);
   if (shape_.local_heads().kv_heads != shape_.kv_heads) list_items(rows, shape_.local_heads().kv_heads, work, work.local_list);
-  if (work.next_item.empty()) work.next_item = std::vector<std::atomic<int>>(shape_.layers);
+  if (work.next_item.empty()) work.next_item = std::vector<std::atomic<int>>(shape_.all_layers());
   for (auto& next : work.next_item) next.store(0, std::memory_order_relaxed);
 }
 
@@ -112,10 +111,12 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
     mixed = std::max({mixed, tiles * kTileRows, layer.token_gate.tiles * kTileRows});
   }
   if (s.token_inputs) note(weights_.token_product);
+  const int joins = work.drafts ? 2 * s.width : 0;
+  if (joins) note(weights_.drafter.join);
   work.stride_x = padded(s.width, kBlock);
   work.stride_mixed = padded(mixed, kBlock) + kTileRows;
   work.stride_attention = padded(attention, kBlock) + kBlock;  // whole lanes are loaded past a head's end and dropped: no other thread may own them
-  work.stride_normed = floating ? padded(std::max(s.width, s.query_rank), kBlock) : 0;
+  work.stride_normed = floating ? padded(std::max({s.width, s.query_rank, joins}), kBlock) + (joins ? kBlock : 0) : 0;
   work.x.reserve(columns * work.stride_x);
   work.normed.reserve(std::max(columns, outputs) * work.stride_normed);
   work.mixed.reserve(columns * work.stride_mixed);
@@ -134,6 +135,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   if (s.conv_kernel) work.zeros.reserve(padded(s.channels(), kLanesWide));
   const int together = std::min(columns, kGroup);
   work.width_input.reserve(groups, s.width, integer, floating, together);
+  if (joins) work.join_input.reserve(groups, joins, integer, floating, together);
   if (s.latent) {
     work.stride_latent = padded(std::max(s.latent_queries(), s.heads * s.latent_values), kTileRows);
     work.stride_queries = static_cast<size_t>(s.heads) * s.head_size;
@@ -161,21 +163,22 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
   for (int index = 0; index < options_.threads; ++index) {
     Private& own = work.own[index];
     if (index < outputs) own.sampler.reserve(s.vocab);  // megabytes where the vocabulary is large
-    own.norm.reserve(padded(std::max({s.width, s.head_size, s.query_rank, s.local_head_size, s.value_heads ? s.recurrent_norm_size() : 0, s.layers * s.token_inputs, s.whole_qk_norm ? s.queries() : 0}), kBlock) + kLanesWide);
+    own.norm.reserve(padded(std::max({s.width, s.head_size, s.query_rank, s.local_head_size, s.value_heads ? s.recurrent_norm_size() : 0, s.layers * s.token_inputs, s.whole_qk_norm ? s.queries() : 0, joins}), kBlock) + kBlock + kLanesWide);
     own.attention.reserve(kQueryTile * attention_scratch(cache_.most_values()));
     own.scratch = {own.panel.reserve(kPanelBytes), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};
   }
 }
 
-Core::Step::Step(Core& owner, const std::vector<Row>& step_rows, bool keep)
-    : core(owner), work(*owner.work_), rows(step_rows), kernels(owner.kernels_), s(owner.shape_), keep_logits(keep), columns(work.columns),
+Core::Step::Step(Core& owner, Work& own_work, const std::vector<Row>& step_rows, bool keep)
+    : core(owner), work(own_work), rows(step_rows), kernels(owner.kernels_), s(owner.shape_), keep_logits(keep), columns(work.columns),
       outputs(static_cast<int>(work.output_column.size())), x(work.x.data()) {}
 
 void Core::Step::run(Member& me) {
   Private& own = work.own[me.index];
   embed(me);
   if (s.token_inputs) read_token_inputs(me, own);
-  for (const Layer& layer : core.weights_.layers) {
+  for (int l = 0; l < s.layers; ++l) {
+    const Layer& layer = core.weights_.layers[l];
     if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(me, own, layer);
     else if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
     else if (layer.kind != LayerKind::FeedForward && s.latent) latent_attention(me, own, layer);
@@ -183,7 +186,7 @@ void Core::Step::run(Member& me) {
     if (s.feeds_forward(layer.kind)) feed_forward(me, own, layer);
     if (s.token_inputs) add_token_inputs(me, own, layer);
   }
-  if (outputs) predict(me, own);
+  if (outputs) predict(me, own, core.weights_.final_norm);
 }
 
 // No barrier: the next operation is divided by columns too.
@@ -261,12 +264,12 @@ void Core::Step::add_normed(Private& own, const float* branch, const float* norm
   for (int i = 0; scale && i < s.width; ++i) column[i] *= *scale;
 }
 
-void Core::Step::predict(Member& me, Private& own) {
+void Core::Step::predict(Member& me, Private& own, const float* norm) {
   // By the first `outputs` members: the others have no sampler.
   const auto [first, last] = me.index < outputs ? share_of(me.index, std::min(me.count, outputs), outputs) : Range{0, 0};
   for (int o = first; o < last; ++o) {
     float* const inputs = normed(own, o, outputs);
-    kernels.rms_norm(x + work.output_column[o] * work.stride_x, core.weights_.final_norm, s.norm_epsilon, s.width, inputs);
+    kernels.rms_norm(x + work.output_column[o] * work.stride_x, norm, s.norm_epsilon, s.width, inputs);
     quantize_column(inputs, work.width_input.blocks, o, outputs, work.head_input.views);
   }
   me.barrier.wait();
@@ -290,7 +293,7 @@ void Core::Step::predict(Member& me, Private& own) {
     }
     const int output = position - row.position - static_cast<int>(row.tokens.size()) + row.outputs;  // of the row's
     const uint32_t* const allowed = row.allowed ? row.allowed + output * words_of(s.vocab) : nullptr;
-    work.tokens[o] = own.sampler.sample(kernels, row.sampling, allowed, own_logits, s.vocab, core.slots_[row.slot].ids.data(), position + 1, row.prompt_tokens);
+    work.tokens[o] = own.sampler.sample(kernels, row.sampling, allowed, own_logits, s.vocab, core.slots_[row.slot].ids.data(), position + 1 + work.drafts, row.prompt_tokens);
     if (told) work.likeliest[o].chosen = unchanged[std::max(work.tokens[o], 0)];
   }
 }
@@ -299,16 +302,18 @@ StepResult Core::step(const std::vector<Row>& rows, bool keep_logits) {
   weights_.check_loaded();
   slots_.check_rows(rows, options_.pages);
   Work& work = *work_;
+  for (const Row& row : rows) slots_.feed(row);
   list_columns(rows, work);
   reserve(rows, work);
-  Step step(*this, rows, keep_logits);
+  Step step(*this, work, rows, keep_logits);
   run_team(options_.threads, [&](Member& me) { step.run(me); });
 
   StepResult result;
   result.tokens = work.tokens;
   result.logits = work.logits.data();
   result.likeliest = work.likeliest.data();
-  for (const Private& own : work.own) result.weight_bytes += own.scratch.weight_bytes;
+  result.weight_bytes = work.weight_bytes();
+  if (shape_.drafting) draft(rows, result);
   slots_.reach(rows);
   return result;
 }

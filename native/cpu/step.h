@@ -15,8 +15,10 @@ inline size_t router_stride(const Shape& s) { return 2 * static_cast<size_t>(pad
 
 class Core::Step {
  public:
-  Step(Core& core, const std::vector<Row>& rows, bool keep_logits);
+  Step(Core& core, Work& work, const std::vector<Row>& rows, bool keep_logits);
   void run(Member& me);
+  // Of the layer that drafts alone. streams[column], [width]: what the model made of the token before, or that layer; stream_norm: its last norm.
+  void run_draft(Member& me, const float* const* streams, const float* stream_norm);
 
  private:
   // step.cpp
@@ -29,7 +31,7 @@ class Core::Step {
   void products(Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count);  // of width_input, into mixed
   void add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm, const float* scale = nullptr);
   void add_normed(Private& own, const float* branch, const float* norm, const float* scale, int column);  // to x; no barrier
-  void predict(Member& me, Private& own);
+  void predict(Member& me, Private& own, const float* norm);
 
   // step_attention.cpp
   void attention(Member& me, Private& own, const Layer& layer);
@@ -68,6 +70,9 @@ class Core::Step {
   void gather(Member& me);
   void combine(Member& me, Private& own, const Layer& layer);
   const float* last_scale(const Layer& layer) const { return s.token_inputs ? nullptr : layer.scale; }  // of the feed-forward part, where it is the last
+
+  // step_draft.cpp
+  void join(Member& me, Private& own, const float* const* streams, const float* stream_norm);
 
   // step_tokens.cpp
   void quantize_stream(Member& me, Private& own);

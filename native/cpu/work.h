@@ -85,6 +85,7 @@ struct ExpertWork {
 };
 
 struct Core::Work {
+  bool drafts = false;             // it is that of the layer that drafts: its columns are of the tokens before the ones that it is given
   int columns = 0;                 // tokens of all rows
   std::vector<int> row_of, position_of;      // [columns]
   std::vector<int> first_column;             // [rows]
@@ -111,9 +112,16 @@ struct Core::Work {
   Buffer<float> logits;     // [outputs][logits_stride]
   Buffer<float> changed;    // [outputs][logits_stride] where bias, penalties or allowed ids apply
   ActivationRoom width_input, ffn_input, head_input;  // of a layer's first products; of down; of attention's output and the vocabulary
+  ActivationRoom join_input;  // of the layer that drafts: a token's embedding and a stream
   ExpertWork experts;
   std::vector<int32_t> tokens;       // [outputs]
   std::vector<Likeliest> likeliest;  // [outputs at least], where logprobs are asked for
+
+  uint64_t weight_bytes() const {
+    uint64_t sum = 0;
+    for (const Private& one : own) sum += one.scratch.weight_bytes;
+    return sum;
+  }
 };
 
 }  // namespace paceline

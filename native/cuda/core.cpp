@@ -101,7 +101,7 @@ void DeviceCore::take_pages(int pages) {
 void DeviceCore::make_room(int columns, int outputs) {
   weights_.check_loaded();
   check_columns_of_step(shape(), std::max(columns, outputs));
-  reserve({power_of_two(columns), power_of_two(outputs), power_of_two((shape().context + kSplit - 1) / kSplit), 1, 1});
+  reserve({power_of_two(columns + shape().drafting * options_.slots), power_of_two(outputs), power_of_two((shape().context + kSplit - 1) / kSplit), 1, 1});
 }
 
 int DeviceCore::tokens_of(LayerKind kind) const {
@@ -110,12 +110,17 @@ int DeviceCore::tokens_of(LayerKind kind) const {
 }
 
 InputLayout DeviceCore::layout_of(int columns, bool sampled) const {
-  return {columns, sampled, tokens_of(LayerKind::Attention) != tokens_of(LayerKind::Sliding)};
+  return {columns, sampled, tokens_of(LayerKind::Attention) != tokens_of(LayerKind::Sliding), shape().drafting > 0};
 }
 
 Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   weights_.check_loaded();
   slots_.check_rows(rows, options_.pages);
+  for (const Row& row : rows) slots_.feed(row);
+  return fill_input(rows, {});
+}
+
+Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int>& streams) {
   Counts counts{};
   Sizes sizes;
   size_t pages = 0;
@@ -162,12 +167,15 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
     std::copy(row.table, row.table + own_pages, page + table);
     table += own_pages;
     first_column += count;
-    slots_.feed(row);
   }
+  if (!streams.empty()) std::memcpy(input_.data() + layout.stream_begin(), streams.data(), streams.size() * sizeof(int));
   if (!layout.local_items) counts.local_items = counts.items;
   std::memcpy(input_.data(), &counts, sizeof counts);
-  if (sizes.sampled) list_samples(rows, sizes);
-  reserve(sizes);
+  if (sizes.sampled) list_samples(rows, sizes, streams.empty() ? 0 : 1);
+  // The layer that drafts may get a column more of each row, and finds the streams of the step in the room of the step.
+  Sizes room = sizes;
+  if (shape().drafting && streams.empty()) room.columns = power_of_two(counts.columns + counts.rows);
+  reserve(room);
   return sizes;
 }
 

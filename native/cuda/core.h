@@ -90,7 +90,7 @@ class DeviceCore {
   int generation() const { return generation_; }
 
   void enqueue(const Sizes& sizes, Stream stream);
-  uint64_t weight_bytes(const Sizes& sizes) const;  // that enqueue reads and unpacks
+  uint64_t weight_bytes(const Sizes& sizes, bool drafts = false) const;  // that enqueue, or enqueue_draft, reads and unpacks
 
   const uint8_t* tokens_place() const;  // int32 [outputs]
   const uint8_t* told_place() const;    // [told_bytes(rows)]: of those that ask for log-probabilities
@@ -99,6 +99,17 @@ class DeviceCore {
   size_t told_bytes(const std::vector<Row>& rows) const;
   // All as it came from the device; logits may be null where no row wants them.
   StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, const uint8_t* told, const float* logits);
+
+  // draft.cpp: behind a step, the layer that drafts. begin_drafts() takes what the step predicted; while prepare_draft() gives sizes, the caller uploads the
+  // input, launches enqueue_draft() and has take_drafts() take the tokens. After the first of these passes, if there is one, the copies of keep_streams() are
+  // made. finish() has what was drafted.
+  void begin_drafts(const std::vector<Row>& rows, const int32_t* tokens);
+  std::optional<Sizes> prepare_draft();
+  static constexpr int kDraftPasses = 3;  // kinds of passes, each with launches of its own
+  int draft_pass() const { return draft_pass_ < 2 ? draft_pass_ : 2 - draft_pass_ % 2; }  // the kind of the one that was prepared last
+  void enqueue_draft(const Sizes& sizes, int pass, Stream stream);  // step_draft.cu
+  void take_drafts(const int32_t* tokens);
+  std::vector<Copy> keep_streams();
 
   // states.cpp: all throw std::invalid_argument, and then nothing has changed.
   // Returns how many updates must be replayed, mostly 0. If not, the caller uploads replay_input() to replay_place() and calls replay().
@@ -119,6 +130,8 @@ class DeviceCore {
   size_t page_bytes() const { return cache_.page_bytes(); }
   const Shape& shape() const { return weights_.shape; }
   uint64_t loaded_bytes() const { return loaded_bytes_; }
+  uint64_t token_bytes() const { return weights_.token_bytes(); }
+  uint64_t draft_bytes() const { return weights_.draft_bytes(); }
 
  private:
   struct Work;
@@ -126,9 +139,13 @@ class DeviceCore {
   class PackStore;
 
   void reserve(const Sizes& sizes);
-  void list_samples(const std::vector<Row>& rows, const Sizes& sizes);  // sampling.cpp
+  Sizes fill_input(const std::vector<Row>& rows, const std::vector<int>& streams);  // of the layer that drafts, of which columns have streams
+  void list_samples(const std::vector<Row>& rows, const Sizes& sizes, int ahead);  // sampling.cpp; ahead: of a column's token, that of its output is
   int likeliest_of(const Row& row) const;
   // step*.cu
+  void embed_tokens(const Pass& pass);
+  void predict(const float* norm, const Pass& pass);
+  void join_streams(int number, const Pass& pass);
   void attention(const Layer& layer, const Pass& pass);
   void latent_attention(const Layer& layer, const Pass& pass);
   void list_heads(const Pass& pass);
@@ -176,6 +193,15 @@ class DeviceCore {
   float *states_ = nullptr, *updates_ = nullptr, *replayed_ = nullptr;  // of recurrent layers; replayed: [replay][channel_stride]
   uint8_t* replay_place_ = nullptr;
   ReplayInput replay_input_{};
+  std::vector<Draft> drafts_;        // [slots], where a layer drafts
+  float* kept_streams_ = nullptr;    // [slots][stride_x], of the columns that drafts_ are of
+  std::vector<DraftRow> drafting_;   // of the next pass
+  std::vector<int> draft_streams_;   // [its columns]
+  int draft_pass_ = 0;
+  std::vector<std::vector<int32_t>> drafted_;  // [rows of the step]
+  std::vector<int> wanted_drafts_;             // [rows of the step]
+  std::vector<std::pair<int, int>> kept_columns_;  // slots, and the columns of the step whose streams they keep
+  uint64_t draft_bytes_ = 0;         // that the passes read of the weights
   std::unique_ptr<Work> work_;
   int generation_ = 0;
   std::vector<int32_t> tokens_;

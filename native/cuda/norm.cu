@@ -90,6 +90,31 @@ PACELINE_KERNEL add_normed_pair(NormedPair pair, const float* layer_scale, float
   for (int i = first_input; i < norm.size; i += kThreads) to[i] = joined(to[i], row[i] * whole * norm.weight[i], layer_scale);
 }
 
+PACELINE_KERNEL norm_both(NormedStreams both) {
+  begin_kernel();
+  const int column = static_cast<int>(block_x()), first_input = static_cast<int>(thread_index());
+  Norm norm = both.token;
+  if (column >= *norm.count) return;
+  SharedMemory memory;
+  float* const shared_scale = memory.take<float>(4);
+  float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
+  float* const out = both.out + static_cast<size_t>(column) * both.out_stride;
+  const float scale = fetch_column(norm, norm.x, column, row, shared_scale);
+  for (int i = first_input; i < norm.size; i += kThreads) out[i] = row[i] * scale * norm.weight[i];
+  sync_block();  // all have read the row
+  const int from = both.from[column];
+  const float last_scale = fetch_column(norm, from < 0 ? both.kept : both.streams, from < 0 ? -1 - from : from, row, shared_scale);
+  for (int i = first_input; i < norm.size; i += kThreads) row[i] = row[i] * last_scale * both.last_weight[i];
+  sync_block();
+  if (warp_index() == 0) {
+    const float whole = inverse_rms(row, norm.size, norm.epsilon);
+    if (lane_index() == 0) *shared_scale = whole;
+  }
+  sync_block();
+  const float whole = *shared_scale;
+  for (int i = first_input; i < norm.size; i += kThreads) out[norm.size + i] = row[i] * whole * both.stream_weight[i];
+}
+
 size_t shared_bytes(const Norm& norm, int rows = 1) { return (static_cast<size_t>(rows) * ((norm.size + kBlock - 1) / kBlock * kBlock) + 4) * sizeof(float); }
 
 }  // namespace
@@ -101,6 +126,10 @@ void rms_norm(const Norm& norm, int most, Stream stream) {
 
 void add_norm(const Norm& branch, const float* scale, float* sum, int most, Stream stream) {
   launch("add_norm", add_normed_column, {static_cast<unsigned>(most), 1, 1}, kThreads, shared_bytes(branch), stream, branch, scale, sum);
+}
+
+void norm_streams(const NormedStreams& both, int most, Stream stream) {
+  launch("norm_streams", norm_both, {static_cast<unsigned>(most), 1, 1}, kThreads, shared_bytes(both.token), stream, both);
 }
 
 void add_norm_of_pair(const NormedPair& pair, const float* scale, float* sum, int most, Stream stream) {

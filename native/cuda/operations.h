@@ -45,6 +45,17 @@ struct NormedPair {
 };
 void add_norm_of_pair(const NormedPair& pair, const float* scale, float* sum, int most, Stream stream);
 
+// The input of the layer that drafts: out [columns][out_stride] gets the norm of each column of x, and behind it the norm of the last norm of a stream.
+struct NormedStreams {
+  Norm token;                      // its `out` is not used
+  const float *streams, *kept;     // [columns of the pass before][stride], [slots][stride]
+  const int* from;                 // StepInput::streams
+  const float *last_weight, *stream_weight;  // [size]
+  float* out;
+  int out_stride;
+};
+void norm_streams(const NormedStreams& both, int most, Stream stream);
+
 // place.cu: norms and rotation of queries and keys; keys and values into the cache.
 struct Place {
   const float* mixed;              // [columns][stride]: queries (each followed by its gate where there are gates), keys, values

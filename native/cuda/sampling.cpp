@@ -7,7 +7,7 @@
 namespace paceline::cuda {
 
 // Writes an entry for each output and, behind the page tables, the ids whose logits change and the sets of ids that are allowed.
-void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) {
+void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes, int ahead) {
   counts_.resize(shape().vocab);
   std::vector<SampleInput> samples;
   std::vector<Change> changes;
@@ -20,7 +20,7 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes) 
     const int32_t* const history = slots_[row.slot].ids.data();
     const int end = row.position + static_cast<int>(row.tokens.size());
     for (int i = 0; i < row.outputs; ++i) {
-      const int length = end - row.outputs + i + 1;  // of the history; the position of the new token
+      const int length = end - row.outputs + i + 1 + ahead;  // of the history; the position of the new token
       SampleInput sample{};
       sample.draws = s.temperature >= kColdest;
       sample.factor = sample.draws ? 1.0f / s.temperature : 0.0f;
@@ -108,6 +108,8 @@ StepResult DeviceCore::finish(const std::vector<Row>& rows, const int32_t* token
   result.tokens = tokens_;
   result.logits = logits;
   result.likeliest = likeliest_.data();
+  if (shape().drafting) result.drafted = drafted_;
+  result.weight_bytes = draft_bytes_;
   return result;
 }
 

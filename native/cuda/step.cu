@@ -53,6 +53,10 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const T
   temperatures_ = upload_table(tables.temperatures);
   if (options.pages) pool_ = allocate(cache_.page_bytes() * options.pages);
   make_states();
+  if (shape.drafting) {
+    kept_streams_ = reinterpret_cast<float*>(allocate(options.slots * padded(shape.width, kBlock) * sizeof(float)));
+    drafts_.resize(options.slots);
+  }
   slots_ = SlotTable(shape, options.slots, options.states, options.replay);
 }
 
@@ -98,9 +102,11 @@ void DeviceCore::reserve(const Sizes& sizes) {
     if (!layer.experts.empty()) expert = std::max(expert, layer.experts[0].gate.tiles + layer.experts[0].up.tiles);
   }
   if (s.token_inputs) note(weights_.token_product);
+  if (s.drafting) note(weights_.drafter.join);
   work.stride_latent = static_cast<int>(padded(s.latent ? s.latent_queries() : 0, kTileRows));
   work.stride_tokens = weights_.token_product.tiles * kTileRows;
   work.stride_x = static_cast<int>(padded(s.width, kBlock));
+  work.stride_joined = static_cast<int>(padded(s.drafting ? 2 * s.width : 0, kBlock));
   work.stride_mixed = mixed * kTileRows;
   work.stride_router = router * kTileRows;
   work.stride_expert = expert * kTileRows;
@@ -131,6 +137,8 @@ void DeviceCore::reserve(const Sizes& sizes) {
   const auto lay_out = [&] {
     at = 0;
     take(work.x, columns * work.stride_x);
+    take(work.earlier_x, s.drafting ? columns * work.stride_x : 0);
+    take(work.joined, columns * work.stride_joined);
     take(work.branch, s.post_norms || s.shared_ffn || s.token_inputs ? columns * work.stride_x : 0);
     take(work.token_products, columns * work.stride_tokens);
     take(work.token_inputs, columns * work.stride_tokens);
@@ -145,6 +153,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.candidates, room.sampled ? outputs * kMostCandidates : 0);
     take(work.told, room.sampled ? outputs * bytes_told(kMostLogprobs) : 0);
     take_activations(work.width_input, columns, s.width);
+    if (s.drafting) take_activations(work.join_input, columns, 2 * s.width);
     take_activations(work.attention_input, columns, s.attention_outputs());
     if (s.latent) {
       const size_t places = static_cast<size_t>(s.heads) * padded_columns(room.columns);
@@ -221,15 +230,13 @@ void run_product_of(const Matrix& m, const Activations& input, const int* column
 
 void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   const Shape& s = shape();
-  Work& work = *work_;
   const StepInput input = input_at(input_place_, layout_of(sizes.columns, sizes.sampled != 0));
-  const Matrix& table = weights_.embedding;
-  const ProductItem rows = {table.data, nullptr, table.scale, table.tiles};
-  embed(table.format, rows, table.blocks, s.width, s.embedding_scale, input, work.x, work.stride_x, sizes.columns, stream);
   const Pass pass = {sizes, input, stream, sizes.columns, &input.counts->columns};
+  embed_tokens(pass);
   if (s.token_inputs) read_token_inputs(pass);
   if (s.latent) list_heads(pass);
-  for (const Layer& layer : weights_.layers) {
+  for (int l = 0; l < s.layers; ++l) {
+    const Layer& layer = weights_.layers[l];
     if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(layer, pass);
     else if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
     else if (layer.kind != LayerKind::FeedForward && s.latent) latent_attention(layer, pass);
@@ -237,10 +244,22 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
     if (s.feeds_forward(layer.kind)) feed_forward(layer, pass);
     if (s.token_inputs) add_token_inputs(layer, pass);
   }
-  if (!sizes.outputs) return;
+  if (sizes.outputs) predict(weights_.final_norm, pass);
+}
+
+void DeviceCore::embed_tokens(const Pass& pass) {
+  const Matrix& table = weights_.embedding;
+  const ProductItem rows = {table.data, nullptr, table.scale, table.tiles};
+  embed(table.format, rows, table.blocks, shape().width, shape().embedding_scale, pass.input, work_->x, work_->stride_x, pass.most, pass.stream);
+}
+
+void DeviceCore::predict(const float* norm, const Pass& pass) {
+  const auto& [sizes, input, stream, most, columns] = pass;
+  const Shape& s = shape();
+  Work& work = *work_;
   const int* const outputs = &input.counts->outputs;
   const int stride = static_cast<int>(logits_stride());
-  rms_norm({work.x, work.stride_x, s.width, weights_.final_norm, s.norm_epsilon, outputs, input.output_columns, work.head_input}, sizes.outputs, stream);
+  rms_norm({work.x, work.stride_x, s.width, norm, s.norm_epsilon, outputs, input.output_columns, work.head_input}, sizes.outputs, stream);
   run_product_of(weights_.head(), work.head_input, outputs, work.logits, stride, false, sizes.outputs, stream);
   if (s.final_softcap > 0.0f) soft_cap(s.final_softcap, work.logits, stride, s.vocab, outputs, sizes.outputs, stream);
   choose_largest(work.logits, stride, s.vocab, outputs, work.parts, work.tokens, sizes.outputs, stream);
@@ -316,7 +335,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
 }
 
 // For experts an upper bound: as if the choices fell on as many experts as possible.
-uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
+uint64_t DeviceCore::weight_bytes(const Sizes& sizes, bool drafts) const {
   const Shape& s = shape();
   const int lists_of_head = (sizes.columns + experts_together(sizes.columns) - 1) / experts_together(sizes.columns);
   const auto bytes = [](const Matrix& m, int columns) {
@@ -325,7 +344,9 @@ uint64_t DeviceCore::weight_bytes(const Sizes& sizes) const {
   };
   uint64_t sum = bytes(weights_.head(), sizes.outputs);
   if (s.token_inputs) sum += bytes(weights_.token_product, sizes.columns);
-  for (const Layer& layer : weights_.layers) {
+  if (drafts) sum += bytes(weights_.drafter.join, sizes.columns);
+  for (int l = drafts ? s.layers : 0; l < (drafts ? s.all_layers() : s.layers); ++l) {
+    const Layer& layer = weights_.layers[l];
     layer.each_dense_matrix([&](const Matrix& m) { sum += bytes(m, sizes.columns); });
     for (const std::vector<Matrix>* heads : {&layer.k_b, &layer.v_b})
       for (const Matrix& m : *heads) sum += bytes(m, 1) * lists_of_head;

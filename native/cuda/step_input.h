@@ -71,12 +71,14 @@ struct InputLayout {
   int columns = 0;  // items, outputs and rows are at most as many
   bool sampled = false;
   bool local_items = false;  // sliding layers have a list of their own
+  bool streams = false;      // a layer drafts: what each of its columns reads
   size_t column_begin() const { return sizeof(Counts); }
   size_t item_begin() const { return column_begin() + sizeof(Column) * columns; }
   size_t local_item_begin() const { return item_begin() + (local_items ? sizeof(Item) * columns : 0); }
   size_t output_begin() const { return local_item_begin() + sizeof(Item) * columns; }
   size_t row_begin() const { return output_begin() + rounded(sizeof(int) * columns); }
-  size_t sample_begin() const { return row_begin() + rounded(sizeof(RowInput) * columns); }
+  size_t stream_begin() const { return row_begin() + rounded(sizeof(RowInput) * columns); }
+  size_t sample_begin() const { return stream_begin() + (streams ? rounded(sizeof(int) * columns) : 0); }
   size_t page_begin() const { return sample_begin() + (sampled ? rounded(sizeof(SampleInput) * columns) : 0); }
   static constexpr size_t rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 };
@@ -88,6 +90,7 @@ struct StepInput {
   const Item *items, *local_items;
   const int* output_columns;
   const RowInput* rows;
+  const int* streams;  // [columns], of the layer that drafts: columns of the pass before, or -1 - slot: that kept of a slot
   const SampleInput* samples;
   const int* pages;
 };
@@ -99,6 +102,7 @@ inline StepInput input_at(const uint8_t* buffer, const InputLayout& layout) {
           reinterpret_cast<const Item*>(buffer + layout.local_item_begin()),
           reinterpret_cast<const int*>(buffer + layout.output_begin()),
           reinterpret_cast<const RowInput*>(buffer + layout.row_begin()),
+          reinterpret_cast<const int*>(buffer + layout.stream_begin()),
           reinterpret_cast<const SampleInput*>(buffer + layout.sample_begin()),
           reinterpret_cast<const int*>(buffer + layout.page_begin())};
 }

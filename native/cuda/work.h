@@ -24,7 +24,7 @@ struct DeviceCore::Work {
   size_t bytes = 0;
   bool integer = false, halves = false, brains = false, floating = false;  // forms of activations that the weights' formats need
   int stride_x = 0, stride_mixed = 0, stride_router = 0, stride_expert = 0, stride_tokens = 0, attention = 0;
-  float *x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
+  float *x = nullptr, *earlier_x = nullptr, *branch = nullptr, *mixed = nullptr, *queries = nullptr, *gates = nullptr, *attended = nullptr, *partial = nullptr, *logits = nullptr;
   Activations width_input, attention_input, ffn_input, head_input;
   Largest* parts = nullptr;
   int *tokens = nullptr, *candidates = nullptr;
@@ -39,6 +39,10 @@ struct DeviceCore::Work {
   Activations rank_input, key_input, value_input;
   float *convolved = nullptr, *delta_gates = nullptr;  // of recurrent layers
   Activations recurrent_input;
+
+  int stride_joined = 0;
+  float* joined = nullptr;  // [columns][stride_joined], of the layer that drafts
+  Activations join_input;
 
   std::vector<ExpertTables> experts;       // [layers]
   float *router = nullptr, *expert_mixed = nullptr, *answers = nullptr, *combined = nullptr;

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from ..drafting import JOIN
 from ..families import FAMILIES
+from .folder_drafting import drafter_parts
 from .folder_expert_names import expert_matrix, expert_parts, granite_shared_parts
 from .folder_gemma4 import OUTER_NAMES, gemma4_parts
 from .folder_gpt_oss import gpt_oss_parts
@@ -45,7 +47,9 @@ CENTRED = ("gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next")
 
 def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -> Iterator[Tensor]:
     """`found` is by Hugging Face name, a 1-d tensor having one row; raises ValueError naming what is wrong."""
-    parts = _parts(sizes)
+    parts, layers = _parts(sizes), sizes.layers
+    if f"model.layers.{layers}.{JOIN}" in found:
+        layers += 1
     norm = _centred if sizes.architecture in CENTRED else float32
     embeds = any(_short(name) in EMBEDDINGS for name in found)
     experts: dict[tuple[int, str], dict[int, Tensor]] = {}
@@ -64,10 +68,10 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
                 yield renamed(tensor, "token_embd.weight")
             elif not (tied and _is_embedding(tensor, found)):
                 yield renamed(tensor, "output.weight")
-        elif layer is not None and layer < sizes.layers and part in parts:
+        elif layer is not None and layer < layers and part in parts:
             for target, change in parts[part]:
                 yield renamed(change(tensor, sizes), f"blk.{layer}.{target}")
-        elif layer is not None and layer < sizes.layers and (expert := expert_matrix(part, sizes)):
+        elif layer is not None and layer < layers and (expert := expert_matrix(part, sizes)):
             kind, number = expert
             experts.setdefault((layer, kind), {})[number] = tensor
         elif layer is None or not sizes.layers <= layer < sizes.layers + sizes.drafting:
@@ -158,6 +162,7 @@ def _parts(sizes: Sizes) -> Parts:
             parts |= granite_shared_parts("")
     elif family.recurs:
         parts |= recurrent_parts(tiled=not family.grouped_heads)
+        parts |= drafter_parts(norm)
     return parts
 
 

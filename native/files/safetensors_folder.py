@@ -10,6 +10,7 @@ import numpy as np
 
 from .float8 import block_size, float8_tensors
 from .folder_config import Config
+from .folder_drafting import as_last_layer
 from .folder_names import gguf_tensors, is_ignored
 from .model_file import Metadata, Tensor, read_object, unreadable
 from .mxfp4 import packed_tensors
@@ -24,13 +25,17 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
 
-def open_folder(path: Path) -> tuple[Metadata, list[Tensor]]:
-    """Raises ModelUnreadable."""
+def open_folder(path: Path, drafting: bool = False) -> tuple[Metadata, list[Tensor]]:
+    """drafting: with the tensors of a layer that drafts, if it can be used. Raises ModelUnreadable."""
     try:
         values = read_object(path / CONFIG)
         config = Config(values)
         metadata = _metadata(path, config)
-        tensors = list(gguf_tensors(_tensors(path, block_size(values)), config.sizes(), config.tied))
+        stored, sizes = _stored(path), config.sizes()
+        if drafting:
+            stored |= {tensor.name: tensor for tensor in as_last_layer(stored, config.architecture, sizes.layers)}
+        found = _tensors(stored, block_size(values))
+        tensors = list(gguf_tensors(found, sizes, config.tied))
         config.check_tensors({tensor.name for tensor in tensors})
         for name, divisors in config.rope_divisors().items():
             row = np.array([divisors], np.float32)  # [1, rope_size / 2]
@@ -61,9 +66,8 @@ def _metadata(path: Path, config: Config) -> Metadata:
     )
 
 
-def _tensors(path: Path, block: tuple[int, int]) -> dict[str, Tensor]:
-    """Every tensor of all shards by its name in the folder; those that the index lists must be there. `block`: of
-    8-bit floats with one scale."""
+def _stored(path: Path) -> dict[str, Stored]:
+    """Every tensor of all shards by its name in the folder; those that the index lists must be there."""
     found: dict[str, Stored] = {}
     for file, names in _shards(path).items():
         if not (path / file).is_file():
@@ -73,6 +77,11 @@ def _tensors(path: Path, block: tuple[int, int]) -> dict[str, Tensor]:
         if missing:
             raise ValueError(f"the tensor {missing[0]!r} is missing in {file}, where {INDEX} has it")
         found |= stored
+    return found
+
+
+def _tensors(found: dict[str, Stored], block: tuple[int, int]) -> dict[str, Tensor]:
+    """Those that are part of the model. `block`: of 8-bit floats with one scale."""
     found = {name: stored for name, stored in found.items() if not is_ignored(name) and not name.endswith(UNUSED)}
     tensors = {}
     for tensor, parts in [*stored_tensors(found), *packed_tensors(found), *float8_tensors(found, block)]:

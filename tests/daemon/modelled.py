@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from drafting import asks_what_it_may
 from driver import Driver
 from model import Model
 from paceline.daemon.limits import Limits
@@ -21,8 +22,8 @@ Reply = dict[str, Any]
 
 
 class Modelled:
-    def __init__(self, bounds: Limits, recurrent: bool, ample: bool) -> None:
-        engine = NullEngine(bounds.slots, bounds.context, recurrent)
+    def __init__(self, bounds: Limits, recurrent: bool, ample: bool, drafts: bool) -> None:
+        engine = NullEngine(bounds.slots, bounds.context, recurrent, drafts)
         engine.info = replace(engine.info, eos=tuple(EOS))
         self.bounds, self.recurrent = bounds, recurrent
         self.driver = Driver(bounds, engine)
@@ -98,6 +99,7 @@ class Modelled:
         decoding = [req_id for req_id in rows if due[req_id].tokens]
         assert size <= max(len(rows), bounds.step_tokens if decoding else bounds.prefill_tokens)
         assert sum(drafted.values()) <= max(0, bounds.step_tokens - len(decoding))
+        asks_what_it_may(plan, self.driver.engine.info, bounds)
         model.most = {due[req_id]: count + 1 for req_id, count in drafted.items()}
         self.drafted += sum(drafted.values())
         ends = {req_id: row.position + len(row.tokens) for req_id, row in rows.items()}

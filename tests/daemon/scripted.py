@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from drafting import asks_what_it_may
 from driver import Driver, events_of, nobody_waits_in_vain, tokens_of
 from dump import state_of
 from fairness import Fairness
@@ -16,47 +15,14 @@ from paceline.daemon.crash import CommandLog
 from paceline.daemon.inbox import Inbox, News
 from paceline.daemon.limits import Limits, pages_for
 from paceline.daemon.loop import Loop
-from paceline.daemon.null_engine import NullEngine
 from paceline.daemon.observers import Observers
 from paceline.daemon.outbox import Outbox
-from paceline.daemon.plan import Plan, PlanKind, Row, RowResult, StepResult
+from paceline.daemon.plan import Plan, PlanKind, StepResult
 from paceline.daemon.request_log import RequestLog
 from paceline.daemon.session import Session
 from paceline.protocol import FrameReader, Item, LineReader, Message, encode_tagged
 from prophet import Prophet
-
-CONTEXT = 200
-TOKENS = 40
-
-
-class SmallEngine:
-    """The null engine with few tokens, so that stop ids and an end-of-sequence (token 3) are met; some rows fail."""
-
-    def __init__(
-        self, slots: int, failing: frozenset[int] = frozenset(), recurrent: bool = False, elsewhere: bool = False
-    ) -> None:
-        self._elsewhere = elsewhere
-        self._work: Callable[[], None] = lambda: None
-        self._inner = inner = NullEngine(slots, CONTEXT, recurrent)
-        self._failing = failing
-        self._steps = 0
-        self.info = replace(inner.info, vocab=500, eos=(3,))
-        self.commit, self.seat, self.keep, self.copy_page = inner.commit, inner.seat, inner.keep, inner.copy_page
-        self.read_page, self.write_page = inner.read_page, inner.write_page
-        self.read_state, self.write_state = inner.read_state, inner.write_state
-
-    def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
-        self._steps += 1
-        self._work()
-        if self._steps in self._failing:
-            raise RuntimeError("this step fails")
-        results, _ = self._inner.step(rows)
-        return [RowResult(tuple(token % TOKENS for token in result.tokens), result.logits) for result in results], 7
-
-    def meanwhile(self, work: Callable[[], None]) -> bool:
-        if self._elsewhere:
-            self._work = work
-        return self._elsewhere
+from small_engine import CONTEXT, TOKENS, SmallEngine
 
 
 class ScriptedInbox(Inbox):
@@ -203,6 +169,7 @@ class Checked(Session):
         plan = super().next_step(now)
         if plan is not None and plan.kind is PlanKind.STEP:
             self.fairness.after(self.lifecycle.scheduler)
+            asks_what_it_may(plan, self.info, self.limits)
         return plan
 
     def apply(self, command: Any, line: int, now: float) -> list[Item]:
@@ -235,9 +202,14 @@ class Checked(Session):
 
 
 def serve(
-    limits: Limits, pieces: list[tuple[int, bytes]], failing: frozenset[int], recurrent: bool, elsewhere: bool = False
+    limits: Limits,
+    pieces: list[tuple[int, bytes]],
+    failing: frozenset[int],
+    recurrent: bool,
+    elsewhere: bool = False,
+    drafts: bool = False,
 ) -> tuple[Checked, list[Item]]:
-    engine = SmallEngine(limits.slots, failing, recurrent, elsewhere)
+    engine = SmallEngine(limits.slots, failing, recurrent, elsewhere, drafts)
     seeds = iter(range(10**9))
     session = Checked(engine.info, limits, lambda: next(seeds))
     session.accepted, session.log = [], []

@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from constrained import bits
+from drafting import Truthful
 from paceline.daemon.config import Config
 from paceline.daemon.engine import CannotOpen, DeviceLost, NativeEngine, open_engine
 from paceline.daemon.execution import execute
@@ -81,13 +82,19 @@ def test_a_row_whose_logits_are_no_numbers_has_failed() -> None:
         greedy_only=False,
         seats_feed=False,
         column_cost=0.5,
-        step=lambda rows: ([((5, 6), None, None), ((-1, 5), None, None), ((), None, None), ((5, -1), None, None)], 7),
+        draft_cost=0.1,
+        step=lambda rows: (
+            [(tokens, None, None, (8, 9)) for tokens in ((5, 6), (-1, 5), (5, -1))] + [((), None, None, ())],
+            7,
+        ),
     )
-    rows, weight_bytes = NativeEngine(core, Path("model")).step(ROWS)
+    engine_of_core = NativeEngine(core, Path("model"))
+    assert (engine_of_core.info.column_cost, engine_of_core.info.draft_cost) == (0.5, 0.1)
+    rows, weight_bytes = engine_of_core.step(ROWS)
     assert weight_bytes == 7
-    assert rows[0] == RowResult((5, 6), None) and rows[2] == RowResult((), None)
+    assert rows[0] == RowResult((5, 6), None, None, (8, 9)) and rows[3] == RowResult((), None)
     assert isinstance(rows[1], RowFailure) and "all NaN" in rows[1].error
-    assert rows[3] == RowResult((5,), None)  # behind a drafted token, which may be wrong
+    assert rows[2] == RowResult((5,), None)  # behind a drafted token, which may be wrong
 
 
 def test_a_drafted_row_that_throws_is_tried_without_its_draft() -> None:
@@ -106,6 +113,24 @@ def test_a_drafted_row_that_throws_is_tried_without_its_draft() -> None:
     assert (result.rows, result.weight_bytes) == ([EXPECTED[0], RowResult((9,), None)], 20)
     with pytest.raises(ValueError, match="say what 3 tokens may be"):
         NullEngine().step((drafted._replace(allowed=sets[0]),))
+
+
+def test_a_row_is_tried_without_what_is_to_be_drafted_behind_it() -> None:
+    """A row alone first as it is, as another one may have thrown; then without."""
+
+    class Cannot(Recorder):
+        def step(self, rows: Sequence[Row]) -> tuple[list[RowResult], int]:
+            if len(rows) > 1 or rows[0].ahead > 2:
+                self.calls.append([row.ahead for row in rows])
+                raise RuntimeError("cannot draft")
+            return Truthful(drafts=True).step(rows)[0], 10
+
+    engine = Cannot()
+    rows = tuple(row._replace(ahead=ahead) for row, ahead in zip(ROWS, (0, 2, 3), strict=True))
+    (result,) = execute(engine, Plan(PlanKind.STEP, (), (rows,)), ticking)
+    assert engine.calls == [[0, 2, 3], [3]]
+    assert [one._replace(drafted=()) for one in result.rows if isinstance(one, RowResult)] == EXPECTED
+    assert [len(one.drafted) for one in result.rows if isinstance(one, RowResult)] == [0, 2, 0]
 
 
 def test_a_lost_device_is_not_tried_again() -> None:
@@ -191,7 +216,7 @@ class FakeNative:
             moves = ["commit", "seat", "keep", "copy_page", "meanwhile"]
             methods = [*moves, "read_page", "write_page", "read_state", "write_state"]
             sizes = {"page_bytes": 640, "pages": 5, "state_bytes": 0, "fingerprint": "f", "has_files": True}
-            sizes |= {"greedy_only": False, "seats_feed": False, "column_cost": 0.5}
+            sizes |= {"greedy_only": False, "seats_feed": False, "column_cost": 0.5, "draft_cost": 0.0}
             return SimpleNamespace(**facts, **sizes, **{name: lambda *arguments: None for name in methods})
 
         core, weights = ModuleType("paceline.native.core"), ModuleType("paceline.native.weights")
@@ -230,6 +255,7 @@ def test_a_model_opens_with_what_the_flags_say(monkeypatch: pytest.MonkeyPatch) 
         "keep_free": None,
         "states": 16,
         "replay": 9,
+        "drafting": True,
         "gpu_memory": None,
         "step_tokens": 512,
         "step_outputs": 18,
@@ -250,6 +276,7 @@ def test_a_device_is_the_cpu_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (native.asked["step_tokens"], native.asked["step_outputs"]) == (120, 64)
     open_engine(Config(slots=8, step_tokens=64, prefill_tokens=1, draft=0))
     assert (native.asked["step_tokens"], native.asked["step_outputs"], native.asked["replay"]) == (64, 8, 0)
+    assert native.asked["drafting"] is False
     for engine in ("reference", "null"):
         with pytest.raises(CannotOpen, match=f"cuda:1 is for --engine cpu: the engine {engine} computes without it"):
             open_engine(Config(engine=engine, device="cuda:1"))

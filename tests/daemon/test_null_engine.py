@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -123,3 +124,44 @@ def test_a_wrong_page_or_state_shows_at_once() -> None:
     for ids, state in ((PROMPT[1:], 4), (PROMPT, None)):
         with pytest.raises(ValueError, match=f"kept state {state} is another"):
             engine.seat(0, ids, state)
+
+
+def test_it_drafts_what_it_will_predict_and_errs_at_times() -> None:
+    """Behind the last right output, as much as it is asked for or less; whether it is right says only the text."""
+    engine = NullEngine(1, drafts=True)
+    text, found, counts = PROMPT, Counter[bool](), Counter[int]()
+    for seed in (None, 5):
+        sampling = None if seed is None else Sampling(temp=1.0, seed=seed)
+        for length in range(30, len(PROMPT)):
+            engine.seat(0, (), None)
+            fed = row((*text[:length], 77, 78), 0, outputs=3, ahead=4, sampling=sampling)
+            (drafted,) = engine.step([fed])[0]
+            right = drafted.right(fed)
+            assert len(right) == 1 and drafted._replace(drafted=()) == engine.step([fed._replace(ahead=0)])[0][0]
+            counts[len(drafted.drafted)] += 1
+            known = (*text[:length], *right)
+            for token in drafted.drafted:
+                (next_one,), _ = engine.step([row(known, 0, sampling=sampling)])
+                found[token == next_one.tokens[0]] += 1
+                known = (*known, token)
+    assert found[True] > 3 * found[False] > 0
+    assert max(counts) == 4 and counts[4] > sum(counts.values()) / 2 and len(counts) > 1
+
+
+def test_it_drafts_behind_drafted_tokens_that_were_right() -> None:
+    engine = NullEngine(1, drafts=True)
+    (one,), _ = engine.step([row(PROMPT, 0)])
+    (token,) = one.tokens
+    (expected,), _ = engine.step([row((*PROMPT, token), 0, ahead=3)])
+    (both,), _ = engine.step([row((*PROMPT, token), 0, outputs=2, ahead=3)])
+    assert both.tokens == (token, *expected.tokens) and both.drafted == expected.drafted != ()
+
+
+@pytest.mark.parametrize(
+    ("drafts", "ahead", "outputs"), [(False, 1, 1), (True, -1, 1), (False, -1, 1), (True, 1, 0), (True, 8, 0)]
+)
+def test_what_it_cannot_draft_is_an_error(drafts: bool, ahead: int, outputs: int) -> None:
+    engine = NullEngine(drafts=drafts)
+    assert (engine.info.draft_cost > 0) == drafts
+    with pytest.raises(ValueError, match=f"request 1: {ahead} tokens to draft behind {outputs} outputs"):
+        engine.step([row(PROMPT, 0, outputs=outputs, ahead=ahead)])

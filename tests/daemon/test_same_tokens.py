@@ -58,6 +58,27 @@ def test_more_schedules_for_the_other_families(tiny_model, architecture: str) ->
         run_schedule(bench, seed)
 
 
+def drafting_bench(tiny_model, architecture: str) -> Bench:
+    return tiny_bench(tiny_model, "Q4_0", architecture=architecture, drafting=1)
+
+
+@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
+def test_a_few_schedules_where_a_layer_drafts(tiny_model, architecture: str) -> None:
+    bench = drafting_bench(tiny_model, architecture)
+    for seed in range(400, 404):
+        run_schedule(bench, seed)
+    assert bench.asked > 0
+    assert 0 < bench.drafted_right < bench.drafted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
+def test_more_schedules_where_a_layer_drafts(tiny_model, architecture: str) -> None:
+    bench = drafting_bench(tiny_model, architecture)
+    for seed in range(404, 420):
+        run_schedule(bench, seed)
+
+
 @pytest.mark.parametrize("kind", ["F16", "BF16", "Q5_1", "Q5_0", "Q4_0", "IQ4_NL", "MXFP4"])
 def test_a_few_schedules_for_the_other_formats(tiny_model, kind: str) -> None:
     bench = tiny_bench(tiny_model, kind)

@@ -20,18 +20,23 @@ from paceline.daemon.outbox import Outbox
 from paceline.daemon.plan import Row, RowResult
 from paceline.daemon.session import Session
 from paceline.protocol import TERMINALS, YIELD, Frame, Item, LineReader, Message, encode_tagged
-from scripted import CONTEXT, Checked, Fairness, ScriptedInbox, SmallEngine, bounds, scripts, serve, solo
+from scripted import Checked, Fairness, ScriptedInbox, bounds, scripts, serve, solo
+from small_engine import CONTEXT, SmallEngine
 
 FAILING = st.one_of(st.just(frozenset[int]()), st.frozensets(st.integers(1, 60), max_size=25))
 
 
 @settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
-@given(bounds(), scripts(), FAILING, st.booleans())
+@given(bounds(), scripts(), FAILING, st.booleans(), st.booleans())
 def test_every_promise_of_the_wire(
-    limits: Limits, script: tuple[bytes, list[tuple[int, bytes]]], failing: frozenset[int], recurrent: bool
+    limits: Limits,
+    script: tuple[bytes, list[tuple[int, bytes]]],
+    failing: frozenset[int],
+    recurrent: bool,
+    drafts: bool,
 ) -> None:
     data, pieces = script
-    session, items = serve(limits, list(pieces), failing, recurrent)
+    session, items = serve(limits, list(pieces), failing, recurrent, drafts=drafts)
     replies_come_in_order(data, items)
     lives = lives_of(session, items)
     for life in lives:

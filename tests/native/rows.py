@@ -22,6 +22,7 @@ class Row(NamedTuple):
     sampling: Any = None
     logits: bool = True
     allowed: Any = None
+    ahead: int = 0
 
 
 def table(slot: int, context: int) -> array[int]:

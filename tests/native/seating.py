@@ -76,7 +76,7 @@ def go_on(core: Core, slot: int, ids: Sequence[int], begin: int, own: array[int]
     middle = begin + (len(ids) - begin + 2) // 3
     for first, last in ((begin, middle), (middle, len(ids))):
         if first < last:
-            [(_, logits, _)], _ = core.step([Row(slot, ids[first:last], first, last - first, own)])
+            [(_, logits, *_)], _ = core.step([Row(slot, ids[first:last], first, last - first, own)])
             core.commit(slot, last)
             found.append(logits)
     return np.concatenate(found)
@@ -103,7 +103,7 @@ def check_sharing(core: Core, splits: Sequence[int]) -> None:
         assert np.array_equal(bits(go_on(core, 1, ids, split, own)), bits(alone[split:])), split
         # The other is untouched, and goes on from where it was.
         more = ids_of(3, 20)
-        [(_, logits, _)], _ = core.step([Row(0, more, IDS, 20, table(0, CONTEXT))])
+        [(_, logits, *_)], _ = core.step([Row(0, more, IDS, 20, table(0, CONTEXT))])
         core.commit(0, IDS + 20)
         assert np.array_equal(bits(logits), bits(all_logits(core, 2, [*ids, *more])[IDS:])), split
         core.commit(1, 0)

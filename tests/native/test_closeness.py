@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,12 @@ def test_logits_over_the_committed_texts_are_within_the_limits(against: str) -> 
 
 def test_we_are_as_close_to_the_float_model_as_llama_cpp_is() -> None:
     assert "divergence" in held("compare_llama_cpp.py", "--texts", "long")
+
+
+@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
+def test_a_layer_drafts_what_llama_cpp_drafts(tiny_model: Any, architecture: str) -> None:
+    path = tiny_model(architecture=architecture, drafting=1, vocab=300, value_size=32, key_size=32, norm_epsilon=1e-6)
+    assert "held" in held("compare_llama_drafts.py", path)
 
 
 def test_logits_of_a_folder_are_within_the_limits(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_sampling_is_the_cpu_cores(small: Pair) -> None:
             sampling = own and SimpleNamespace(**(SAMPLING | own))
             rows.append(Row(slot, ids, 0, 2, table(slot, CONTEXT), len(ids), sampling, logits=slot == 3))
         found.append(
-            [(tokens, logits is None or logits.tobytes(), told) for tokens, logits, told in core.step(rows)[0]]
+            [(tokens, logits is None or logits.tobytes(), told) for tokens, logits, told, _ in core.step(rows)[0]]
         )
     assert found[0] == found[1]
 

@@ -38,7 +38,7 @@ def one_by_one(core: Core, prompt: list[int], sampling: Sampling | None) -> tupl
     core.commit(0, 0)
     fed, position, found, logits = prompt, 0, [], []
     for _ in range(TOKENS):
-        ((tokens, rows, _),), _ = core.step([Row(0, fed, position, 1, table(0, CONTEXT), len(prompt), sampling)])
+        ((tokens, rows, *_),), _ = core.step([Row(0, fed, position, 1, table(0, CONTEXT), len(prompt), sampling)])
         position += len(fed)
         core.commit(0, position)
         fed = [*tokens]
@@ -68,7 +68,7 @@ def test_as_far_as_a_draft_is_right_its_tokens_are_those_of_single_steps(
         row = Row(0, [pending, *draft], position, 1 + len(draft), table(0, CONTEXT), PROMPT, sampling)
         device.commit(1, 0)
         company = [Row(1, other[: chance.randint(1, 40)], 0, 1, table(1, CONTEXT), 40)][: chance.randrange(2)]
-        ((tokens, told, _), *_), _ = device.step([row, *company])
+        ((tokens, told, *_), *_), _ = device.step([row, *company])
         right = 1
         while right <= len(draft) and draft[right - 1] == tokens[right - 1]:
             right += 1

@@ -68,7 +68,7 @@ def pair(monkeypatch: pytest.MonkeyPatch, path: Path, edit: Callable[[Floats], F
     with np.errstate(all="ignore"):
         rows = edit(head.data.view(np.float32).reshape(head.rows, head.columns).copy())
     edited = [replace(tensor, source=rows.view(np.uint8)) if tensor is head else tensor for tensor in tensors]
-    monkeypatch.setattr(native_core, "open_model", lambda path: (metadata, edited))
+    monkeypatch.setattr(native_core, "open_model", lambda path, drafting: (metadata, edited))
     cpu, device = (open_core(path, slots=SLOTS, context=CONTEXT, kind=kind) for kind in ("cpu", KIND))
     return cpu, device
 
@@ -81,7 +81,7 @@ def outcomes(core: Core, wishes: tuple[Sampling, ...], order: str = "forward", l
         ids = ids_of(slot, 9, VOCAB)
         rows.append(Row(slot, ids, 0, 1 + slot % 3, table(slot, CONTEXT), 5, sampling, logits))
     with lanes(order):
-        return [(tokens, told) for tokens, _, told in core.step(rows)[0]]
+        return [(tokens, told) for tokens, _, told, _ in core.step(rows)[0]]
 
 
 @pytest.mark.parametrize("edit", [flat, steep, tied, broken, nothing])
@@ -114,7 +114,7 @@ def test_company_changes_nothing(tiny_model: Any, monkeypatch: pytest.MonkeyPatc
             last = slot == len(company)
             ids = ids_of(0 if last else 9 + slot, 9, VOCAB)
             rows.append(Row(slot, ids, 0, 1, table(slot, CONTEXT), 5, sampling, False))
-        tokens, _, told = device.step(rows)[0][-1]
+        tokens, _, told, _ = device.step(rows)[0][-1]
         assert (tokens, told) == alone
 
 

@@ -94,7 +94,7 @@ def test_part_of_a_row_is_committed(cores: tuple[Core, Core]) -> None:
         for taken, drafted in ((1, 2), (2, 9), (1, 64), (3, 4), (20, 20), (0, 7)):
             row = [*ids[position : position + taken], *wrong[: drafted - taken]]
             with lanes("shuffled", drafted):
-                [(_, logits, _)], _ = device.step([Row(1, row, position, len(row), own)])
+                [(_, logits, *_)], _ = device.step([Row(1, row, position, len(row), own)])
                 position += taken
                 device.commit(1, position)
             assert same_bits(logits[:taken], alone[position - taken : position])

@@ -66,7 +66,7 @@ def hashes_of(device: Core, texts: Sequence[Sequence[int]], seed: int) -> list[s
             fed = texts[slot][done[slot] : done[slot] + count]
             rows.append(Row(slot, fed, done[slot], count, table(slot, CONTEXT)))
         results, _ = device.step(rows)
-        for row, (_, logits, _) in zip(rows, results, strict=True):
+        for row, (_, logits, *_) in zip(rows, results, strict=True):
             assert logits is not None
             hashes[row.slot].update(logits.tobytes())
             done[row.slot] += len(row.tokens)
@@ -88,7 +88,7 @@ def greedy(core: Core, ids: list[int], steps: int) -> list[int]:
     found: list[int] = []
     fed, position = ids, 0
     for _ in range(steps):
-        ((tokens, _, _),), _ = core.step([Row(0, fed, position, 1, table(0, CONTEXT), len(ids), logits=False)])
+        ((tokens, *_),), _ = core.step([Row(0, fed, position, 1, table(0, CONTEXT), len(ids), logits=False)])
         position += len(fed)
         core.commit(0, position)
         fed = [tokens[0]]

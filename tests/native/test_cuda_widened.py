@@ -24,7 +24,7 @@ def test_a_product_in_half_precision_has_the_cpus_bits_on_a_device(tiny_model, m
         return replace(tensor, type="BF16", source=data)
 
     mixed = [halved(tensor) if tensor.name == "per_layer_model_proj.weight" else tensor for tensor in tensors]
-    monkeypatch.setattr("paceline.native.core.open_model", lambda path: (metadata, mixed))
+    monkeypatch.setattr("paceline.native.core.open_model", lambda path, drafting: (metadata, mixed))
     cores = [open_core(path, slots=1, context=64, kind=kind) for kind in ("cpu", KIND)]
     logits = [all_logits(core, 0, list(range(40))) for core in cores]
     assert same_bits(logits[0], logits[1])

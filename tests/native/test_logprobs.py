@@ -29,7 +29,7 @@ def step(core: Core, sampling: Sampling, company: int = 0, outputs: int = 1):
 
 @pytest.mark.parametrize("count", [1, 5, 1000])
 def test_they_are_the_log_softmax_of_the_logits(core: Core, count: int) -> None:
-    tokens, logits, told = step(core, Sampling(logprobs=count), outputs=3)
+    tokens, logits, told, _ = step(core, Sampling(logprobs=count), outputs=3)
     exact = logits.astype(np.float64)
     exact -= exact.max(-1, keepdims=True)
     expected = exact - np.log(np.exp(exact).sum(-1, keepdims=True))
@@ -46,7 +46,7 @@ def test_they_are_the_log_softmax_of_the_logits(core: Core, count: int) -> None:
 @pytest.mark.parametrize("vocab", [1000, 70000])
 def test_a_sum_of_whole_numbers_loses_less_than_a_millionth(tiny_model, vocab: int) -> None:
     core = open_core(tiny_model(type="Q8_0", vocab=vocab, layers=1), slots=3, context=CONTEXT)
-    _, logits, told = step(core, Sampling(logprobs=5), outputs=3)
+    _, logits, told, _ = step(core, Sampling(logprobs=5), outputs=3)
     for row, (chosen, top) in zip(logits.astype(np.float64), told, strict=True):
         row -= row.max()
         expected = row - np.log(np.exp(row).sum())
@@ -66,7 +66,7 @@ def test_they_are_of_the_model_whatever_changes_the_choice(core: Core) -> None:
         Sampling(logprobs=4, logit_bias=((3, 1e9),)),
         Sampling(logprobs=4, temp=2.0, seed=1),
     ):
-        tokens, logits, told = step(core, sampling)
+        tokens, logits, told, _ = step(core, sampling)
         assert told[0][1] == plain[2][0][1]
         assert np.array_equal(logits, plain[1])
         everything = dict(step(core, Sampling(logprobs=1000))[2][0][1])
@@ -91,6 +91,6 @@ def test_company_changes_nothing(core: Core) -> None:
     sampling = Sampling(logprobs=7, logit_bias=((4, 0.5),), freq_penalty=0.3, temp=0.9, seed=3)
     alone = step(core, sampling)
     for company in (1, 2):
-        tokens, logits, told = step(core, sampling, company)
+        tokens, logits, told, _ = step(core, sampling, company)
         assert (tokens, told) == (alone[0], alone[2])
         assert np.array_equal(logits, alone[1])

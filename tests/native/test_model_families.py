@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 import pytest
 from paceline.native.core import native_shape, open_core, tables
@@ -12,6 +11,7 @@ from paceline.native.files.rearrange import renamed
 from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable
 
+from .changed_files import written
 from .opened_models import as_another, changed, opened
 
 
@@ -145,29 +145,6 @@ def test_layers_that_draft_are_left_out(tiny_model, tmp_path: Path, architecture
     assert shape.kinds == others.get(architecture, ("recurrent", "attention", "recurrent"))
     one, other = (open_core(each, slots=1, context=64, threads=1) for each in (full, plain))
     assert one.fingerprint == other.fingerprint
-
-
-def written(path: Path, to: Path, keys: dict[str, int], more: list[str], less: tuple[str, ...] = ()) -> Path:
-    """The file at `path` with other keys, more tensors, and without those whose names begin in some way."""
-    reader = gguf.GGUFReader(path)
-    values = {key: field.contents() for key, field in reader.fields.items()}
-    writer = gguf.GGUFWriter(to, values["general.architecture"])
-    for key, value in (values | keys).items():
-        if type(value) is int and key.startswith(values["general.architecture"]):
-            writer.add_uint32(key, value)
-        elif type(value) is float:
-            writer.add_float32(key, value)
-    writer.add_token_list(values["tokenizer.ggml.tokens"])
-    for tensor in reader.tensors:
-        if not tensor.name.startswith(less or "-"):
-            writer.add_tensor(tensor.name, tensor.data)
-    for name in more:
-        writer.add_tensor(name, np.ones(8, np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return to
 
 
 def test_an_olmo_norms_what_it_adds_and_has_windows_if_the_file_has_one(tiny_model) -> None:

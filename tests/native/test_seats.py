@@ -106,7 +106,7 @@ def test_part_of_a_row_committed_after_a_seat(tiny_model: Any, name: str) -> Non
         position = split
         for taken, drafted in ((1, 2), (2, 9), (1, 64), (3, 4), (20, 20), (0, 7)):
             row = [*ids[position : position + taken], *wrong[: drafted - taken]]
-            [(_, logits, _)], _ = core.step([Row(1, row, position, len(row), own)])
+            [(_, logits, *_)], _ = core.step([Row(1, row, position, len(row), own)])
             assert np.array_equal(bits(logits[:taken]), bits(alone[position : position + taken]))
             position += taken
             core.commit(1, position)
