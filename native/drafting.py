@@ -13,11 +13,12 @@ from typing import Any
 from .files.model_file import Tensor
 
 DRAFTING = "nextn_predict_layers"
-ARCHITECTURES = ("qwen35", "qwen35moe", "qwen3next")  # whose layers that draft are used
+REPEATING = ("glm4moe", "deepseek2")  # their files have the model's embedding and head again in that layer
+ARCHITECTURES = ("qwen35", "qwen35moe", "qwen3next", *REPEATING)  # whose layers that draft are used
 LAYER = re.compile(r"blk\.(\d{1,9})\.")
 JOIN = "nextn.eh_proj.weight"
 FINAL_NORM = "nextn.shared_head_norm.weight"  # the model's own where it is missing
-SHARED = ("nextn.embed_tokens.weight", "nextn.shared_head_head.weight")  # files may have them twice
+OWN_ENDS = ("nextn.embed_tokens.weight", "nextn.shared_head_head.weight")  # where it has an embedding and a head
 
 
 def without_drafting(values: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -31,8 +32,10 @@ def with_drafting(values: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[
     architecture = values.get("general.architecture")
     if architecture not in ARCHITECTURES or values.get(f"{architecture}.{DRAFTING}") != 1:
         return without_drafting(values, tensors)
+    if architecture in REPEATING:
+        tensors = [tensor for tensor in tensors if not tensor.name.endswith(OWN_ENDS)]
     own = [tensor.name for tensor in tensors if _drafts(values, tensor)]
-    if not any(name.endswith(JOIN) for name in own) or any(name.endswith(SHARED) for name in own):
+    if not any(name.endswith(JOIN) for name in own) or any(name.endswith(OWN_ENDS) for name in own):
         return without_drafting(values, tensors)
     return list(tensors)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import gguf
 import tiny_gemma4
 import tiny_latent
+from tiny_drafting import DRAFTING
 from tiny_gemma4 import GEMMA_4
 from tiny_state_space import ONE_BRANCH, STATE_SPACES, add_one_branch_keys
 from tiny_tokenizer import SPECIALS, add_tokenizer
@@ -93,7 +94,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--temperature", type=int, default=0, help="positions to a growth of the queries")
     parser.add_argument("--norm-epsilon", type=float, default=1e-5)
     parser.add_argument("--interval", type=int, default=2, help="of layers with full attention")
-    parser.add_argument("--drafting", type=int, choices=(0, 1), default=0, help="layers of a hybrid that draft")
+    parser.add_argument("--drafting", type=int, choices=(0, 1), default=0, help="layers that draft")
     parser.add_argument("--window", type=int, default=24, help="positions a sliding layer sees")
     parser.add_argument("--final-softcap", type=float, help="of a sliding Gemma's logits, default: the family's")
     parser.add_argument("--local-kv-heads", type=int, help="of gemma4's sliding layers, default: --kv-heads")
@@ -124,8 +125,8 @@ def options() -> argparse.Namespace:
         parser.error(f"--value-heads {chosen.value_heads} is no multiple of --key-heads {chosen.key_heads}")
     if chosen.heads % chosen.kv_heads:
         parser.error(f"--heads {chosen.heads} is no multiple of --kv-heads {chosen.kv_heads}")
-    if chosen.drafting and chosen.architecture not in HYBRIDS:
-        parser.error(f"--drafting is for {', '.join(HYBRIDS)}, not for {chosen.architecture}")
+    if chosen.drafting and chosen.architecture not in DRAFTING:
+        parser.error(f"--drafting is for {', '.join(DRAFTING)}, not for {chosen.architecture}")
     if chosen.vocab < len(SPECIALS) + 3:
         parser.error(f"--vocab {chosen.vocab} is too small, expected at least {len(SPECIALS) + 3}")
     quantized = {chosen.type, chosen.embedding_type} - {*FLOATS, None}
@@ -190,6 +191,9 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_leading_dense_block_count(1)
     if chosen.architecture in ("glm4moe", "nemotron_h_moe"):
         writer.add_expert_weights_scale(1.5)
+    if chosen.architecture == "glm4moe":  # llama.cpp asks for these
+        writer.add_expert_weights_norm(True)
+        writer.add_expert_shared_count(chosen.shared_ffn // chosen.expert_ffn)
     if chosen.architecture in EXPERTS:
         writer.add_expert_count(chosen.experts)
         writer.add_expert_used_count(chosen.experts_used)

@@ -1,4 +1,4 @@
-"""The layer that drafts (multi-token prediction) of the tiny hybrids.
+"""The layer that drafts (multi-token prediction) of the tiny models whose families have one.
 
 Its drafts are to be right often and not always. So the model's other layers add little to the stream, which makes the
 next token mostly a matter of the last one, and the layer passes the embedding of that on.
@@ -9,18 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import tiny_latent
 
 if TYPE_CHECKING:
     from tiny_weights import Weights
 
+DRAFTING = ("qwen35", "qwen35moe", "qwen3next", "glm4moe", "deepseek2")
 QUIET = 0.05  # of what layers add otherwise
 
 
 def add_drafter(weights: Weights, routed: bool) -> None:
     chosen, block = weights.chosen, f"blk.{weights.chosen.layers}"
     weights.norm(f"{block}.attn_norm.weight", chosen.width)
-    weights.attention(block)
-    weights.norm(f"{block}.post_attention_norm.weight", chosen.width)
+    if chosen.architecture == "deepseek2":
+        tiny_latent.add_attention(weights, block)
+    else:
+        weights.attention(block)
+    after = "ffn" if chosen.architecture == "deepseek2" else "post_attention"
+    weights.norm(f"{block}.{after}_norm.weight", chosen.width)
     if routed:
         weights.experts(block)
     else:

@@ -25,7 +25,7 @@ void Shape::check() const {
   within("layers", layers, 1);
   within("drafting", drafting, 0, 1);
   if (kinds.size() != static_cast<size_t>(all_layers())) refuse(std::to_string(kinds.size()) + " kinds of " + std::to_string(all_layers()) + " layers");
-  if (drafting && (kinds.back() != LayerKind::Attention || one_branch || token_inputs || layer_scale || borrowing_layers || latent || value_norm))
+  if (drafting && (kinds.back() != LayerKind::Attention || one_branch || token_inputs || layer_scale || borrowing_layers || value_norm))
     refuse("a layer that drafts beside another kind, expected one of full attention and a feed-forward part");
   const std::pair<const char*, int> positive[] = {{"width", width}, {"heads", heads}, {"kv_heads", kv_heads}, {"head_size", head_size}, {"vocab", vocab}, {"context", context}};
   for (const auto& [name, size] : positive) within(name, size, 1);

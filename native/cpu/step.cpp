@@ -179,14 +179,19 @@ void Core::Step::run(Member& me) {
   if (s.token_inputs) read_token_inputs(me, own);
   for (int l = 0; l < s.layers; ++l) {
     const Layer& layer = core.weights_.layers[l];
-    if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(me, own, layer);
-    else if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
-    else if (layer.kind != LayerKind::FeedForward && s.latent) latent_attention(me, own, layer);
-    else if (layer.kind != LayerKind::FeedForward) attention(me, own, layer);
+    mix(me, own, layer);
     if (s.feeds_forward(layer.kind)) feed_forward(me, own, layer);
     if (s.token_inputs) add_token_inputs(me, own, layer);
   }
   if (outputs) predict(me, own, core.weights_.final_norm);
+}
+
+void Core::Step::mix(Member& me, Private& own, const Layer& layer) {
+  if (layer.kind == LayerKind::FeedForward) return;
+  if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(me, own, layer);
+  else if (layer.kind == LayerKind::Recurrent) recurrent(me, own, layer);
+  else if (s.latent) latent_attention(me, own, layer);
+  else attention(me, own, layer);
 }
 
 // No barrier: the next operation is divided by columns too.

@@ -31,6 +31,7 @@ class Core::Step {
   void products(Member& me, Private& own, const Matrix* const* matrices, const size_t* offsets, int count);  // of width_input, into mixed
   void add_product(Member& me, Private& own, const Matrix& weights, const Activations& input, const float* post_norm, const float* scale = nullptr);
   void add_normed(Private& own, const float* branch, const float* norm, const float* scale, int column);  // to x; no barrier
+  void mix(Member& me, Private& own, const Layer& layer);  // what the layer has before its feed-forward part
   void predict(Member& me, Private& own, const float* norm);
 
   // step_attention.cpp

@@ -14,7 +14,7 @@ void Core::Step::run_draft(Member& me, const float* const* streams, const float*
   Private& own = work.own[me.index];
   const Layer& layer = core.weights_.layers.back();
   join(me, own, streams, stream_norm);
-  attention(me, own, layer);
+  mix(me, own, layer);
   feed_forward(me, own, layer);
   if (outputs) predict(me, own, core.weights_.drafter_norm());
 }

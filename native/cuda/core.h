@@ -146,6 +146,7 @@ class DeviceCore {
   void embed_tokens(const Pass& pass);
   void predict(const float* norm, const Pass& pass);
   void join_streams(int number, const Pass& pass);
+  void mix(const Layer& layer, const Pass& pass);  // what the layer has before its feed-forward part
   void attention(const Layer& layer, const Pass& pass);
   void latent_attention(const Layer& layer, const Pass& pass);
   void list_heads(const Pass& pass);

@@ -237,14 +237,19 @@ void DeviceCore::enqueue(const Sizes& sizes, Stream stream) {
   if (s.latent) list_heads(pass);
   for (int l = 0; l < s.layers; ++l) {
     const Layer& layer = weights_.layers[l];
-    if (layer.kind == LayerKind::Recurrent && s.gated_convolution) gated_convolution(layer, pass);
-    else if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
-    else if (layer.kind != LayerKind::FeedForward && s.latent) latent_attention(layer, pass);
-    else if (layer.kind != LayerKind::FeedForward) attention(layer, pass);
+    mix(layer, pass);
     if (s.feeds_forward(layer.kind)) feed_forward(layer, pass);
     if (s.token_inputs) add_token_inputs(layer, pass);
   }
   if (sizes.outputs) predict(weights_.final_norm, pass);
+}
+
+void DeviceCore::mix(const Layer& layer, const Pass& pass) {
+  if (layer.kind == LayerKind::FeedForward) return;
+  if (layer.kind == LayerKind::Recurrent && shape().gated_convolution) gated_convolution(layer, pass);
+  else if (layer.kind == LayerKind::Recurrent) recurrent(layer, pass);
+  else if (shape().latent) latent_attention(layer, pass);
+  else attention(layer, pass);
 }
 
 void DeviceCore::embed_tokens(const Pass& pass) {

@@ -15,7 +15,8 @@ void DeviceCore::enqueue_draft(const Sizes& sizes, int pass_kind, Stream stream)
   embed_tokens(pass);
   join_streams(pass_kind, pass);
   const Layer& layer = weights_.layers.back();
-  attention(layer, pass);
+  if (shape().latent) list_heads(pass);
+  mix(layer, pass);
   feed_forward(layer, pass);
   if (sizes.outputs) predict(weights_.drafter_norm(), pass);
   if (swaps) std::swap(work.x, work.earlier_x);

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ..drafting import JOIN
+from ..drafting import ARCHITECTURES, JOIN
 from ..families import FAMILIES
 from .folder_drafting import drafter_parts
 from .folder_expert_names import expert_matrix, expert_parts, granite_shared_parts
@@ -48,8 +48,7 @@ CENTRED = ("gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next")
 def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -> Iterator[Tensor]:
     """`found` is by Hugging Face name, a 1-d tensor having one row; raises ValueError naming what is wrong."""
     parts, layers = _parts(sizes), sizes.layers
-    if f"model.layers.{layers}.{JOIN}" in found:
-        layers += 1
+    layers += f"model.layers.{layers}.{JOIN}" in found
     norm = _centred if sizes.architecture in CENTRED else float32
     embeds = any(_short(name) in EMBEDDINGS for name in found)
     experts: dict[tuple[int, str], dict[int, Tensor]] = {}
@@ -74,7 +73,7 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
         elif layer is not None and layer < layers and (expert := expert_matrix(part, sizes)):
             kind, number = expert
             experts.setdefault((layer, kind), {})[number] = tensor
-        elif layer is None or not sizes.layers <= layer < sizes.layers + sizes.drafting:
+        elif layer is None or not layers <= layer < sizes.layers + sizes.drafting:
             raise ValueError(f"the tensor {name!r} is not part of a supported {sizes.architecture} model")
     if tied is False and not any(_short(name) == "lm_head.weight" for name in found):
         raise ValueError("the tensor 'lm_head.weight' is missing, and tie_word_embeddings is false")
@@ -162,6 +161,7 @@ def _parts(sizes: Sizes) -> Parts:
             parts |= granite_shared_parts("")
     elif family.recurs:
         parts |= recurrent_parts(tiled=not family.grouped_heads)
+    if architecture in ARCHITECTURES:
         parts |= drafter_parts(norm)
     return parts
 

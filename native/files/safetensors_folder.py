@@ -10,7 +10,7 @@ import numpy as np
 
 from .float8 import block_size, float8_tensors
 from .folder_config import Config
-from .folder_drafting import as_last_layer
+from .folder_drafting import with_last_layer
 from .folder_names import gguf_tensors, is_ignored
 from .model_file import Metadata, Tensor, read_object, unreadable
 from .mxfp4 import packed_tensors
@@ -33,7 +33,7 @@ def open_folder(path: Path, drafting: bool = False) -> tuple[Metadata, list[Tens
         metadata = _metadata(path, config)
         stored, sizes = _stored(path), config.sizes()
         if drafting:
-            stored |= {tensor.name: tensor for tensor in as_last_layer(stored, config.architecture, sizes.layers)}
+            stored = with_last_layer(stored, config.architecture, sizes.layers, sizes.drafting)
         found = _tensors(stored, block_size(values))
         tensors = list(gguf_tensors(found, sizes, config.tied))
         config.check_tensors({tensor.name for tensor in tensors})

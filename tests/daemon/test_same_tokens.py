@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from driver import Driver, events_of
+from paceline.native.drafting import ARCHITECTURES
 from paceline.native.files.model_file import MATRIX_TYPES
 from schedules import Bench, run_schedule
 
@@ -62,7 +63,7 @@ def drafting_bench(tiny_model, architecture: str) -> Bench:
     return tiny_bench(tiny_model, "Q4_0", architecture=architecture, drafting=1)
 
 
-@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_few_schedules_where_a_layer_drafts(tiny_model, architecture: str) -> None:
     bench = drafting_bench(tiny_model, architecture)
     for seed in range(400, 404):
@@ -72,7 +73,7 @@ def test_a_few_schedules_where_a_layer_drafts(tiny_model, architecture: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_more_schedules_where_a_layer_drafts(tiny_model, architecture: str) -> None:
     bench = drafting_bench(tiny_model, architecture)
     for seed in range(404, 420):

@@ -12,7 +12,6 @@ from paceline.native.core import Core, open_core
 from .rows import Row, table
 
 CONTEXT, SLOTS, MOST = 320, 4, 4
-HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 TINY = {"drafting": 1, "vocab": 300, "value_size": 32, "key_size": 32}
 
 

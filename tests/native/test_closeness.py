@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paceline.native.drafting import ARCHITECTURES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -29,9 +30,10 @@ def test_we_are_as_close_to_the_float_model_as_llama_cpp_is() -> None:
     assert "divergence" in held("compare_llama_cpp.py", "--texts", "long")
 
 
-@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe", "qwen3next"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_layer_drafts_what_llama_cpp_drafts(tiny_model: Any, architecture: str) -> None:
-    path = tiny_model(architecture=architecture, drafting=1, vocab=300, value_size=32, key_size=32, norm_epsilon=1e-6)
+    sizes = {"vocab": 300, "value_size": 32, "key_size": 32, "query_rank": 48, "norm_epsilon": 1e-6}
+    path = tiny_model(architecture=architecture, drafting=1, **sizes)
     assert "held" in held("compare_llama_drafts.py", path)
 
 

@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paceline.native.drafting import ARCHITECTURES
 from paceline.protocol import Sampling
 
-from .drafted_texts import CONTEXT, HYBRIDS, MOST, TINY, Writer, ids_of, opened, told
+from .drafted_texts import CONTEXT, MOST, TINY, Writer, ids_of, opened, told
 from .emulated import COUNTS_LOADS, KIND, counting_loads
 from .rows import Row, table
 
 COLD = Sampling(temp=1.5, seed=5, freq_penalty=0.5, logit_bias=((7, 1.0),))
 
 
-@pytest.fixture(scope="module", params=HYBRIDS)
+@pytest.fixture(scope="module", params=ARCHITECTURES)
 def path(request: pytest.FixtureRequest, tiny_model: Any) -> Path:
     return tiny_model(architecture=request.param, type="Q4_0", ffn=96, **TINY)
 

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 from paceline.native.core import PAGE, open_core
+from paceline.native.drafting import ARCHITECTURES, REPEATING
 from paceline.native.model import read_shape
 from paceline.native.reference_draft import DraftingReference
 from paceline.native.weights import ModelUnreadable, open_model
 from paceline.protocol import Sampling
 
 from .changed_files import written
-from .drafted_texts import CONTEXT, HYBRIDS, MOST, TINY, Writer, ids_of, opened, told
+from .drafted_texts import CONTEXT, MOST, TINY, Writer, ids_of, opened, told
 from .rows import Row, table
 
 
-@pytest.fixture(scope="module", params=HYBRIDS)
+@pytest.fixture(scope="module", params=ARCHITECTURES)
 def path(request: pytest.FixtureRequest, tiny_model: Any) -> Path:
     return tiny_model(architecture=request.param, **TINY)
 
@@ -162,3 +163,12 @@ def test_a_layer_that_cannot_be_used_is_left_out(tiny_model: Any, tmp_path: Path
         ModelUnreadable, match=r"the tensor 'blk.2.nextn.more.weight' is not part of a supported qwen35"
     ):
         opened(written(path, tmp_path / "more.gguf", {}, ["blk.2.nextn.more.weight"]))
+
+
+@pytest.mark.parametrize("architecture", REPEATING)
+def test_the_models_embedding_and_head_may_be_there_again(tiny_model: Any, tmp_path: Path, architecture: str) -> None:
+    path = tiny_model(architecture=architecture, **TINY)
+    copies = ["blk.2.nextn.embed_tokens.weight", "blk.2.nextn.shared_head_head.weight"]
+    ours, theirs = opened(written(path, tmp_path / "copies.gguf", {}, copies)), opened(path)
+    assert told(ours, 0, ids_of(12, 9), 20) == told(theirs, 0, ids_of(12, 9), 20)
+    assert ours.stepper.weight_bytes == theirs.stepper.weight_bytes

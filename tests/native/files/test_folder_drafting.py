@@ -11,6 +11,9 @@ from paceline.native.model import read_shape
 from paceline.native.weights import ModelUnreadable, open_model
 
 from .folders import LLAMA, llama_tensors, write_folder
+from .routed_folders import routed_folder, routed_tensors
+from .test_folder_latent import CONFIG as LATENT
+from .test_folder_latent import tensors as latent_tensors
 
 LINEAR = {
     "linear_num_key_heads": 2,
@@ -23,6 +26,8 @@ FULL = {"full_attention_interval": 1, "layer_types": ["full_attention"] * 2, "he
 ROUTED = {"num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8}
 KINDS = {"qwen3_5_text": {}, "qwen3_5_moe_text": ROUTED, "qwen3_next": ROUTED | {"decoder_sparse_step": 1}}
 OUTER = {"fc": (64, 128), "pre_fc_norm_embedding": (64,), "pre_fc_norm_hidden": (64,), "norm": (64,)}
+BEHIND = {"eh_proj": (64, 128), "enorm": (64,), "hnorm": (64,), "shared_head.norm": (64,)}
+REPEATED = {"embed_tokens": (131, 64), "shared_head.head": (131, 64)}
 
 
 def tensors_of(kind: str) -> dict[str, Any]:
@@ -105,3 +110,52 @@ def test_what_is_missing_of_it_or_not_known_is_named(tmp_path: Path) -> None:
     del tensors["mtp.pre_fc_norm_hidden.weight"]
     with pytest.raises(ModelUnreadable, match=r"the tensor 'blk.2.nextn.hnorm.weight' \[1, 64\] is missing"):
         read_shape(*open_model(folder_of(tmp_path / "b", "qwen3_5_text", tensors), drafting=True))
+
+
+def drafting_layer(tensors: dict[str, Any]) -> dict[str, Any]:
+    """Of two layers, the second again as GLM's folders have one that drafts, with the model's embedding and head."""
+    last = "model.layers.1."
+    again = {name.replace(last, "model.layers.2."): each for name, each in tensors.items() if name.startswith(last)}
+    random = np.random.RandomState(4)
+    own = {name: random.standard_normal(shape).astype(np.float32) for name, shape in (BEHIND | REPEATED).items()}
+    return again | {f"model.layers.2.{name}.weight": each for name, each in own.items()}
+
+
+@pytest.fixture(params=["glm4_moe", "glm4_moe_lite"])
+def counted(request: pytest.FixtureRequest) -> Any:
+    """Writes a folder whose layer that drafts is counted, with more tensors."""
+
+    def folder(path: Path, more: dict[str, Any]) -> Path:
+        if request.param == "glm4_moe":
+            return routed_folder(path, "glm4_moe", more=drafting_layer(routed_tensors("glm4_moe")) | more)
+        tensors = latent_tensors(2)
+        return write_folder(path, tensors | drafting_layer(tensors) | more, LATENT)
+
+    return folder
+
+
+def test_one_that_is_counted_is_a_layer_behind_the_others(tmp_path: Path, counted: Any) -> None:
+    folder = counted(tmp_path, {})
+    metadata, tensors = open_model(folder, drafting=True)
+    found = {tensor.name: floats(tensor) for tensor in tensors}
+    shape = read_shape(metadata, tensors)
+    assert (shape.layers, shape.drafting) == (2, 1)
+    twins = [name for name in found if name.startswith("blk.1.")]
+    for name in twins:
+        assert np.array_equal(found[name], found[name.replace("blk.1.", "blk.2.")])
+    own = {name for name in found if name.startswith("blk.2.")}
+    own -= {name.replace("blk.1.", "blk.2.") for name in twins}
+    assert own == {f"blk.2.nextn.{name}.weight" for name in ("eh_proj", "enorm", "hnorm", "shared_head_norm")}
+    given = drafting_layer({})
+    assert np.array_equal(found["blk.2.nextn.eh_proj.weight"], given["model.layers.2.eh_proj.weight"])
+    assert np.array_equal(found["blk.2.nextn.hnorm.weight"][0], given["model.layers.2.hnorm.weight"])
+    assert np.array_equal(
+        found["blk.2.nextn.shared_head_norm.weight"][0], given["model.layers.2.shared_head.norm.weight"]
+    )
+    assert not any(tensor.name.startswith("blk.2.") for tensor in open_model(folder)[1])
+
+
+def test_an_unknown_part_of_one_that_is_counted_is_named(tmp_path: Path, counted: Any) -> None:
+    folder = counted(tmp_path, {"model.layers.2.more.weight": np.ones(64, np.float32)})
+    with pytest.raises(ModelUnreadable, match=r"the tensor 'model.layers.2.more.weight' is not part of a supported"):
+        open_model(folder, drafting=True)
