@@ -15,7 +15,7 @@ make the same steps.
 
 An engine that drafts does so at the end of a step, for the next one. How many tokens it is asked for is chosen by the
 same measure: as many as will make that step give the most tokens for its cost and theirs, by how often such tokens of
-each request have been right.
+each request have been right, and by what is looked up anyway.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from .requests import Request, State
 
 Share = tuple[Request, int]
 
+Offer = tuple[float, int, int]
+"""A token that a step may try: how likely it is, negative; how many tokens have to be drafted for it; whose it is."""
+
 LEAST_CHANCE = 0.05
 """Less likely guesses are not looked at."""
 
@@ -41,6 +44,9 @@ MOST_AHEAD = 8
 LEAST_AHEAD = 0.2
 """Guesses of a step that are looked at in grammars, in all, and how likely they are at least: each takes some tens of
 microseconds, whether it is tried or not."""
+
+ASKED_AGAIN = 16
+"""After so many tokens of a request the engine is asked for one more, whatever came of those before."""
 
 
 class Drafts:
@@ -84,8 +90,9 @@ class Drafts:
         return {decoders[order]: _drafted(decoders[order], count) for order, count in counts.items()}
 
     def _ask(self, shares: Sequence[Share]) -> dict[Request, int]:
-        """How many tokens the engine is to draft behind whose row, for a step of all that will decode then. One number
-        for all, as a step drafts a token behind every row at a time, but for none more than it can try."""
+        """How many tokens the engine is to draft behind whose row, for a step of all that will decode then: for each as
+        many as that step will try. Drafting one costs the same for any number of rows. Who is asked for none is asked
+        for one from time to time, as drafts may have become better."""
         going = [
             request
             for request, count in shares
@@ -93,25 +100,45 @@ class Drafts:
             and (request.state is State.DECODE or request.position + count == len(request.prompt))
         ]
         rows = len(going)
-        if self._full(rows):
+        if self._full(rows) or rows >= self._step_tokens:
             return {}
         held = sum(request.ahead is not None for request in going)
         useful = {request: count for request in going if (count := self._useful(request, held)) > 0}
-        if not useful:
-            return {}
-        promises = [self._guesser(request).promises(count) for request, count in useful.items()]
-        tokens, columns = float(rows), rows
-        best, most = 0, tokens / self._cost(rows)
-        for depth in range(max(useful.values())):
-            for promise in promises:
-                if depth < len(promise):
-                    tokens += promise[depth]
-                    columns += 1
-            if columns > self._step_tokens:
-                break
-            if (given := tokens / (self._cost(columns) + self._draft_cost * (depth + 1))) > most:
-                best, most = depth + 1, given
-        return {request: min(count, best) for request, count in useful.items()} if best else {}
+        looked_up, drafted = self._offers(useful)
+        most, _ = self._most_worth(looked_up, rows, 0)
+        asked: Counter[int] = Counter()
+        for depth in range(1, max(useful.values(), default=0) + 1):
+            offers = [offer for offer in drafted if offer[1] <= depth]
+            given, taken = self._most_worth(offers, rows, depth)
+            if given > most:
+                most, asked = given, Counter(order for _, at, order in offers[:taken] if at)
+        return {
+            request: count
+            for order, request in enumerate(useful)
+            if (count := asked[order] or int(len(request.output) % ASKED_AGAIN == 0))
+        }
+
+    def _offers(self, useful: dict[Request, int]) -> tuple[list[Offer], list[Offer]]:
+        """What the next step may try, the likeliest first: if nothing is drafted for it, and if all is. A draft is in
+        vain where something likelier was looked up."""
+        looked_up, drafted = [], []
+        for order, (request, count) in enumerate(useful.items()):
+            guesser = self._guesser(request)
+            found = [(-chance, 0, order) for chance in islice(guesser.looked_up(), count)]
+            promised = [(-chance, depth, order) for depth, chance in enumerate(guesser.promises(count), 1)]
+            looked_up += found
+            drafted += found if found and found[0] < promised[0] else promised
+        return sorted(looked_up), sorted(drafted)
+
+    def _most_worth(self, offers: Sequence[Offer], rows: int, depth: int) -> tuple[float, int]:
+        """The most tokens for its cost that a step can give with the first of these, and how many those are."""
+        drafting, tokens = self._draft_cost * depth, float(rows)
+        most, taken = tokens / (self._cost(rows) + drafting), 0
+        for count, (unlikely, _, _) in enumerate(offers[: self._step_tokens - rows], 1):
+            tokens -= unlikely
+            if (given := tokens / (self._cost(rows + count) + drafting)) > most:
+                most, taken = given, count
+        return most, taken
 
     def _useful(self, request: Request, held: int) -> int:
         """How many tokens it can try in its next step, if this one gives it only one; of so many in grammars. A grant

@@ -20,6 +20,10 @@ a request. Of layers that draft 0.8 and above is told for the first; these are c
 TRIALS = 4
 """So many guesses of its own count as much as CHANCES and PROPOSED."""
 
+REMEMBERED = 64
+"""After so many tokens of proposals what was learned of them counts half, as an engine may get better or worse in the
+course of a text."""
+
 FORCED = 6
 _FIRST = len(CHANCES)  # the kind of a proposal's first token; the next kinds are those behind it
 _KINDS = (0, 0, 0, 1, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5)  # by agreement, 0 to LONGEST
@@ -33,7 +37,7 @@ class Guesser:
     def __init__(self, ids: Sequence[int]) -> None:
         self._lookup = Lookup(ids)
         self._right = [chance * TRIALS for chance in (*CHANCES, *PROPOSED)]
-        self._tried = [TRIALS] * len(self._right)
+        self._tried = [float(TRIALS)] * len(self._right)
         self._proposal: Sequence[int] = ()
         self._proven = 0  # so many of its tokens, and not all
 
@@ -63,7 +67,11 @@ class Guesser:
         if there is none."""
         if self._proposal and self._believed():
             yield from self._promised(self._proven, len(self._proposal))
-            return
+        else:
+            yield from self.looked_up()
+
+    def looked_up(self) -> Iterator[float]:
+        """The same of what was looked up alone."""
         chance, agreement = 1.0, self._lookup.agreement
         while agreement:
             chance *= self._chance(_KINDS[agreement])
@@ -91,7 +99,11 @@ class Guesser:
     def _prove(self, token: int) -> None:
         """A token that is not the proposed one says nothing of those behind it."""
         right = self._proposal[self._proven] == token
-        self._note(_FIRST + self._proven, right)
+        kind = _FIRST + self._proven
+        self._note(kind, right)
+        if self._tried[kind] > REMEMBERED:
+            self._tried[kind] /= 2
+            self._right[kind] /= 2
         self._proven += 1
         if not right or self._proven == len(self._proposal):
             self._proposal = ()

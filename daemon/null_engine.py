@@ -143,6 +143,8 @@ class NullEngine:
             raise ValueError(f"request {row.req_id} at position {position}: slot {row.slot} is at {buffers.position}")
         if row.ahead < 0 or (row.ahead and not (row.outputs and self.info.draft_cost)):
             raise ValueError(f"request {row.req_id}: {row.ahead} tokens to draft behind {row.outputs} outputs")
+        if (row.following is None) != (row.outputs > 0):
+            raise ValueError(f"request {row.req_id}: {row.following} follows a row of {row.outputs} outputs")
         end = position + len(row.tokens)
         if end > PAGE * len(row.table):
             raise ValueError(f"request {row.req_id} would fill {end} positions: its table has {len(row.table)} pages")

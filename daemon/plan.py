@@ -50,6 +50,7 @@ class Row(NamedTuple):
     prompt's (penalties need to know). `table` holds the slot's page ids. `logits` asks for the output logits as bytes.
     `allowed` has, for each output, a bit for each token that it may be, in little-endian words of 32; None: all.
     `ahead` tokens are to be drafted behind the last right output; 0 unless the engine drafts and the row has outputs.
+    `following` is the prompt's token behind those of a row without outputs.
     """
 
     req_id: int
@@ -64,6 +65,7 @@ class Row(NamedTuple):
     logits: bool
     allowed: bytes | None = None
     ahead: int = 0
+    following: int | None = None
 
     def without_draft(self) -> Row:
         """It up to its first prediction, behind which nothing is drafted."""

@@ -144,8 +144,9 @@ class Request:
         if self.pending is None:
             end = position + count
             tokens, outputs = self.prompt[position:end], int(end == len(self.prompt))
+            following = None if outputs else self.prompt[end]
         else:
-            tokens, outputs = (self.pending, *draft), 1 + len(draft)
+            tokens, outputs, following = (self.pending, *draft), 1 + len(draft), None
         return Row(
             self.req_id,
             self.slot,
@@ -159,6 +160,7 @@ class Request:
             outputs > 0 and (logits or self.digest is not None),
             b"".join(self.ahead.allowed[:outputs]) if outputs and self.ahead is not None else None,
             ahead,
+            following,
         )
 
 

@@ -5,6 +5,7 @@ what a daemon has to know: model, architecture, device, vocab, context, eos, pag
 fingerprint. What was computed once is used again by `seat` and the copies beside it (see stepper.py).
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -24,7 +25,7 @@ from .rope import EMPTY, Tables, local_rope_table, rope_table, temperatures, unr
 from .shape import ModelShape
 from .sizes import held_bytes
 from .stepper import ReferenceStepper, Stepper
-from .weights import Metadata, ModelUnreadable, open_model
+from .weights import Metadata, ModelUnreadable, Tensor, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
@@ -143,10 +144,7 @@ def open_core(
     Raises ModelUnreadable for the file, MemoryError, ValueError for the other arguments. In a process that was forked
     from this one the core has no threads: open another there.
     """
-    metadata, tensors = open_model(path, drafting and kind != "reference")
-    if quantize is not None:
-        tensors = quantized(tensors, quantize)
-    shape = read_shape(metadata, tensors)
+    metadata, tensors, shape = _read(path, quantize, drafting and kind != "reference")
     if context is not None and context > shape.context:
         raise ValueError(f"a context of {context} is more than the model's {shape.context}")
     if not any(map(shape.attends, range(shape.layers))):
@@ -212,6 +210,21 @@ def open_core(
     device_name = f"cpu ({core.isa}, {threads} threads)"
     draft_cost = core.draft_bytes / core.token_bytes
     return Core(metadata, context, pages, page_bytes, device_name, core, fingerprint, cost, draft_cost)
+
+
+def _read(path: Path, quantize: str | None, drafting: bool) -> tuple[Metadata, list[Tensor], ModelShape]:
+    """A layer that drafts but is damaged is left out: no text needs it."""
+    try:
+        metadata, tensors = open_model(path, drafting)
+        if quantize is not None:
+            tensors = quantized(tensors, quantize)
+        return metadata, tensors, read_shape(metadata, tensors)
+    except ModelUnreadable as error:
+        if not drafting:
+            raise
+        opened = _read(path, quantize, False)
+        print(f"paceline: without its layer that drafts: {error}", file=sys.stderr)
+        return opened
 
 
 def native_shape(shape: ModelShape, context: int) -> Shape:

@@ -7,14 +7,15 @@ logits for each row that wants log-probabilities, and all logits of the step if 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .device_memory import DeviceMemory
+from .lost import DeviceLost
 from .rope import Tables
 from .stepper import Output
 
@@ -51,7 +52,7 @@ class DeviceStepper:
             cache_type_v=cache_type_v,
         )
         self._drafts = shape.drafting > 0
-        self._stream_bytes = shape.width * np.dtype(np.float32).itemsize
+        self.without_drafts: str | None = None  # why a step drafted less than it was asked for, if one did
         self._generation = 0
         self._sizes: tuple[int, ...] | None = None
         self.load = self._core.load
@@ -97,16 +98,22 @@ class DeviceStepper:
             pieces.append((core.logits_place, 4 * outputs * core.logits_stride))
         tokens, told, *rest = memory.fetch(pieces)
         if self._drafts:
-            self._draft(prepared, tokens.view(np.int32))
+            core.begin_drafts(prepared, tokens.view(np.int32))
+            try:
+                self._draft()
+            except DeviceLost:
+                raise
+            except Exception as error:  # the step has been made, and goes without (more) drafts
+                if self.without_drafts is None:
+                    print(f"paceline: a step ended before all was drafted: {error}", file=sys.stderr)
+                self.without_drafts = str(error)
         logits = rest[0].view(np.float32) if rest else None
         results: tuple[list[Output], int] = core.finish(prepared, tokens.view(np.int32), told, logits)
         return results
 
-    def _draft(self, prepared: Any, tokens: npt.NDArray[np.int32]) -> None:
+    def _draft(self) -> None:
         """Runs the layer that drafts: what the step has made sure of, then what it predicts itself."""
         core, memory = self._core, self._memory
-        core.begin_drafts(prepared, tokens)
-        copies = core.keep_streams()
         while (draft := core.prepare_draft()) is not None:
             sizes, kind = draft
             if core.generation != self._generation:
@@ -116,14 +123,7 @@ class DeviceStepper:
             memory.run(("draft", kind, sizes), partial(core.enqueue_draft, sizes, kind))
             _, outputs, *_ = sizes
             (drafted,) = memory.fetch([(core.tokens_place, 4 * outputs)])
-            self._keep(copies)  # once the first pass has read those that were kept, and before others take their place
-            copies = []
             core.take_drafts(drafted.view(np.int32))
-        self._keep(copies)
-
-    def _keep(self, copies: list[tuple[int, int]]) -> None:
-        for source, target in copies:
-            self._memory.copy(source, target, self._stream_bytes)
 
     def run_again(self) -> None:
         """Repeats the launches of the last step, on the input that the device still has."""

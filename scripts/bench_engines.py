@@ -55,6 +55,7 @@ class Row(NamedTuple):
     logits: bool = False
     allowed: None = None
     ahead: int = 0
+    following: int | None = None
 
 
 @dataclass(frozen=True)

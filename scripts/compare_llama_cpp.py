@@ -43,6 +43,7 @@ class Row(NamedTuple):
     logits: bool = True
     allowed: None = None
     ahead: int = 0
+    following: int | None = None
 
 
 class Peer:

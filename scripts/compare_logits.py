@@ -44,6 +44,7 @@ class Row(NamedTuple):
     logits: bool
     allowed: None = None
     ahead: int = 0
+    following: int | None = None
 
 
 @dataclass

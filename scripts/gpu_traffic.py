@@ -41,6 +41,7 @@ class Row(NamedTuple):
     logits: bool = False
     allowed: None = None
     ahead: int = 0
+    following: int | None = None
 
 
 def table(core: Core, slot: int) -> "array[int]":

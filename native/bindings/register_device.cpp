@@ -92,18 +92,12 @@ class DeviceCore {
     const std::optional<cuda::Sizes> sizes = core_->prepare_draft();
     if (!sizes) return py::none();
     drafts_ = sizes->outputs;
-    return py::make_tuple(SizeTuple{sizes->columns, sizes->outputs, sizes->splits, sizes->tokens, sizes->sampled}, core_->draft_pass());
+    return py::make_tuple(SizeTuple{sizes->columns, sizes->outputs, sizes->splits, sizes->tokens, sizes->sampled}, core_->draft_pass_kind());
   }
 
   void take_drafts(const py::array_t<int32_t, py::array::c_style>& tokens) {
     if (tokens.size() < drafts_) throw std::invalid_argument("fewer tokens than outputs");
     core_->take_drafts(tokens.data());
-  }
-
-  py::list keep_streams() {
-    py::list copies;
-    for (const cuda::Copy& copy : core_->keep_streams()) copies.append(places_of(copy));
-    return copies;
   }
 
   cuda::DeviceCore& core() { return *core_; }
@@ -184,7 +178,6 @@ void register_device(py::module_& m) {
           },
           py::arg("sizes"), py::arg("pass_kind"), py::arg("stream"))
       .def("take_drafts", &DeviceCore::take_drafts, py::arg("tokens"))
-      .def("keep_streams", &DeviceCore::keep_streams)
       .def("finish", &DeviceCore::finish, py::arg("prepared"), py::arg("tokens"), py::arg("told"), py::arg("logits"))
       .def("commit", [](DeviceCore& core, int slot, int position) { return core.core().commit(slot, position); }, py::arg("slot"), py::arg("position"))
       .def("seat", [](DeviceCore& core, int slot, const std::vector<int32_t>& ids, std::optional<int> state) { return places_of(core.core().seat(slot, ids, state)); },

@@ -49,7 +49,6 @@ Core::Core(const Shape& shape, const Options& options, Tables tables)
   if (shape.drafting) {
     draft_work_ = std::make_unique<Work>();
     draft_work_->drafts = true;
-    drafts_.resize(options.slots);
   }
 }
 
@@ -87,7 +86,6 @@ uint64_t Core::weight_bytes() const {
 void Core::commit(int slot, int position) {
   if (const int updates = slots_.check_commit(slot, position)) replay(slot, updates);
   slots_.commit(slot, position);
-  if (shape_.drafting) drafts_[slot].keep_if_at(position);
 }
 
 }  // namespace paceline

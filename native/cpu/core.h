@@ -116,8 +116,6 @@ class Core {
   std::unique_ptr<RecurrentStates> states_;
   SlotTable slots_;
   std::unique_ptr<Work> work_, draft_work_;
-  std::vector<Draft> drafts_;    // [slots], where a layer drafts
-  Buffer<float> kept_streams_;     // [slots][stride_x], of the columns that drafts_ are of
   Buffer<float> chained_streams_;  // [rows][stride_x], of drafted tokens
 
  public:

@@ -10,25 +10,22 @@ int right_outputs(const Row& row, const int32_t* predicted) {
   return right;
 }
 
-std::vector<DraftRow> list_drafts(const std::vector<Row>& rows, const std::vector<int32_t>& predicted, int context, std::vector<Draft>& drafts) {
+std::vector<DraftRow> list_drafts(const std::vector<Row>& rows, const std::vector<int32_t>& predicted, int context) {
   std::vector<DraftRow> found;
   const int32_t* outputs = predicted.data();
   for (int r = 0; r < static_cast<int>(rows.size()); outputs += rows[r].outputs, ++r) {
     const Row& row = rows[r];
     const int right = right_outputs(row, outputs), end = row.position + static_cast<int>(row.tokens.size()) - row.outputs + right;
-    const bool known = right && end < context && outputs[right - 1] >= 0;  // what comes behind it
-    Draft& draft = drafts[row.slot];
-    const bool kept = draft.position == row.position;
-    DraftRow one{r, kept, {}};
-    one.row = {.slot = row.slot, .tokens = {}, .position = row.position - kept, .outputs = 0, .prompt_tokens = row.prompt_tokens, .table = row.table, .table_size = row.table_size, .sampling = row.sampling};
+    const int32_t next = end == context ? -1 : right ? outputs[right - 1] : row.following;
+    DraftRow one{r, {}};
+    one.row = {.slot = row.slot, .tokens = {}, .position = row.position, .outputs = 0, .prompt_tokens = row.prompt_tokens, .table = row.table, .table_size = row.table_size, .sampling = row.sampling};
     one.row.sampling.logprobs = 0;
-    one.row.tokens.assign(row.tokens.begin() + !kept, row.tokens.begin() + (end - row.position));
-    if (known) {
-      one.row.tokens.push_back(outputs[right - 1]);
+    one.row.tokens.assign(row.tokens.begin() + 1, row.tokens.begin() + (end - row.position));
+    if (next >= 0) {
+      one.row.tokens.push_back(next);
       one.row.outputs = row.ahead > 0;
     }
     if (!one.row.tokens.empty()) found.push_back(std::move(one));
-    draft.position = known ? Draft::kNone : end;
   }
   return found;
 }

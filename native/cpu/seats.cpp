@@ -26,7 +26,6 @@ void Core::seat(int slot, const std::vector<int32_t>& ids, std::optional<int> st
   slots_.check_seat(slot, ids, state);
   if (state) std::memcpy(states_->whole(slot, slots_[slot].state), states_->kept(*state), state_bytes());
   slots_.seat(slot, ids);
-  if (shape_.drafting) drafts_[slot] = {};
 }
 
 void Core::keep(int slot, int state) {

@@ -48,6 +48,7 @@ void SlotTable::check_rows(const std::vector<Row>& rows, int pages) const {
     if (row.outputs < 0 || row.outputs > count) refuse("outputs must be 0 to its number of tokens");
     if (row.ahead < 0 || (row.ahead && !row.outputs)) refuse(std::to_string(row.ahead) + " tokens to draft behind " + std::to_string(row.outputs) + " outputs");
     if (row.ahead && !drafts_) refuse(std::to_string(row.ahead) + " tokens to draft, and the model has no layer that drafts");
+    if (row.following < -1 || row.following >= vocab_) refuse("the token that follows, " + std::to_string(row.following) + ", is outside the vocabulary of " + std::to_string(vocab_));
     if (row.allowed && row.allowed_words != row.outputs * words_of(vocab_))
       refuse("its allowed tokens are " + std::to_string(row.allowed_words) + " words, expected " + std::to_string(words_of(vocab_)) + " for each of its outputs");
     for (const int32_t id : row.tokens)

@@ -24,6 +24,7 @@ struct Row {
   const uint32_t* allowed = nullptr;  // [outputs][words_of(vocab)], the ids that each output may be; null: all
   int allowed_words = 0;              // of all outputs
   int ahead = 0;                      // tokens to draft behind the last right output
+  int32_t following = -1;             // without outputs: the token that will come behind the last, if that is known
 };
 
 struct Slot {

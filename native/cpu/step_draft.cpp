@@ -45,15 +45,10 @@ void Core::draft(const std::vector<Row>& rows, StepResult& result) {
   Work& work = *draft_work_;
   const size_t stride = step.stride_x;
   result.drafted.resize(rows.size());
-  kept_streams_.reserve(options_.slots * stride);
-  const auto kept = [&](int slot) { return kept_streams_.data() + slot * stride; };
-  std::vector<DraftRow> drafts = list_drafts(rows, step.tokens, shape_.context, drafts_);
+  std::vector<DraftRow> drafts = list_drafts(rows, step.tokens, shape_.context);
   std::vector<const float*> streams;
-  for (const DraftRow& draft : drafts) {
-    if (draft.kept) streams.push_back(kept(draft.row.slot));
-    const int first = step.first_column[draft.index], count = static_cast<int>(draft.row.tokens.size()) - draft.kept;
-    for (int c = first; c < first + count; ++c) streams.push_back(step.x.data() + c * stride);
-  }
+  for (const DraftRow& draft : drafts)
+    for (size_t i = 0; i < draft.row.tokens.size(); ++i) streams.push_back(step.x.data() + (step.first_column[draft.index] + i) * stride);
   const float* norm = weights_.final_norm;
   while (!drafts.empty()) {
     std::vector<Row> passing;
@@ -79,11 +74,6 @@ void Core::draft(const std::vector<Row>& rows, StepResult& result) {
     }
     drafts = std::move(further);
     norm = weights_.drafter_norm();
-  }
-  for (int r = 0; r < static_cast<int>(rows.size()); ++r) {
-    const int last = drafts_[rows[r].slot].position - 1 - rows[r].position;
-    if (last < 0) continue;  // no entry waits
-    std::memcpy(kept(rows[r].slot), step.x.data() + (step.first_column[r] + last) * stride, sizeof(float) * shape_.width);
   }
 }
 

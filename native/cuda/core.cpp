@@ -21,6 +21,8 @@ void check_columns_of_step(const Shape& shape, int columns) {
 
 int power_of_two(int n) { return n ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))) : 0; }
 
+int splits_of(int positions) { return power_of_two((positions + kSplit - 1) / kSplit); }
+
 }  // namespace
 
 // Makes the CPU's tiles, packs them for the device and uploads them piece by piece.
@@ -101,7 +103,7 @@ void DeviceCore::take_pages(int pages) {
 void DeviceCore::make_room(int columns, int outputs) {
   weights_.check_loaded();
   check_columns_of_step(shape(), std::max(columns, outputs));
-  reserve({power_of_two(columns + shape().drafting * options_.slots), power_of_two(outputs), power_of_two((shape().context + kSplit - 1) / kSplit), 1, 1});
+  reserve({power_of_two(columns), power_of_two(outputs), splits_of(shape().context), 1, 1});
 }
 
 int DeviceCore::tokens_of(LayerKind kind) const {
@@ -124,13 +126,14 @@ Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int
   Counts counts{};
   Sizes sizes;
   size_t pages = 0;
-  int longest = 0, most_tokens = 1;
+  int longest = 0, most_tokens = 1, most_ahead = 0;
   for (const Row& row : rows) {
     const int count = static_cast<int>(row.tokens.size());
     counts.columns += count;
     counts.outputs += row.outputs;
     longest = std::max(longest, row.position + count);
     most_tokens = std::max(most_tokens, count);
+    most_ahead = std::max(most_ahead, row.ahead);
     pages += (row.position + count + kPage - 1) / kPage;
   }
   counts.rows = static_cast<int>(rows.size());
@@ -138,7 +141,7 @@ Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int
   check_columns_of_step(shape(), counts.columns);
   sizes.columns = power_of_two(counts.columns);
   sizes.outputs = power_of_two(counts.outputs);
-  sizes.splits = power_of_two((longest + kSplit - 1) / kSplit);
+  sizes.splits = splits_of(longest);
   const int together = tokens_of(LayerKind::Attention), local_together = tokens_of(LayerKind::Sliding);
   sizes.tokens = most_tokens == 1 ? 1 : std::max(together, local_together);
   sizes.sampled = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
@@ -172,9 +175,9 @@ Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int
   if (!layout.local_items) counts.local_items = counts.items;
   std::memcpy(input_.data(), &counts, sizeof counts);
   if (sizes.sampled) list_samples(rows, sizes, streams.empty() ? 0 : 1);
-  // The layer that drafts may get a column more of each row, and finds the streams of the step in the room of the step.
+  // The layer that drafts finds the streams of the step in the room of the step, which must do for all of its passes.
   Sizes room = sizes;
-  if (shape().drafting && streams.empty()) room.columns = power_of_two(counts.columns + counts.rows);
+  room.splits = splits_of(std::min(longest + most_ahead, shape().context));
   reserve(room);
   return sizes;
 }

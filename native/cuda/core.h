@@ -101,15 +101,13 @@ class DeviceCore {
   StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, const uint8_t* told, const float* logits);
 
   // draft.cpp: behind a step, the layer that drafts. begin_drafts() takes what the step predicted; while prepare_draft() gives sizes, the caller uploads the
-  // input, launches enqueue_draft() and has take_drafts() take the tokens. After the first of these passes, if there is one, the copies of keep_streams() are
-  // made. finish() has what was drafted.
+  // input, launches enqueue_draft() and has take_drafts() take the tokens. finish() has what was drafted.
   void begin_drafts(const std::vector<Row>& rows, const int32_t* tokens);
   std::optional<Sizes> prepare_draft();
   static constexpr int kDraftPasses = 3;  // kinds of passes, each with launches of its own
-  int draft_pass() const { return draft_pass_ < 2 ? draft_pass_ : 2 - draft_pass_ % 2; }  // the kind of the one that was prepared last
-  void enqueue_draft(const Sizes& sizes, int pass, Stream stream);  // step_draft.cu
+  int draft_pass_kind() const { return draft_pass_ < 2 ? draft_pass_ : 2 - draft_pass_ % 2; }  // of the one that was prepared last
+  void enqueue_draft(const Sizes& sizes, int pass_kind, Stream stream);  // step_draft.cu
   void take_drafts(const int32_t* tokens);
-  std::vector<Copy> keep_streams();
 
   // states.cpp: all throw std::invalid_argument, and then nothing has changed.
   // Returns how many updates must be replayed, mostly 0. If not, the caller uploads replay_input() to replay_place() and calls replay().
@@ -145,7 +143,7 @@ class DeviceCore {
   // step*.cu
   void embed_tokens(const Pass& pass);
   void predict(const float* norm, const Pass& pass);
-  void join_streams(int number, const Pass& pass);
+  void join_streams(int pass_kind, const Pass& pass);
   void mix(const Layer& layer, const Pass& pass);  // what the layer has before its feed-forward part
   void attention(const Layer& layer, const Pass& pass);
   void latent_attention(const Layer& layer, const Pass& pass);
@@ -194,15 +192,12 @@ class DeviceCore {
   float *states_ = nullptr, *updates_ = nullptr, *replayed_ = nullptr;  // of recurrent layers; replayed: [replay][channel_stride]
   uint8_t* replay_place_ = nullptr;
   ReplayInput replay_input_{};
-  std::vector<Draft> drafts_;        // [slots], where a layer drafts
-  float* kept_streams_ = nullptr;    // [slots][stride_x], of the columns that drafts_ are of
   std::vector<DraftRow> drafting_;   // of the next pass
   std::vector<int> draft_streams_;   // [its columns]
   int draft_pass_ = 0;
   std::vector<std::vector<int32_t>> drafted_;  // [rows of the step]
   std::vector<int> wanted_drafts_;             // [rows of the step]
-  std::vector<std::pair<int, int>> kept_columns_;  // slots, and the columns of the step whose streams they keep
-  uint64_t draft_bytes_ = 0;         // that the passes read of the weights
+  uint64_t read_by_drafts_ = 0;                // of the weights, in bytes
   std::unique_ptr<Work> work_;
   int generation_ = 0;
   std::vector<int32_t> tokens_;

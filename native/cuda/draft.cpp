@@ -14,17 +14,13 @@ void DeviceCore::begin_drafts(const std::vector<Row>& rows, const int32_t* token
     outputs += row.outputs;
     wanted_drafts_.push_back(row.ahead);
   }
-  drafting_ = list_drafts(rows, {tokens, tokens + outputs}, shape().context, drafts_);
+  drafting_ = list_drafts(rows, {tokens, tokens + outputs}, shape().context);
   drafted_.assign(rows.size(), {});
   draft_streams_.clear();
   for (const DraftRow& draft : drafting_)
-    for (int i = 0; i < static_cast<int>(draft.row.tokens.size()); ++i)
-      draft_streams_.push_back(draft.kept && i == 0 ? -1 - draft.row.slot : first_column[draft.index] + i - draft.kept);
-  kept_columns_.clear();
-  for (size_t r = 0; r < rows.size(); ++r)
-    if (const int behind = drafts_[rows[r].slot].position; behind != Draft::kNone) kept_columns_.push_back({rows[r].slot, first_column[r] + behind - 1 - rows[r].position});
+    for (int i = 0; i < static_cast<int>(draft.row.tokens.size()); ++i) draft_streams_.push_back(first_column[draft.index] + i);
   draft_pass_ = -1;
-  draft_bytes_ = 0;
+  read_by_drafts_ = 0;
 }
 
 std::optional<Sizes> DeviceCore::prepare_draft() {
@@ -34,7 +30,7 @@ std::optional<Sizes> DeviceCore::prepare_draft() {
   for (const Row& row : rows) slots_.feed_behind(row);
   const Sizes sizes = fill_input(rows, draft_streams_);
   ++draft_pass_;
-  draft_bytes_ += weight_bytes(sizes, true);
+  read_by_drafts_ += weight_bytes(sizes, true);
   return sizes;
 }
 

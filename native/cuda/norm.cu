@@ -102,8 +102,7 @@ PACELINE_KERNEL norm_both(NormedStreams both) {
   const float scale = fetch_column(norm, norm.x, column, row, shared_scale);
   for (int i = first_input; i < norm.size; i += kThreads) out[i] = row[i] * scale * norm.weight[i];
   sync_block();  // all have read the row
-  const int from = both.from[column];
-  const float last_scale = fetch_column(norm, from < 0 ? both.kept : both.streams, from < 0 ? -1 - from : from, row, shared_scale);
+  const float last_scale = fetch_column(norm, both.streams, both.from[column], row, shared_scale);
   for (int i = first_input; i < norm.size; i += kThreads) row[i] = row[i] * last_scale * both.last_weight[i];
   sync_block();
   if (warp_index() == 0) {

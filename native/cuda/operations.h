@@ -48,7 +48,7 @@ void add_norm_of_pair(const NormedPair& pair, const float* scale, float* sum, in
 // The input of the layer that drafts: out [columns][out_stride] gets the norm of each column of x, and behind it the norm of the last norm of a stream.
 struct NormedStreams {
   Norm token;                      // its `out` is not used
-  const float *streams, *kept;     // [columns of the pass before][stride], [slots][stride]
+  const float* streams;            // [columns of the pass before][stride]
   const int* from;                 // StepInput::streams
   const float *last_weight, *stream_weight;  // [size]
   float* out;

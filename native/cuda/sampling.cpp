@@ -109,7 +109,7 @@ StepResult DeviceCore::finish(const std::vector<Row>& rows, const int32_t* token
   result.logits = logits;
   result.likeliest = likeliest_.data();
   if (shape().drafting) result.drafted = drafted_;
-  result.weight_bytes = draft_bytes_;
+  result.weight_bytes = read_by_drafts_;
   return result;
 }
 

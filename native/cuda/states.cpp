@@ -7,7 +7,6 @@ int DeviceCore::commit(int slot, int position) {
   const int updates = slots_.check_commit(slot, position);
   if (updates) replay_input_ = {{slot, slots_[slot].state, 0, updates, slots_[slot].position}, 1};
   slots_.commit(slot, position);
-  if (shape().drafting) drafts_[slot].keep_if_at(position);
   return updates;
 }
 
@@ -23,7 +22,6 @@ Copy DeviceCore::seat(int slot, const std::vector<int32_t>& ids, std::optional<i
   slots_.check_seat(slot, ids, state);
   const Copy copy = state ? Copy{kept_place(*state), committed_place(slot)} : Copy{};
   slots_.seat(slot, ids);
-  if (shape().drafting) drafts_[slot] = {};
   return copy;
 }
 

@@ -53,10 +53,6 @@ DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const T
   temperatures_ = upload_table(tables.temperatures);
   if (options.pages) pool_ = allocate(cache_.page_bytes() * options.pages);
   make_states();
-  if (shape.drafting) {
-    kept_streams_ = reinterpret_cast<float*>(allocate(options.slots * padded(shape.width, kBlock) * sizeof(float)));
-    drafts_.resize(options.slots);
-  }
   slots_ = SlotTable(shape, options.slots, options.states, options.replay);
 }
 

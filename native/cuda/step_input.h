@@ -90,7 +90,7 @@ struct StepInput {
   const Item *items, *local_items;
   const int* output_columns;
   const RowInput* rows;
-  const int* streams;  // [columns], of the layer that drafts: columns of the pass before, or -1 - slot: that kept of a slot
+  const int* streams;  // [columns], of the layer that drafts: columns of the pass before
   const SampleInput* samples;
   const int* pages;
 };

@@ -1,16 +1,17 @@
-"""How many tokens an engine is asked to draft, against trying every number of them."""
+"""How many tokens an engine is asked to draft, against trying all numbers of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from operator import mul, truediv
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paceline.daemon.drafts import NEARLY_SURE, Drafts
+from paceline.daemon.drafts import ASKED_AGAIN, NEARLY_SURE, Drafts
 from paceline.daemon.guesses import PROPOSED, TRIALS, Guesser
+from paceline.daemon.lookup import Lookup
 from paceline.daemon.requests import Request, State, new_request
 from paceline.protocol import Ids, Start
 
@@ -18,7 +19,7 @@ HISTORIES = st.lists(st.integers(0, 8), max_size=12)
 ROWS = st.lists(
     st.tuples(st.integers(1, 30), st.integers(1, 12), st.integers(1, 12), st.integers(1, 12), HISTORIES),
     min_size=1,
-    max_size=9,
+    max_size=3,
 )
 
 
@@ -33,6 +34,7 @@ def decoding(req_id: int, remaining: int, quantum: int, grant: int, turn: int, h
         guesser.propose(range(100, 108))
         for n in range(min(right + 1, 8)):
             guesser.add(100 + n if n < right else 7)
+    guesser._lookup = Lookup(())  # which finds nothing
     return request
 
 
@@ -41,10 +43,11 @@ def promised(history: list[int]) -> list[float]:
     return [*accumulate(map(truediv, right, [TRIALS + sum(n <= proven for proven in history) for n in range(8)]), mul)]
 
 
-@given(ROWS, st.floats(0, 0.5), st.floats(0.001, 0.5), st.integers(1, 10), st.sampled_from([1, 5, 30, 512]))
+@given(ROWS, st.floats(0, 0.5), st.floats(0.001, 0.5), st.integers(1, 10), st.sampled_from([1, 5, 9, 512]))
 def test_the_next_step_gives_the_most_tokens_for_its_cost(
     rows: list[tuple[int, int, int, int, list[int]]], column_cost: float, draft_cost: float, most: int, step_tokens: int
 ) -> None:
+    """No other numbers of tokens for each row would make it give more."""
     drafts = Drafts(most, step_tokens, column_cost, draft_cost)
     requests = [decoding(req_id, *fields) for req_id, fields in enumerate(rows)]
     going = [request for request in requests if request.remaining > 1]
@@ -60,17 +63,44 @@ def test_the_next_step_gives_the_most_tokens_for_its_cost(
         tokens = len(going) + sum(sum(chances[one.req_id][:count]) for one, count in zip(going, asked, strict=True))
         return tokens / (drafts._cost(len(going) + sum(asked)) + draft_cost * max(asked))
 
-    choices = [[min(count, limits[request.req_id]) for request in going] for count in range(9)]
+    choices = [*product(*(range(limits[request.req_id] + 1) for request in going))]
     choices = [asked for asked in choices if not any(asked) or len(going) + sum(asked) <= step_tokens]
     if len(going) * column_cost > NEARLY_SURE * drafts._cost(len(going)):
         choices = choices[:1]
     found = {row.req_id: row.ahead for row in drafts.rows([(request, 1) for request in requests])}
     assert all(not found[request.req_id] for request in requests if request not in going)
     if going:
-        asked = [found[request.req_id] for request in going]
+        asked = tuple(found[request.req_id] for request in going)
         assert asked in choices
         assert worth(asked) == pytest.approx(max(map(worth, choices)))
         assert not any(asked) or worth(asked) > worth([0] * len(going))
+
+
+def test_rows_that_draft_badly_cost_those_beside_them_nothing() -> None:
+    good = decoding(1, 30, 30, 30, 30, [8] * 12)
+    for cost in (0.1, 0.16):
+        drafts = Drafts(8, 512, cost, 0.05)
+        (alone,) = asked_of(drafts, [good])
+        asked = asked_of(drafts, [good, *(decoding(req_id, 30, 30, 30, 30, [0] * 40) for req_id in (2, 3, 4))])
+        assert alone >= asked[0] > 2
+        assert asked[1:] == [0, 0, 0]
+
+
+def test_what_is_looked_up_anyway_is_not_asked_for() -> None:
+    request = decoding(1, 30, 30, 30, 30, [])
+    drafts = Drafts(8, 512, 0.1, 0.05)
+    assert asked_of(drafts, [request])[0] > 0
+    circles = request.guesser = Guesser([1, 2, 3, 4, 5] * 12)
+    assert next(circles.looked_up()) > circles.promises(1)[0]
+    assert asked_of(drafts, [request]) == [0]
+    assert asked_of(drafts, [request, decoding(2, 30, 30, 30, 30, [])])[1] > 0
+
+
+def test_who_was_given_up_is_asked_again() -> None:
+    request = decoding(1, 300, 300, 300, 300, [0] * 40)
+    for count in range(1, 40):
+        request.output, request.guessed = [5] * count, count
+        assert asked_of(Drafts(8, 512, 0.16, 0.1), [request]) == [int(count % ASKED_AGAIN == 0)]
 
 
 def asked_of(drafts: Drafts, requests: Sequence[Request]) -> list[int]:

@@ -47,7 +47,8 @@ def test_any_chunks_give_the_same_tokens(cuts: set[int]) -> None:
     edges = [0, *sorted(cuts), len(PROMPT)]
     for start, end in pairwise(edges):
         engine.commit(0, start)
-        results, _ = engine.step([row(PROMPT[start:end], start, outputs=int(end == len(PROMPT)), logits=True)])
+        named = {"outputs": 0, "following": PROMPT[end]} if end < len(PROMPT) else {}
+        results, _ = engine.step([row(PROMPT[start:end], start, **named, logits=True)])
     assert results == whole.step([row(PROMPT, 0, logits=True)])[0]
 
 
@@ -59,7 +60,14 @@ def test_outputs_are_those_of_the_last_tokens() -> None:
         (one,), _ = engine.step([row(PROMPT[:end], 0)])
         assert one.tokens[0] == three.tokens[2 - left_out]
     assert three.logits is not None and len(three.logits) == 24
-    assert engine.step([row(PROMPT, 0, outputs=0)])[0][0].tokens == ()
+    assert engine.step([row(PROMPT, 0, outputs=0, following=1)])[0][0].tokens == ()
+
+
+def test_what_follows_is_told_where_nothing_is_predicted() -> None:
+    engine = NullEngine()
+    for wrong in ({"outputs": 0}, {"outputs": 1, "following": 7}):
+        with pytest.raises(ValueError, match="follows a row of"):
+            engine.step([row(PROMPT, 0, **wrong)])
 
 
 def test_a_commit_to_less_takes_back_the_rest() -> None:

@@ -34,6 +34,15 @@ def test_a_newcomer_among_fifteen_stalls_nobody() -> None:
     assert tokens_of(driver.items, 16) == alone(f"REQ 1 START ids:{PROMPT} 5", context=1024)
 
 
+def test_a_chunk_says_what_follows_it() -> None:
+    driver = Driver(slots=1, context=1024, prefill_tokens=100)
+    driver.send(f"REQ 1 START ids:{PROMPT} 3")
+    driver.run()
+    chunks = [row for row in rows_of(driver) if not row.outputs]
+    assert [row.following for row in chunks] == [row.position + len(row.tokens) + 1 for row in chunks]
+    assert len(chunks) == 5
+
+
 def test_short_prompts_share_a_step() -> None:
     driver = Driver(slots=8, context=256)
     for req_id in range(1, 9):

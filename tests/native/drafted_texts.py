@@ -50,7 +50,9 @@ class Writer:
         fed = self.prompt[begin:end] if begin < len(self.prompt) else [self.tokens[-1], *self.draft]
         outputs = 1 + len(self.draft) if begin >= len(self.prompt) else int(end >= len(self.prompt))
         ahead = self.ahead if outputs else 0
-        return Row(self.slot, fed, begin, outputs, self.pages, len(self.prompt), self.sampling, False, ahead=ahead)
+        following = None if outputs else self.prompt[end]
+        row = Row(self.slot, fed, begin, outputs, self.pages, len(self.prompt), self.sampling, False)
+        return row._replace(ahead=ahead, following=following)
 
     def take(self, row: Row, output: Any) -> None:
         tokens, _, _, drafted = output

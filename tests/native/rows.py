@@ -23,6 +23,7 @@ class Row(NamedTuple):
     logits: bool = True
     allowed: Any = None
     ahead: int = 0
+    following: int | None = None
 
 
 def table(slot: int, context: int) -> array[int]:

@@ -140,6 +140,10 @@ def test_rows_that_cannot_be_drafted_for(tiny_model: Any) -> None:
         core.step([row._replace(outputs=0)])
     with pytest.raises(ValueError, match="row of slot 0: 1 tokens to draft, and the model has no layer that drafts"):
         plain.step([row])
+    with pytest.raises(
+        ValueError, match="row of slot 0: the token that follows, 300, is outside the vocabulary of 300"
+    ):
+        core.step([row._replace(outputs=0, ahead=0, following=300)])
     assert plain.draft_cost == 0
     assert plain.page_bytes < core.page_bytes
     assert plain.fingerprint != core.fingerprint
@@ -159,10 +163,34 @@ def test_a_layer_that_cannot_be_used_is_left_out(tiny_model: Any, tmp_path: Path
     assert opened(own_head).draft_cost == 0
     two = written(path, tmp_path / "two.gguf", {"qwen35.nextn_predict_layers": 2, "qwen35.block_count": 4}, [])
     assert opened(two).draft_cost == 0
-    with pytest.raises(
-        ModelUnreadable, match=r"the tensor 'blk.2.nextn.more.weight' is not part of a supported qwen35"
+
+
+def test_a_damaged_layer_is_left_out_and_named(tiny_model: Any, tmp_path: Path, capfd: Any) -> None:
+    path = tiny_model(architecture="qwen35", **TINY)
+    plain, ids = opened(path, drafting=False), ids_of(13, 5)
+    for less, more, says in (
+        (("blk.2.nextn.enorm",), [], r"the tensor 'blk.2.nextn.enorm.weight' [1, 64] is missing"),
+        (("blk.2.attn_k.",), [], r"the tensor 'blk.2.attn_k.weight' [32, 64] is missing"),
+        (
+            ("blk.2.attn_k_norm",),
+            ["blk.2.attn_k_norm.weight"],
+            "the tensor 'blk.2.attn_k_norm.weight' is [1, 8], expec",
+        ),
+        ((), ["blk.2.nextn.more.weight"], "the tensor 'blk.2.nextn.more.weight' is not part of a supported qwen35"),
     ):
-        opened(written(path, tmp_path / "more.gguf", {}, ["blk.2.nextn.more.weight"]))
+        core = opened(written(path, tmp_path / "damaged.gguf", {}, more, less))
+        assert core.draft_cost == 0
+        assert told(core, 0, ids, 4, ahead=0).tokens == told(plain, 0, ids, 4, ahead=0).tokens
+        said = capfd.readouterr().err
+        assert "paceline: without its layer that drafts: " in said
+        assert says in said
+
+
+def test_what_is_wrong_elsewhere_is_an_error(tiny_model: Any, tmp_path: Path, capfd: Any) -> None:
+    path = tiny_model(architecture="qwen35", **TINY)
+    with pytest.raises(ModelUnreadable, match=r"the tensor 'blk.1.attn_k.weight'"):
+        opened(written(path, tmp_path / "damaged.gguf", {}, [], ("blk.1.attn_k.",)))
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("architecture", REPEATING)
