@@ -104,10 +104,12 @@ class Drafts:
             return {}
         held = sum(request.ahead is not None for request in going)
         useful = {request: count for request in going if (count := self._useful(request, held)) > 0}
+        if not useful:
+            return {}
         looked_up, drafted = self._offers(useful)
         most, _ = self._most_worth(looked_up, rows, 0)
         asked: Counter[int] = Counter()
-        for depth in range(1, max(useful.values(), default=0) + 1):
+        for depth in range(1, max(useful.values()) + 1):
             offers = [offer for offer in drafted if offer[1] <= depth]
             given, taken = self._most_worth(offers, rows, depth)
             if given > most:

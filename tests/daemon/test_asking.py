@@ -136,6 +136,12 @@ def test_who_ends_in_this_step_is_not_in_the_next_one() -> None:
         assert asked_of(drafts, [going, ending]) == [*asked_of(drafts, [going]), 0]
 
 
+def test_where_nobody_goes_on_nothing_is_asked_for() -> None:
+    """Whatever a column costs: as much as a step of one where nothing is vectorized."""
+    ending = [decoding(req_id, 1, 1, 1, 1, []) for req_id in (1, 2)]
+    assert asked_of(Drafts(8, 512, 1.0, 0.02), ending) == [0, 0]
+
+
 def test_nothing_is_asked_for_that_the_next_step_would_not_try() -> None:
     """Though here it would pay: no step of so many rows looks at guesses."""
     rows = [decoding(req_id, 30, 30, 30, 30, [8] * 12) for req_id in range(16)]
