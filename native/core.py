@@ -207,9 +207,8 @@ def open_core(
     )
     load(core, computed_with(shape, tensors), fingerprint, progress)
     cost = COLUMN_COSTS[core.isa] * 2 / min(max(2, threads), MOST_SCALING)
-    device_name = f"cpu ({core.isa}, {threads} threads)"
-    draft_cost = core.draft_bytes / core.token_bytes
-    return Core(metadata, context, pages, page_bytes, device_name, core, fingerprint, cost, draft_cost)
+    name, draft_cost = f"cpu ({core.isa}, {threads} threads)", core.draft_bytes / core.token_bytes
+    return Core(metadata, context, pages, page_bytes, name, core, fingerprint, cost, draft_cost)
 
 
 def _read(path: Path, quantize: str | None, drafting: bool) -> tuple[Metadata, list[Tensor], ModelShape]:

@@ -9,6 +9,17 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kEnoughBlocks = 256;  // for a GPU to be busy
 
+// 1 / rms of the row that all threads have written, for all of them.
+PACELINE_DEVICE float scale_of(const Norm& norm, const float* row, float* shared_scale) {
+  sync_block();
+  if (warp_index() == 0) {
+    const float scale = inverse_rms(row, norm.size, norm.epsilon);
+    if (lane_index() == 0) *shared_scale = scale;
+  }
+  sync_block();
+  return *shared_scale;
+}
+
 // Loads the column into shared memory, zero-padded to whole blocks of 32 -> 1 / rms, for all threads.
 PACELINE_DEVICE float fetch_column(const Norm& norm, const float* from, int column, float* row, float* shared_scale) {
   const int padded = (norm.size + kBlock - 1) / kBlock * kBlock;
@@ -20,13 +31,7 @@ PACELINE_DEVICE float fetch_column(const Norm& norm, const float* from, int colu
       if (i + j >= norm.size) four.v[j] = 0;
     *reinterpret_cast<Word4*>(row + i) = four;
   }
-  sync_block();
-  if (warp_index() == 0) {
-    const float scale = inverse_rms(row, norm.size, norm.epsilon);
-    if (lane_index() == 0) *shared_scale = scale;
-  }
-  sync_block();
-  return *shared_scale;
+  return scale_of(norm, row, shared_scale);
 }
 
 PACELINE_KERNEL norm_column(Norm norm, int parts) {
@@ -79,13 +84,7 @@ PACELINE_KERNEL add_normed_pair(NormedPair pair, const float* layer_scale, float
   const float scale = fetch_column(norm, norm.x, column, row, shared_scale);
   const float second_scale = fetch_column(norm, pair.second, column, second, shared_scale);
   for (int i = first_input; i < norm.size; i += kThreads) row[i] = second[i] * second_scale * pair.second_weight[i] + row[i] * scale * pair.first_weight[i];
-  sync_block();
-  if (warp_index() == 0) {
-    const float whole = inverse_rms(row, norm.size, norm.epsilon);
-    if (lane_index() == 0) *shared_scale = whole;
-  }
-  sync_block();
-  const float whole = *shared_scale;
+  const float whole = scale_of(norm, row, shared_scale);
   float* const to = sum + static_cast<size_t>(column) * norm.stride;
   for (int i = first_input; i < norm.size; i += kThreads) to[i] = joined(to[i], row[i] * whole * norm.weight[i], layer_scale);
 }
@@ -104,13 +103,7 @@ PACELINE_KERNEL norm_both(NormedStreams both) {
   sync_block();  // all have read the row
   const float last_scale = fetch_column(norm, both.streams, both.from[column], row, shared_scale);
   for (int i = first_input; i < norm.size; i += kThreads) row[i] = row[i] * last_scale * both.last_weight[i];
-  sync_block();
-  if (warp_index() == 0) {
-    const float whole = inverse_rms(row, norm.size, norm.epsilon);
-    if (lane_index() == 0) *shared_scale = whole;
-  }
-  sync_block();
-  const float whole = *shared_scale;
+  const float whole = scale_of(norm, row, shared_scale);
   for (int i = first_input; i < norm.size; i += kThreads) out[norm.size + i] = row[i] * whole * both.stream_weight[i];
 }
 
