@@ -31,6 +31,7 @@ class Model:
         self.quitting = False
         self.by_hand: list[Row] = []  # rows of a step that was asked for: they need no grant
         self.moved: list[Row] = []  # rows that came a token further, or to their end, once for each
+        self.over: set[Row] = set()  # rows that ended by themselves
         self.right = 0  # tokens that were drafted and right
         self.most: dict[Row, int] = {}  # how many tokens a row may come further in this step, if more than one
 
@@ -148,10 +149,12 @@ class Model:
             row.course = Course(row.prompt, row.total, body["seed"], ignore_eos=bool(row.options.get("ignore_eos")))
         if whole:
             assert row.complete and body["reason"] in row.course.reasons and not self.cancelling, (body, row)
-            if body["reason"] != "length" and row not in self.moved:
-                self._move(row)
-            elif body["reason"] != "length":
-                self.right += 1  # the token before this end was drafted, and right
+            if body["reason"] != "length" and row not in self.over:  # with all who share it
+                self.over.add(row)
+                if row in self.moved:
+                    self.right += 1  # the token before this end was drafted, and right
+                else:
+                    self._move(row)
             assert row in self.moved
             assert body["reason"] == "length" or body["stop_token"] == row.course.last
         else:

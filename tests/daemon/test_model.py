@@ -128,3 +128,15 @@ def test_any_commands() -> None:
 @pytest.mark.timeout(1800)  # half a minute, but one that fails is also shrunk
 def test_a_hundred_thousand() -> None:
     explore(1000, 100)
+
+
+def test_equal_requests_that_end_by_themselves() -> None:
+    """The model counts what was drafted and right of the row that they share, not of each."""
+    machine = Machine()
+    machine.begin(1, 1, 2, 1, (True, False, True, False, False, False), True, 0)
+    machine.start(2, None, (7, 8), 60, None, {})
+    machine.start_again(1, None)
+    machine.wait(None, "")
+    assert machine.model.ends["eos"] == 2
+    machine.stats("")
+    machine.teardown()
