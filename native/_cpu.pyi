@@ -152,7 +152,7 @@ class Core:
     def isa(self) -> str: ...
     @property
     def weight_bytes(self) -> int:
-        """What a step that predicts something unpacks, whatever its rows."""
+        """What a step that predicts something unpacks, whatever its rows; all of a layer that drafts but its head."""
 
     @property
     def token_bytes(self) -> int:

@@ -1,6 +1,6 @@
 """What trying tokens ahead gains: tokens per second of answers with and without drafts, beside llama.cpp's own.
 
-    python scripts/bench_drafts.py [--model MODEL.gguf] [--temp T] [--rounds N] [--json FILE]
+    python scripts/bench_drafts.py [--model MODEL.gguf] [--rounds N] [--json FILE]
     python scripts/bench_drafts.py --costs [--isa ISA]      # what a step of so many tokens takes; no peer
 
 Nine questions are answered greedily, each alone and then four at a time, until the model ends or after 256 tokens:
@@ -65,14 +65,13 @@ def wait(server: Server, count: int) -> None:
             raise ended
 
 
-def answers(server: Server, prompts: list[list[int]], temperature: float, together: int, first_id: int) -> Any:
+def answers(server: Server, prompts: list[list[int]], together: int, first_id: int) -> Any:
     """Of each question alone its Answer; of `together` at a time all tokens and the whole time."""
-    drawn = {"temp" if isinstance(server, Daemon) else "temperature": temperature, "seed": 1} if temperature else {}
     found, tokens, begun = [], 0, time.perf_counter()
     for begin in range(0, len(prompts), together):
         part = prompts[begin : begin + together]
         requests = [Request(first_id + begin + n, prompt, TOTAL) for n, prompt in enumerate(part)]
-        server.start(requests, ignore_eos=False, **drawn)
+        server.start(requests, ignore_eos=False)
         wait(server, len(requests))
         for one in requests:
             times = server.times[one.req_id]
@@ -81,7 +80,7 @@ def answers(server: Server, prompts: list[list[int]], temperature: float, togeth
     return found if together == 1 else (tokens, time.perf_counter() - begun)
 
 
-def bench(model: Path, temperature: float, threads: int, rounds: int, binary: Path | None) -> dict[str, Any]:
+def bench(model: Path, threads: int, rounds: int, binary: Path | None) -> dict[str, Any]:
     tokenizer, template = open_tokenizer(model), open_chat_template(model)
     prompts = [
         tokenizer.encode_rendered(template.render([{"role": "user", "content": question}]))
@@ -95,9 +94,9 @@ def bench(model: Path, temperature: float, threads: int, rounds: int, binary: Pa
         for name, opened in servers(model, threads, binary):
             server = opened()
             try:
-                answers(server, prompts[:1], temperature, 1, 1)  # pages are touched, kernels warm
-                alone.setdefault(name, []).append(answers(server, prompts, temperature, 1, 100))
-                at_once.setdefault(name, []).append(answers(server, prompts, temperature, TOGETHER, 200))
+                answers(server, prompts[:1], 1, 1)  # pages are touched, kernels warm
+                alone.setdefault(name, []).append(answers(server, prompts, 1, 100))
+                at_once.setdefault(name, []).append(answers(server, prompts, TOGETHER, 200))
                 if isinstance(server, Daemon):
                     seen[name] = [tokens for tokens, _ in alone[name][-1]]
                     tried[name] = [sum(end.get(word, 0) for end in server.ends.values()) for word in DRAFTED]
@@ -193,7 +192,6 @@ def costs(model: Path, isa: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a GGUF file with a chat template; default: the demo model")
-    parser.add_argument("--temp", type=float, default=0.0, help="0: greedily")
     parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--llama-server", type=Path, help="default: what scripts/build_llama_server has built")
@@ -210,7 +208,7 @@ def main() -> None:
     binary = None if chosen.no_peer else find_llama_server(chosen.llama_server)
     if not binary:
         print("no llama-server: the peer is left out (scripts/build_llama_server builds it)")
-    record = bench(model, chosen.temp, chosen.threads, chosen.rounds, binary)
+    record = bench(model, chosen.threads, chosen.rounds, binary)
     record["costs"] = costs(model, chosen.isa)
     if chosen.json:
         write_record(record, chosen.json)

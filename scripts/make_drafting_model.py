@@ -55,6 +55,8 @@ def main() -> None:
         quiet = tensor.name.endswith(QUIETED)
         data = tensor.data * np.float32(chosen.quiet) if quiet else tensor.data
         if tensor.name == "token_embd.weight":
+            if tensor.tensor_type != gguf.GGMLQuantizationType.Q4_K:
+                parser.error(f"the embedding of {chosen.model} is {tensor.tensor_type.name}, expected Q4_K")
             data = scrambled(data)
             writer.add_tensor("output.weight", np.roll(data, 1, axis=0), raw_dtype=tensor.tensor_type)
         own = [tensor.name]

@@ -127,6 +127,17 @@ def test_of_a_proposal_it_learns_what_came_of_it_until_the_first_wrong_token(pro
         assert guesser.promises(count) == pytest.approx(expected)
 
 
+def test_what_came_of_proposals_long_ago_counts_less() -> None:
+    guesser = Guesser([1, 2])
+    for token in range(100, 600):
+        guesser.propose((token,))
+        guesser.add(token)
+    for token in range(600, 664):
+        guesser.propose((5,))
+        guesser.add(token)
+    assert guesser.promises(1)[0] < 0.5
+
+
 def test_a_proposal_in_a_grammar_has_its_chances_before_those_of_forced_tokens() -> None:
     guesser = Guesser([1, 2, 3])
     guesser.propose((7, 8, 9))

@@ -68,17 +68,24 @@ def folder_of(path: Path, kind: str, tensors: dict[str, Any] | None = None) -> P
     return write_folder(path / "m", tensors or tensors_of(kind), LLAMA | {"model_type": kind} | FULL | KINDS[kind])
 
 
-def test_it_is_a_layer_behind_the_others(tmp_path: Path, kind: str) -> None:
-    given = tensors_of(kind)
-    folder = folder_of(tmp_path, kind, given)
+def with_its_twin(folder: Path) -> dict[str, Any]:
+    """All tensors; the layer that drafts has those of the second, and four of its own."""
     metadata, tensors = open_model(folder, drafting=True)
     found = {tensor.name: floats(tensor) for tensor in tensors}
     shape = read_shape(metadata, tensors)
     assert (shape.layers, shape.drafting) == (2, 1)
-    twins = [name for name in found if name.startswith("blk.1.")]
-    for name in twins:
-        assert np.array_equal(found[name], found[name.replace("blk.1.", "blk.2.")])
-    assert len(found) == len({name for name in found if not name.startswith("blk.2.")}) + len(twins) + 4
+    twins = {name: name.replace("blk.1.", "blk.2.") for name in found if name.startswith("blk.1.")}
+    for name, twin in twins.items():
+        assert np.array_equal(found[name], found[twin])
+    own = {name for name in found if name.startswith("blk.2.")} - {*twins.values()}
+    assert own == {f"blk.2.nextn.{name}.weight" for name in ("eh_proj", "enorm", "hnorm", "shared_head_norm")}
+    return found
+
+
+def test_it_is_a_layer_behind_the_others(tmp_path: Path, kind: str) -> None:
+    given = tensors_of(kind)
+    folder = folder_of(tmp_path, kind, given)
+    found = with_its_twin(folder)
     assert np.array_equal(found["blk.2.nextn.eh_proj.weight"], given["mtp.fc.weight"])
     for name, part in (
         ("enorm", "pre_fc_norm_embedding"),
@@ -136,16 +143,7 @@ def counted(request: pytest.FixtureRequest) -> Any:
 
 def test_one_that_is_counted_is_a_layer_behind_the_others(tmp_path: Path, counted: Any) -> None:
     folder = counted(tmp_path, {})
-    metadata, tensors = open_model(folder, drafting=True)
-    found = {tensor.name: floats(tensor) for tensor in tensors}
-    shape = read_shape(metadata, tensors)
-    assert (shape.layers, shape.drafting) == (2, 1)
-    twins = [name for name in found if name.startswith("blk.1.")]
-    for name in twins:
-        assert np.array_equal(found[name], found[name.replace("blk.1.", "blk.2.")])
-    own = {name for name in found if name.startswith("blk.2.")}
-    own -= {name.replace("blk.1.", "blk.2.") for name in twins}
-    assert own == {f"blk.2.nextn.{name}.weight" for name in ("eh_proj", "enorm", "hnorm", "shared_head_norm")}
+    found = with_its_twin(folder)
     given = drafting_layer({})
     assert np.array_equal(found["blk.2.nextn.eh_proj.weight"], given["model.layers.2.eh_proj.weight"])
     assert np.array_equal(found["blk.2.nextn.hnorm.weight"][0], given["model.layers.2.hnorm.weight"])
