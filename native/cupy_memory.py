@@ -69,8 +69,10 @@ class CupyMemory:
         return int(piece.ptr)
 
     def release(self, place: int) -> None:
-        with suppress(Exception):  # called from the core's destructor, which cannot report errors
+        try:
             self._stream.synchronize()
+        except Exception:  # called by the core's destructor, which cannot report errors, perhaps when contextlib is gone
+            pass
         self._arena.give_back(place - self._base if self._pieces is None else self._pieces.pop(place)[1])
 
     def upload(self, place: int, data: Any) -> None:

@@ -27,7 +27,11 @@ class PythonMemory final : public cuda::Memory {
   }
   void release(uint8_t* place) override {
     const py::gil_scoped_acquire hold;
-    memory_.attr("release")(number_of(place));
+    try {
+      memory_.attr("release")(number_of(place));
+    } catch (py::error_already_set& error) {  // called by destructors, when the interpreter ends even behind its own modules
+      error.discard_as_unraisable("release");
+    }
   }
   void upload(uint8_t* to, const void* from, size_t bytes) override {
     const py::gil_scoped_acquire hold;

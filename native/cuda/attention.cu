@@ -16,7 +16,8 @@ PACELINE_DEVICE void wait_for_page(int stages) {
     case 1: return wait_copies<0>();
     case 2: return wait_copies<1>();
     case 3: return wait_copies<2>();
-    default: return wait_copies<3>();
+    case 4: return wait_copies<3>();
+    default: return wait_copies<4>();
   }
 }
 
@@ -24,26 +25,40 @@ PACELINE_DEVICE void copy_page_values(uint8_t* stage, const uint8_t* from, size_
   for (size_t i = thread_index() * 16; i < bytes; i += kAttentionThreads * 16) copy_async_16(stage + i, from + i);
 }
 
-template <int most>
+// How many dimensions of keys are loaded ahead: more would force other values out of registers. A head that has no multiple of them ends with slow ones.
+template <CacheType type, int most>
+PACELINE_DEVICE void score_as(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
+  constexpr int kUsual = type == CacheType::F32 ? 8 : 16;
+  if constexpr (most == 1)
+    if (cache.head_size % (2 * kUsual) == 0) return score_page<type, most, 2 * kUsual>(queries, cache, k, page, first);
+  score_page<type, most, kUsual>(queries, cache, k, page, first);
+}
+
+// halves: keys and values are F16, as usual. Such a kernel has no code for other types: a step runs too many kernels for its instructions to stay in a cache, and each
+// jump over those of other types costs a wait.
+template <int most, bool halves>
 PACELINE_DEVICE void score(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
+  if constexpr (halves) return score_as<CacheType::F16, most>(queries, cache, k, page, first);
   switch (cache.key_type) {
-    case CacheType::F32: return score_page<CacheType::F32, most>(queries, cache, k, page, first);
-    case CacheType::F16: return score_page<CacheType::F16, most>(queries, cache, k, page, first);
-    case CacheType::BF16: return score_page<CacheType::BF16, most>(queries, cache, k, page, first);
-    case CacheType::Q8_0: return score_page<CacheType::Q8_0, most>(queries, cache, k, page, first);
-    case CacheType::Q4_0: return score_page<CacheType::Q4_0, most>(queries, cache, k, page, first);
+    case CacheType::F32: return score_as<CacheType::F32, most>(queries, cache, k, page, first);
+    case CacheType::F16: return score_as<CacheType::F16, most>(queries, cache, k, page, first);
+    case CacheType::BF16: return score_as<CacheType::BF16, most>(queries, cache, k, page, first);
+    case CacheType::Q8_0: return score_as<CacheType::Q8_0, most>(queries, cache, k, page, first);
+    case CacheType::Q4_0: return score_as<CacheType::Q4_0, most>(queries, cache, k, page, first);
   }
 }
 
-template <int own>
+template <int own, bool halves>
 PACELINE_DEVICE void add_values(const Queries& queries, int first, int step, const CacheView& cache, int page, int page_begin, const uint8_t* v, int d,
                                 OwnValues<own>& values) {
+  const auto add = [&]<CacheType type>() { add_page<type>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values); };
+  if constexpr (halves) return add.template operator()<CacheType::F16>();
   switch (cache.value_type) {
-    case CacheType::F32: return add_page<CacheType::F32>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
-    case CacheType::F16: return add_page<CacheType::F16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
-    case CacheType::BF16: return add_page<CacheType::BF16>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
-    case CacheType::Q8_0: return add_page<CacheType::Q8_0>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
-    case CacheType::Q4_0: return add_page<CacheType::Q4_0>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values);
+    case CacheType::F32: return add.template operator()<CacheType::F32>();
+    case CacheType::F16: return add.template operator()<CacheType::F16>();
+    case CacheType::BF16: return add.template operator()<CacheType::BF16>();
+    case CacheType::Q8_0: return add.template operator()<CacheType::Q8_0>();
+    case CacheType::Q4_0: return add.template operator()<CacheType::Q4_0>();
   }
 }
 
@@ -78,7 +93,7 @@ struct Pages {
 };
 
 // staged: values come through shared memory; else each thread reads its own from the page.
-template <int most, int own, bool staged>
+template <int most, int own, bool staged, bool halves>
 PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t key_bytes, size_t value_bytes, int stages) {
   let_next_begin();
   const int item_index = static_cast<int>(block_z());
@@ -142,7 +157,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
       if (page <= pages.last) copy_page_values(stage_room + value_bytes * s, page_at(begin + page * kPage) + cache.value_offset, value_bytes);
       commit_copies();
     }
-    if (warp >= pages.first && warp <= pages.last) score<most>(queries, cache, page_at(begin + warp * kPage) + cache.key_offset, warp, begin + warp * kPage);
+    if (warp >= pages.first && warp <= pages.last) score<most, halves>(queries, cache, page_at(begin + warp * kPage) + cache.key_offset, warp, begin + warp * kPage);
     sync_block();
     const int count = pages.last + 1 - pages.first;
     for (int i = warp; i < queries.count * count; i += kAttentionWarps) weigh_page(queries, i / count, cache.window, begin, pages.first + i % count);
@@ -151,13 +166,13 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     for (int page = pages.first; page <= pages.last; ++page) {
       if constexpr (!staged) {
         sync_block();
-        if (adds) add_values(queries, first, step, cache, page, begin + page * kPage, page_at(begin + page * kPage) + cache.value_offset, d, values);
+        if (adds) add_values<own, halves>(queries, first, step, cache, page, begin + page * kPage, page_at(begin + page * kPage) + cache.value_offset, d, values);
         continue;
       }
       wait_for_page(stages);
       sync_block();
       uint8_t* const stage = stage_room + value_bytes * ((page - pages.first) % stages);
-      if (adds) add_values(queries, first, step, cache, page, begin + page * kPage, stage, d, values);
+      if (adds) add_values<own, halves>(queries, first, step, cache, page, begin + page * kPage, stage, d, values);
       sync_block();
       if (page + stages <= pages.last) copy_page_values(stage, page_at(begin + (page + stages) * kPage) + cache.value_offset, value_bytes);
       commit_copies();
@@ -221,10 +236,13 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
 // Merges the splits of a column's head, ascending.
 constexpr int kMergeThreads = 128, kSplitsAhead = 4;
 PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
-  begin_kernel();
+  let_next_begin();
   const int column = static_cast<int>(block_y()), head = static_cast<int>(block_x()), stride = a.cache.value_stride;
-  if (column >= input.counts->columns) return;
-  const int position = input.columns[column].position, lowest = a.cache.window > 0 && position - a.cache.window + 1 > 0 ? position - a.cache.window + 1 : 0;
+  const bool present = column < input.counts->columns;
+  const int position = present ? input.columns[column].position : 0;
+  wait_for_earlier();
+  if (!present) return;
+  const int lowest = a.cache.window > 0 && position - a.cache.window + 1 > 0 ? position - a.cache.window + 1 : 0;
   const int end = position / kSplit + 1;
   const float* const parts = a.partial + (static_cast<size_t>(column) * a.heads + head) * a.splits * (stride + 2);
   for (int d = static_cast<int>(thread_index()); d < a.cache.value_size; d += kMergeThreads) {
@@ -256,12 +274,13 @@ void launch_attention(const Attention& a, const StepInput& input, int most_items
   const size_t value_bytes = cache_bytes(a.cache.value_type, static_cast<size_t>(kPage) * a.cache.value_stride);
   const size_t key_bytes = cache_bytes(a.cache.key_type, static_cast<size_t>(kPage) * a.cache.head_size);
   const size_t rest = Room<most>::floats(a.cache.head_size) * sizeof(float);
-  const int stages = stages_for(value_bytes, rest), group = a.heads / a.kv_heads;
+  const int stages = stages_for(value_bytes, rest, most <= 4), group = a.heads / a.kv_heads;
   const size_t shared = value_bytes * stages + rest;
   const Grid grid = {a.partial ? static_cast<unsigned>(a.splits) : 1u, static_cast<unsigned>(a.kv_heads * ((group + most - 1) / most)), static_cast<unsigned>(most_items)};
-  auto* kernel = attend_item<most, own, true>;
+  const bool halves = a.cache.key_type == CacheType::F16 && a.cache.value_type == CacheType::F16;
+  auto* kernel = halves ? attend_item<most, own, true, true> : attend_item<most, own, true, false>;
   if constexpr (most == 4 && own == 4)  // head dimensions this large have at most 4 queries per block
-    if (stages == 0) kernel = attend_item<most, own, false>;
+    if (stages == 0) kernel = attend_item<most, own, false, false>;
   launch("attend", kernel, grid, kAttentionThreads, shared, stream, a, input, key_bytes, value_bytes, stages);
 }
 
@@ -275,6 +294,7 @@ void attend(const Attention& a, const StepInput& input, int most_tokens, int mos
   // queries per thread would leave too few warps.
   const bool two = a.cache.value_stride <= 128;
   if (most_tokens == 1 && blocks <= 2 * multiprocessors() && together > 4) launch_attention<1, 1>(a, input, most_columns, stream);
+  else if (queries <= 4 && two && blocks <= 8 * multiprocessors()) launch_attention<4, 1>(a, input, most_columns, stream);  // 4 queries to a block: few blocks
   else if (queries <= 4) (two ? launch_attention<4, 2> : launch_attention<4, 4>)(a, input, most_columns, stream);
   else if (queries <= 8) (two ? launch_attention<8, 2> : launch_attention<8, 4>)(a, input, most_columns, stream);
   else launch_attention<16, 4>(a, input, most_columns, stream);

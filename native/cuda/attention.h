@@ -19,13 +19,14 @@ namespace paceline::cuda {
 constexpr int kAttentionThreads = 256, kAttentionWarps = kAttentionThreads / kWarp;
 constexpr int kSplitPages = kSplit / kPage;
 static_assert(kSplitPages == kAttentionWarps);
-constexpr size_t kStagedBytes = 48 << 10;  // of values in flight
-constexpr int kMostStages = 4;
+constexpr int kMostStages = 5;
 
-// 0 where a page's values do not fit into shared memory beside the `rest`: float32 values with a head dimension above 336.
-inline int stages_for(size_t value_bytes, size_t rest) {
+// Pages of values in flight, 48 KiB of them or, for few queries, all that shared memory has room for: then little else is in flight. 0 where a page's values do not
+// fit into it beside the `rest`: float32 values with a head dimension above 336.
+inline int stages_for(size_t value_bytes, size_t rest, bool few) {
   if (value_bytes + rest > kMostShared) return 0;
-  const int fit = static_cast<int>(kStagedBytes / value_bytes);
+  const size_t room = few ? kMostShared - rest : 48 << 10;
+  const int fit = static_cast<int>(room / value_bytes);
   return fit < 1 ? 1 : fit > kMostStages ? kMostStages : fit;
 }
 
@@ -59,10 +60,10 @@ struct Queries {
 // At an address that is a multiple of 8.
 PACELINE_DEVICE void store_two(float* to, float low, float high) { *reinterpret_cast<Word2*>(to) = {float_to_bits(low), float_to_bits(high)}; }
 
-// Scores of all queries against a page's 64 keys, by one warp. Loads of the next dimensions are always in flight.
-template <CacheType type, int most>
+// Scores of all queries against a page's 64 keys, by one warp. Loads of the next dimensions are always in flight, `dims` of them.
+template <CacheType type, int most, int dims>
 PACELINE_DEVICE void score_page(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
-  using Keys = KeysAhead<type>;
+  using Keys = KeysAhead<type, dims>;
   const int key = 2 * static_cast<int>(lane_index()), whole = cache.head_size / Keys::kDims * Keys::kDims;
   float low[most], high[most];
   PACELINE_UNROLL
@@ -174,10 +175,10 @@ template <int own>
 struct OwnValues {
   Two split[own], total[own];
 };
-constexpr int kKeysTogether = 8;
 template <CacheType type, int own>
 PACELINE_DEVICE void add_page(const Queries& queries, int first, int step, int window, int page, int page_begin, const uint8_t* v, int stride, int d,
                               OwnValues<own>& values) {
+  constexpr int kKeysTogether = own == 1 ? 16 : 8;
   Seen seen[own];
   const float* weights[own];
   int begin = kPage, end = 0, all_begin = 0, all_end = kPage;  // of keys that some query sees, and that all see

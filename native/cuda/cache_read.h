@@ -49,9 +49,10 @@ PACELINE_DEVICE Two two_keys(const uint8_t* k, int head_size, int d, int key) {
 }
 
 // Some dimensions of keys `key` and key + 1, in their stored type: loaded well before they are needed, and widened only then.
-template <CacheType type>
+// dims: how many; at most 32 of a quantized type, whose scales are one for so many.
+template <CacheType type, int dims>
 struct KeysAhead {
-  static constexpr int kDims = type == CacheType::F32 ? 8 : 16;  // twice as many would force other values out of registers
+  static constexpr int kDims = dims;
   static constexpr int kWords = type == CacheType::F32 ? 2 * kDims : type == CacheType::Q4_0 ? kDims / 2 : kDims;
   const uint8_t* k;  // of the page
   int head_size, key;

@@ -5,51 +5,54 @@
 
 namespace paceline::cuda {
 
-// Two row tiles of gate and the same two of up: 32 outputs, which make one block of activations. No sum leaves the thread block.
+// Two row tiles of gate and the same two of up: 32 outputs, which make one block of activations. No sum leaves the thread block, which takes such pairs at its own
+// place and every `step` places on, below `end`.
 template <Format f, int n>
-PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) gated_product(Product product, int kept) {
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) gated_product(Product product, int kept, int end, int step) {
   constexpr int kMost = kColumns * n, kOutputs = kTileRows * kMost;
-  const int pair = tile_place(product), part = own_part<4>(), segment = first_segment<4>(product);
+  const int first = tile_place(product), part = own_part<4>(), lane = static_cast<int>(lane_index());
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
-  const auto weights_of = [&](const uint8_t* matrix) { return matrix + (2 * pair + part % 2) * row_bytes; };
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * 4 * kOutputs);
   uint32_t* const grid = take_grid<f>(memory);
-  Unit<f> even;
-  const auto begin = [&](const uint8_t* weights) {
-    load_first(weights, product.blocks, segment, even);
-    fill_grid<f>(grid);
+  TileWeights<f, n, 4> weights(memory, product, first, end, step);
+  const auto weights_of = [&](const OwnColumns& columns) {
+    return [&](int pair) { return tile_of(product, columns, part / 2, 2 * pair).weights + (2 * pair + part % 2) * row_bytes; };
   };
-  begin_product(product, [&] { begin(weights_of(product.items[part / 2].weights)); });
-  const OwnColumns columns = own_columns(product, kMost);
+  const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
+    weights.begin(product, weights_of(own));
+    fill_grid<f>(grid);
+  });
   if (!columns.end) return;
-  const uint8_t* const weights = weights_of(tile_of(product, columns, part / 2, 2 * pair).weights);
-  if (!begins_early(product)) begin(weights);
   share_grid<f>();
-  float total[kOwnOutputs<kMost, 4>];
-  sum_tiles<f, n, 4>(product, weights, columns, even, kept, grid, sums, total);
-  const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);  // here, so that they take no registers before
-  PACELINE_UNROLL
-  for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
-    const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp;
-    const int half = output / kOutputs % 2;
-    const float sum = output_of(output < 2 * kOutputs ? gate : up, half * kTileRows + output % kTileRows, total[i]);
-    sums[output ^ (half * kTileRows)] = sum;  // the two halves of a block in different banks
-  }
-  sync_block();
-  const int lane = static_cast<int>(lane_index());
-  for (int c = static_cast<int>(warp_index()); c < kMost && columns.first + c < columns.end; c += kProductWarps) {
-    const float* const own = sums + ((lane / kTileRows * kOutputs + c * kTileRows + lane % kTileRows) ^ (lane / kTileRows * kTileRows));
-    store_block(product.gated, columns.first + c, pair, activated(product.activation, own[0], own[2 * kOutputs]));
+  PACELINE_UNROLL_BY(1)
+  for (int pair = first; pair < end; pair += step) {
+    float total[kOwnOutputs<kMost, 4>];
+    weights.sum(product, columns, pair, weights_of(columns), kept, grid, sums, total);
+    const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);  // here, so that they take no registers before
+    PACELINE_UNROLL
+    for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
+      const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp;
+      const int half = output / kOutputs % 2;
+      const float sum = output_of(output < 2 * kOutputs ? gate : up, half * kTileRows + output % kTileRows, total[i]);
+      sums[output ^ (half * kTileRows)] = sum;  // the two halves of a block in different banks
+    }
+    sync_block();
+    for (int c = static_cast<int>(warp_index()); c < kMost && columns.first + c < columns.end; c += kProductWarps) {
+      const float* const own = sums + ((lane / kTileRows * kOutputs + c * kTileRows + lane % kTileRows) ^ (lane / kTileRows * kTileRows));
+      store_block(product.gated, columns.first + c, pair, activated(product.activation, own[0], own[2 * kOutputs]));
+    }
+    sync_block();  // the next pair's sums take the same room
   }
 }
 
 template <Format f, int n>
 void launch_gated_product(const Product& product, int most_columns, Stream stream) {
-  const int kept = segments_kept(product.blocks, 4 * kColumns * n);
-  const Grid grid = grid_of(product, all_tiles(product) / 4, most_columns, kColumns * n);
-  const size_t shared = static_cast<size_t>(kept) * 4 * kTileRows * kColumns * n * sizeof(float) + kGridBytes<f>;
-  launch("gated_product", gated_product<f, n>, grid, kProductWarps * kWarp, shared, stream, product, kept);
+  constexpr size_t kBeside = kBesideSums<f, n>;
+  const int kept = segments_kept(product.blocks, 4 * kColumns * n, kProductWarps / 4, kBeside), pairs = all_tiles(product) / 4;
+  const int step = n > 2 ? pairs : blocks_for(product, pairs);
+  const size_t shared = static_cast<size_t>(kept) * 4 * kTileRows * kColumns * n * sizeof(float) + kBeside;
+  launch("gated_product", gated_product<f, n>, grid_of(product, step, most_columns, kColumns * n), kProductWarps * kWarp, shared, stream, product, kept, pairs, step);
 }
 
 template <Format f>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "integer_tile.h"
+#include "weight_stream.h"
 
 namespace paceline::cuda {
 
@@ -13,44 +14,82 @@ PACELINE_DEVICE void clear(float (&acc)[n][4]) {
     for (int j = 0; j < 4; ++j) acc[i][j] = 0.0f;
 }
 
-// The sums of `tiles` row tiles, as add_segments() has them. weights: the warp's own row tile. A unit is loaded while another is computed: `even` holds the first
-// of the warp's first segment, if it has one, and after each segment that of the next: only a row's last segment may have an odd number of units.
-template <Format f, int n, int tiles>
-PACELINE_DEVICE void sum_tiles(const Product& product, const uint8_t* weights, const OwnColumns& own, Unit<f>& even, int kept, const uint32_t* grid, float* sums,
-                               float (&total)[kOwnOutputs<kColumns * n, tiles>]) {
+// The sums of `tiles` row tiles, as add_segments() has them. add_units(segment, next, inputs, acc) adds a segment's units of the warp's own row tile.
+template <Format f, int n, int tiles, class AddUnits>
+PACELINE_DEVICE void sum_tiles(const Product& product, const OwnColumns& own, int kept, float* sums, float (&total)[kOwnOutputs<kColumns * n, tiles>], AddUnits add_units) {
   add_segments<kColumns * n, tiles, tiles>(product, kept, sums, total, [&](int segment, int next, float* to) {
-    constexpr int kUnit = unit_tiles(f);
-    const int columns = own.end - own.first, first = segment * kSegmentBlocks, end = end_block(product, segment);
-    if (next >= 0) fetch_segment<f>(weights, product.blocks, next);
     LaneInputs inputs[n];
-    begin_inputs<f, n>(product.input, own.first, columns, first, inputs);
+    begin_inputs<f, n>(product.input, own.first, own.end - own.first, segment * kSegmentBlocks, inputs);
     float acc[n][4];
     clear(acc);
-    const uint8_t* const next_place = next < 0 ? nullptr : segment_of<f>(weights, next);
-    const uint8_t* place = segment_of<f>(weights, segment);
-    const auto load_after = [&](Unit<f>& unit, int b) {
-      place = b + kUnit < end ? place + device_unit_bytes(f) : next_place;
-      if (place) load_counted(unit, place);
-    };
-    if constexpr (n > 2) {  // a unit takes long, so that copying the next one costs little
-      for (int b = first; b < end; b += kUnit) {
-        Unit<f> following;
-        load_after(following, b);
-        add_unit<f, n>(even, b, end, inputs, columns, grid, acc, [] {});
-        even = following;
-      }
-    } else {
-      Unit<f> odd;
-      for (int b = first; b < end; b += 2 * kUnit) {
-        add_unit<f, n>(even, b, end, inputs, columns, grid, acc, [&] { load_after(odd, b); });
-        if (b + kUnit < end) add_unit<f, n>(odd, b + kUnit, end, inputs, columns, grid, acc, [&] { load_after(even, b + kUnit); });
-      }
-    }
+    add_units(segment, next, inputs, acc);
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < 4; ++j) to[place_of_sum(i, j)] = acc[i][j];
   });
 }
+
+// The weights of a warp for few columns, streamed through shared memory.
+template <Format f, int n, int tiles>
+class TileWeights {
+ public:
+  PACELINE_DEVICE TileWeights(SharedMemory& memory, const Product& product, int first, int end, int step) : stream_(memory, product.blocks, first, end, step) {}
+  template <class WeightsOf>
+  PACELINE_DEVICE void begin(const Product&, WeightsOf weights_of) { stream_.begin(weights_of); }
+  template <class WeightsOf>
+  PACELINE_DEVICE void sum(const Product& product, const OwnColumns& own, int, WeightsOf weights_of, int kept, const uint32_t* grid, float* sums,
+                           float (&total)[kOwnOutputs<kColumns * n, tiles>]) {
+    sum_tiles<f, n, tiles>(product, own, kept, sums, total, [&](int segment, int, LaneInputs (&inputs)[n], float (&acc)[n][4]) {
+      const int end = end_block(product, segment);
+      PACELINE_UNROLL_BY(1)
+      for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
+        Unit<f> unit;
+        unit.template load<FromShared>(stream_.next(weights_of));
+        add_unit<f, n>(unit, b, end, inputs, own.end - own.first, grid, acc, [] {});
+      }
+    });
+  }
+
+ private:
+  WeightStream<f, tiles> stream_;
+};
+
+// For 64 columns, whose sums need the shared memory: loaded into registers, a unit while the one before is computed. `unit_` holds the first of the warp's first
+// segment, and after each segment that of the next.
+template <Format f, int tiles>
+class TileWeights<f, 8, tiles> {
+ public:
+  PACELINE_DEVICE TileWeights(SharedMemory&, const Product& product, int first, int, int) : place_(first), segment_(first_segment<tiles>(product)) {}
+  template <class WeightsOf>
+  PACELINE_DEVICE void begin(const Product& product, WeightsOf weights_of) {
+    if (segment_ < 0) return;
+    const uint8_t* const weights = weights_of(place_);
+    load_counted(unit_, segment_of<f>(weights, segment_));
+    fetch_segment<f, 1>(weights, product.blocks, segment_);
+  }
+  template <class WeightsOf>
+  PACELINE_DEVICE void sum(const Product& product, const OwnColumns& own, int place, WeightsOf weights_of, int kept, const uint32_t* grid, float* sums,
+                           float (&total)[kOwnOutputs<kColumns * 8, tiles>]) {
+    const uint8_t* const weights = weights_of(place);
+    sum_tiles<f, 8, tiles>(product, own, kept, sums, total, [&](int segment, int next, LaneInputs (&inputs)[8], float (&acc)[8][4]) {
+      const int end = end_block(product, segment);
+      if (next >= 0) fetch_segment<f>(weights, product.blocks, next);
+      const uint8_t* const next_place = next < 0 ? nullptr : segment_of<f>(weights, next);
+      const uint8_t* at = segment_of<f>(weights, segment);
+      for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
+        Unit<f> following;
+        at = b + unit_tiles(f) < end ? at + device_unit_bytes(f) : next_place;
+        if (at) load_counted(following, at);
+        add_unit<f, 8>(unit_, b, end, inputs, own.end - own.first, grid, acc, [] {});
+        unit_ = following;
+      }
+    });
+  }
+
+ private:
+  Unit<f> unit_;
+  int place_, segment_;
+};
 
 // The table of a format with a grid, in shared memory; nothing for others. It is filled with a block's first loads, and read behind share_grid().
 template <Format f>
@@ -72,46 +111,44 @@ PACELINE_DEVICE void share_grid() {
 }
 
 // How many blocks of 256 threads must fit an SM's 64 Ki registers at once. With few columns they are memory-bound.
-constexpr int resident_blocks(Format f, int n) { return n > 2 ? 1 : n == 1 && unit_tiles(f) == 4 ? 3 : 2; }
+constexpr int resident_blocks(int n) { return n > 2 ? 1 : kStreamBlocks; }
 
-// Row tiles to a block.
+// Row tiles to a block at a time.
 constexpr int tiles_together(int n) { return n > 2 ? 2 : 1; }
 
-// Loads the first unit of a warp's first segment, and prefetches the rest.
-template <Format f>
-PACELINE_DEVICE void load_first(const uint8_t* weights, int blocks, int segment, Unit<f>& even) {
-  if (segment < 0) return;
-  load_counted(even, segment_of<f>(weights, segment));
-  fetch_segment<f, 1>(weights, blocks, segment);
-}
-
+// Shared memory of a block beside its sums.
 template <Format f, int n>
-PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(f, n)) integer_product(Product product, int kept) {
+constexpr size_t kBesideSums = kGridBytes<f> + (n > 2 ? 0 : kStreamRoom<f>);
+
+// A block takes the row tiles, or pairs of them, at its own place and every `step` places on, below `end`.
+template <Format f, int n>
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) integer_product(Product product, int kept, int end, int step) {
   constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
-  const int place = tile_place(product) * kTiles, segment = first_segment<kTiles>(product);
+  const int first = tile_place(product);
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
-  const auto weights_of = [&](const OwnColumns& columns) {
-    const OwnTile own = own_tile(product, columns, place + own_part<kTiles>());
-    return own.weights + own.tile * row_bytes;
-  };
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
   uint32_t* const grid = take_grid<f>(memory);
-  Unit<f> even;
-  const auto begin = [&](const uint8_t* weights) {
-    load_first(weights, product.blocks, segment, even);
-    fill_grid<f>(grid);
+  TileWeights<f, n, kTiles> weights(memory, product, first, end, step);
+  const auto weights_of = [&](const OwnColumns& columns) {
+    return [&](int place) {
+      const OwnTile own = own_tile(product, columns, place * kTiles + own_part<kTiles>());
+      return own.weights + own.tile * row_bytes;
+    };
   };
-  begin_product(product, [&] { begin(weights_of({})); });
-  const OwnColumns columns = own_columns(product, kMost);
+  const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
+    weights.begin(product, weights_of(own));
+    fill_grid<f>(grid);
+  });
   if (!columns.end) return;
-  const uint8_t* const weights = weights_of(columns);
-  if (!begins_early(product)) begin(weights);
   share_grid<f>();
-  float total[kOwnOutputs<kMost, kTiles>];
-  sum_tiles<f, n, kTiles>(product, weights, columns, even, kept, grid, sums, total);
-  PACELINE_UNROLL
-  for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, own_tile(product, columns, place + t), columns, total + t * kOwnOutputs<kMost, 1>);
+  PACELINE_UNROLL_BY(1)
+  for (int place = first; place < end; place += step) {
+    float total[kOwnOutputs<kMost, kTiles>];
+    weights.sum(product, columns, place, weights_of(columns), kept, grid, sums, total);
+    PACELINE_UNROLL
+    for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, own_tile(product, columns, place * kTiles + t), columns, total + t * kOwnOutputs<kMost, 1>);
+  }
 }
 
 // For enough columns to fill the device: a block has 64 columns of eight row tiles, a warp one of the tiles with all of its segments.
@@ -122,11 +159,10 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
   uint32_t* const grid = take_grid<f>(memory);
-  begin_product(product, [&] {
-    const OwnTile tile = own_tile(product, {}, place);
+  const OwnColumns columns = begin_product(product, kColumns * n, [&](const OwnColumns& own) {
+    const OwnTile tile = own_tile(product, own, place);
     fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, 0);
   });
-  const OwnColumns columns = own_columns(product, kColumns * n);
   if (!columns.end) return;
   fill_grid<f>(grid);
   share_grid<f>();
@@ -163,10 +199,11 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
 template <Format f, int n>
 void launch_integer_product(const Product& product, int most_columns, Stream stream) {
   constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
-  const int kept = segments_kept(product.blocks, kTiles * kMost);
-  const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, kMost);
-  launch("integer_product", integer_product<f, n>, grid, kProductWarps * kWarp,
-         static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, kept);
+  constexpr size_t kBeside = kBesideSums<f, n>;
+  const int kept = segments_kept(product.blocks, kTiles * kMost, kProductWarps / kTiles, kBeside), places = (all_tiles(product) + kTiles - 1) / kTiles;
+  const int step = n > 2 ? places : blocks_for(product, places);
+  launch("integer_product", integer_product<f, n>, grid_of(product, step, most_columns, kMost), kProductWarps * kWarp,
+         static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + kBeside, stream, product, kept, places, step);
 }
 
 template <Format f>

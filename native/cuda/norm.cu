@@ -42,9 +42,10 @@ PACELINE_KERNEL norm_column(Norm norm, int parts) {
     return i < norm.size ? norm.weight[i] : 0.0f;
   };
   float next_weight = weight(first_block);  // loaded early: it comes from memory, while the column is still in L2
-  wait_for_earlier();
   const int column = static_cast<int>(block_x());
-  if (column >= *norm.count) return;
+  const bool present = column < *norm.count;  // of the step's input, which no kernel writes
+  wait_for_earlier();
+  if (!present) return;
   SharedMemory memory;
   float* const shared_scale = memory.take<float>(4);
   float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);

@@ -82,11 +82,13 @@ inline void run_gated_product(Format format, const Product& product, int most_co
 
 constexpr int segments_of(int blocks) { return (blocks + kSegmentBlocks - 1) / kSegmentBlocks; }
 
-// How many segments' sums a block keeps in shared memory: all, or what fits 48 KiB, which need no opt-in (64 KiB below). columns: of all row tiles of a block.
-constexpr int segments_kept(int blocks, int columns) {
+// How many segments' sums a block keeps in shared memory: all, or what fits, then a multiple of `step`. columns: of all row tiles of a block; beside: bytes of
+// shared memory for other things.
+constexpr int segments_kept(int blocks, int columns, int step, size_t beside = 0) {
   const int segments = segments_of(blocks), size = kTileRows * columns * static_cast<int>(sizeof(float));
-  const int room = columns > 64 ? 64 * 1024 / size : 48 * 1024 / size;  // large sums: a block has its SM to itself, and its warps should have equal work
-  return segments < room ? segments : room;
+  const size_t most = columns > 64 ? 64 << 10 : 48 << 10;  // large sums: a block has its SM to itself, and its warps should have equal work
+  const int room = static_cast<int>(most + beside <= kMostShared ? most : kMostShared - beside) / size;
+  return segments <= room ? segments : room / step * step;
 }
 
 // Columns per block: a row tile is unpacked once for all of them.
@@ -202,12 +204,19 @@ PACELINE_DEVICE int place_of_sum(int i, int j) {
 // sure to have columns.
 PACELINE_DEVICE bool begins_early(const Product& product) { return !product.lists && column_place(product) == 0; }
 
-// Its warps load or prefetch those of their first segments, perhaps long before.
-template <class LoadFirst>
-PACELINE_DEVICE void begin_product(const Product& product, LoadFirst load_first) {
+// Begins a product's kernel -> the block's columns, up to `most`. begin(columns) loads or prefetches the first of its weights, perhaps long before its inputs are
+// ready; without columns it is not called.
+template <class Begin>
+PACELINE_DEVICE OwnColumns begin_product(const Product& product, int most, Begin begin) {
   let_next_begin();
-  if (begins_early(product)) load_first();
+  const bool early = begins_early(product);
+  OwnColumns columns;
+  if (!product.lists) columns = own_columns(product, most);  // of the step's input, which no kernel writes
+  if (early && columns.end) begin(columns);
   wait_for_earlier();
+  if (product.lists) columns = own_columns(product, most);
+  if (!early && columns.end) begin(columns);
+  return columns;
 }
 
 // row: counted from the tile's first, may be in a tile that follows it.

@@ -148,7 +148,7 @@ struct OwnTiles {
 // Row tiles per block: one, or two for many columns. A warp takes `at_once` of them: both where there are enough segments for all warps, so that inputs are
 // loaded once for two tiles.
 constexpr int tiles_of_block(int n) { return n > 2 ? 2 : 1; }
-constexpr int resident_blocks(int n) { return n > 2 ? 1 : n == 2 ? 2 : 3; }
+constexpr int resident_blocks(int n) { return n > 2 ? 1 : 2; }
 
 template <Format f, int n, int at_once>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bits(Product product, int kept) {
@@ -159,11 +159,10 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bit
     PACELINE_UNROLL
     for (int t = 0; t < at_once; ++t) fetch_segment<f>(tiles.at(own + t), product.blocks, segment);
   };
-  begin_product(product, [&] {
+  const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own_columns) {
     const int segment = first_segment<kParts>(product);
-    if (segment >= 0) fetch(OwnTiles<kTiles>(product, {}, place), segment);
+    if (segment >= 0) fetch(OwnTiles<kTiles>(product, own_columns, place), segment);
   });
-  const OwnColumns columns = own_columns(product, kMost);
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kTiles * kTileRows * kMost);
@@ -196,8 +195,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product pr
     PACELINE_UNROLL
     for (int t = 0; t < kTiles; ++t) fetch_segment<f>(tiles.weights[t], product.blocks, segment);
   };
-  begin_product(product, [&] { fetch(OwnTiles<kTiles>(product, {}, place), 0); });
-  const OwnColumns columns = own_columns(product, kColumns * n);
+  const OwnColumns columns = begin_product(product, kColumns * n, [&](const OwnColumns& own) { fetch(OwnTiles<kTiles>(product, own, place), 0); });
   if (!columns.end) return;
   const OwnTiles<kTiles> tiles(product, columns, place);
   LaneInputs inputs(product.input, columns, 0);
@@ -235,7 +233,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product pr
 template <Format f, int n, int at_once>
 void launch_product(const Product& product, int most_columns, Stream stream) {
   constexpr int kMost = kColumns * n, kTiles = tiles_of_block(n);
-  const int kept = segments_kept(product.blocks, kTiles * kMost);
+  const int kept = segments_kept(product.blocks, kTiles * kMost, kProductWarps * at_once / kTiles);
   const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, kMost);
   launch("product_of_16_bits", product_of_16_bits<f, n, at_once>, grid, kProductWarps * kWarp,
          static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float), stream, product, kept);

@@ -142,8 +142,7 @@ PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product pro
     const size_t begin = segment * kSegmentBytes, end = begin + kFetched < row_bytes ? begin + kFetched : row_bytes;
     for (int t = 0; t < own.count; ++t) fetch_lines<S>(own.first.weights + (own.first.tile + t) * row_bytes, begin, end);
   };
-  begin_product(product, [&] { fetch(own_tiles<S::tiles>(product, {}), place); });
-  const OwnColumns columns = own_columns(product, S::most);
+  const OwnColumns columns = begin_product(product, S::most, [&](const OwnColumns& own) { fetch(own_tiles<S::tiles>(product, own), place); });
   if (!columns.end) return;
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kOutputs);

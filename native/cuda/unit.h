@@ -10,26 +10,41 @@ namespace paceline::cuda {
 
 constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f: added to an integer below 2^22, those of the sum
 
+// How a unit is read: from global memory, where each of its bytes is read once, or from shared memory.
+struct FromGlobal {
+  PACELINE_DEVICE static Word4 load_16(const uint8_t* p) { return load_once(p); }
+  PACELINE_DEVICE static Word2 load_8(const uint8_t* p) { return load_once_8(p); }
+  PACELINE_DEVICE static uint32_t load_4(const uint8_t* p) { return load_once_4(p); }
+  PACELINE_DEVICE static uint16_t load_2(const uint8_t* p) { return load_once_2(p); }
+};
+struct FromShared {
+  PACELINE_DEVICE static Word4 load_16(const uint8_t* p) { return *reinterpret_cast<const Word4*>(p); }
+  PACELINE_DEVICE static Word2 load_8(const uint8_t* p) { return *reinterpret_cast<const Word2*>(p); }
+  PACELINE_DEVICE static uint32_t load_4(const uint8_t* p) { return *reinterpret_cast<const uint32_t*>(p); }
+  PACELINE_DEVICE static uint16_t load_2(const uint8_t* p) { return *reinterpret_cast<const uint16_t*>(p); }
+};
+
 // `bytes` bytes: 2, 4, 8 or a multiple of 16, from an address aligned to as many, at most 16.
 template <int bytes>
 struct Bytes {
   uint32_t v[(bytes + 3) / 4];
 
+  template <class From>
   PACELINE_DEVICE void load(const uint8_t* p) {
     if constexpr (bytes % 16 == 0) {
       for (int i = 0; i < bytes / 16; ++i) {
-        const Word4 w = load_once(p + 16 * i);
+        const Word4 w = From::load_16(p + 16 * i);
         for (int j = 0; j < 4; ++j) v[4 * i + j] = w.v[j];
       }
     } else if constexpr (bytes == 8) {
-      const Word2 w = load_once_8(p);
+      const Word2 w = From::load_8(p);
       v[0] = w.v[0];
       v[1] = w.v[1];
     } else if constexpr (bytes == 4) {
-      v[0] = load_once_4(p);
+      v[0] = From::load_4(p);
     } else {
       static_assert(bytes == 2);
-      v[0] = load_once_2(p);
+      v[0] = From::load_2(p);
     }
   }
   PACELINE_DEVICE uint32_t byte(int i) const { return v[i / 4] >> 8 * (i % 4) & 0xff; }
@@ -38,6 +53,7 @@ struct Bytes {
 };
 template <>
 struct Bytes<0> {
+  template <class From>
   PACELINE_DEVICE void load(const uint8_t*) {}
 };
 
@@ -78,23 +94,24 @@ struct Unit {
   Bytes<minimum_bytes(f)> minimums[2];
   Bytes<header_bytes(f)> header[2];
 
+  template <class From = FromGlobal>
   PACELINE_DEVICE void load(const uint8_t* unit) {
     const int lane = static_cast<int>(lane_index()), g = lane / 4;
     // The lane-dependent part first, then constants: so an address is one register and an immediate offset.
     const uint8_t* const own = unit + lane * 16;  // a plane is [groups][32 lanes] of 16 bytes
     if constexpr (has_grid(f)) {
       const int from = lane * grid_lanes(f) / kWarp;
-      for (int i = 0; i < kTiles / 4; ++i) load_plane(low, i, unit + from * 16, grid_lanes(f));
-      upper_bits.load(unit + from * 4 * kUpper + upper_begin(f));
+      for (int i = 0; i < kTiles / 4; ++i) load_plane<From>(low, i, unit + from * 16, grid_lanes(f));
+      upper_bits.template load<From>(unit + from * 4 * kUpper + upper_begin(f));
     } else {
-      for (int i = 0; i < 2 * kTiles * kLow / 16; ++i) load_plane(low, i, own);
+      for (int i = 0; i < 2 * kTiles * kLow / 16; ++i) load_plane<From>(low, i, own);
     }
     if constexpr (kHigh > 0)
-      for (int i = 0; i < 2 * kTiles * kHigh / 16; ++i) load_plane(high, i, own + high_begin(f));
+      for (int i = 0; i < 2 * kTiles * kHigh / 16; ++i) load_plane<From>(high, i, own + high_begin(f));
     for (int upper = 0; upper < 2; ++upper) {
-      scales[upper].load(unit + g * scale_bytes(f) + (scales_begin(f) + 8 * upper * scale_bytes(f)));
-      minimums[upper].load(unit + g * minimum_bytes(f) + (minimums_begin(f) + 8 * upper * minimum_bytes(f)));
-      header[upper].load(unit + g * header_bytes(f) + (header_begin(f) + 8 * upper * header_bytes(f)));
+      scales[upper].template load<From>(unit + g * scale_bytes(f) + (scales_begin(f) + 8 * upper * scale_bytes(f)));
+      minimums[upper].template load<From>(unit + g * minimum_bytes(f) + (minimums_begin(f) + 8 * upper * minimum_bytes(f)));
+      header[upper].template load<From>(unit + g * header_bytes(f) + (header_begin(f) + 8 * upper * header_bytes(f)));
     }
   }
 
@@ -207,9 +224,9 @@ struct Unit {
     const float biased = bits_to_float(dot_bytes<true>(word, factor << 8 * (place % 4), kMagic + more));
     return exact ? (biased - 12582912.0f) * d : fma(biased, d, d * -12582912.0f);
   }
-  template <class Plane>
+  template <class From, class Plane>
   PACELINE_DEVICE static void load_plane(Plane& plane, int i, const uint8_t* own, int lanes = kWarp) {
-    const Word4 w = load_once(own + i * lanes * 16);
+    const Word4 w = From::load_16(own + i * lanes * 16);
     for (int j = 0; j < 4; ++j) plane.v[4 * i + j] = w.v[j];
   }
   template <int bits, class Plane>
