@@ -69,9 +69,10 @@ class CupyMemory:
         return int(piece.ptr)
 
     def release(self, place: int) -> None:
-        try:
+        # Called by the core's destructor, which cannot report errors, perhaps so late that contextlib does not work.
+        try:  # noqa: SIM105
             self._stream.synchronize()
-        except Exception:  # called by the core's destructor, which cannot report errors, perhaps when contextlib is gone
+        except Exception:
             pass
         self._arena.give_back(place - self._base if self._pieces is None else self._pieces.pop(place)[1])
 

@@ -51,7 +51,7 @@ void register_emulator(py::module_& m) {
   m.def("measure", &emulate::measure, py::arg("on"));
   m.def("measured", [] {
     py::list all;
-    const char* const names[] = {"load", "read-only load", "store"};  // of Use
+    const char* const names[] = {"load", "read-only load", "store", "copy"};  // of Use
     for (const emulate::Traffic& t : emulate::measured())
       all.append(py::make_tuple(t.kernel, t.file, t.line, t.shared, names[static_cast<int>(t.use)], t.requests, t.bytes, t.transfers, t.least));
     return all;

@@ -45,7 +45,7 @@ class TileWeights {
       for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
         Unit<f> unit;
         unit.template load<FromShared>(stream_.next(weights_of));
-        add_unit<f, n>(unit, b, end, inputs, own.end - own.first, grid, acc, [] {});
+        add_unit<f, n>(unit, b, end, inputs, own.end - own.first, grid, acc);
       }
     });
   }
@@ -80,7 +80,7 @@ class TileWeights<f, 8, tiles> {
         Unit<f> following;
         at = b + unit_tiles(f) < end ? at + device_unit_bytes(f) : next_place;
         if (at) load_counted(following, at);
-        add_unit<f, 8>(unit_, b, end, inputs, own.end - own.first, grid, acc, [] {});
+        add_unit<f, 8>(unit_, b, end, inputs, own.end - own.first, grid, acc);
         unit_ = following;
       }
     });
@@ -182,7 +182,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
     for (int b = first; b < end; b += unit_tiles(f), from += device_unit_bytes(f)) {
       Unit<f> unit;
       load_counted(unit, from);
-      add_unit<f, n>(unit, b, end, inputs, columns.end - columns.first, grid, acc, [] {});
+      add_unit<f, n>(unit, b, end, inputs, columns.end - columns.first, grid, acc);
     }
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
@@ -201,7 +201,7 @@ void launch_integer_product(const Product& product, int most_columns, Stream str
   constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
   constexpr size_t kBeside = kBesideSums<f, n>;
   const int kept = segments_kept(product.blocks, kTiles * kMost, kProductWarps / kTiles, kBeside), places = (all_tiles(product) + kTiles - 1) / kTiles;
-  const int step = n > 2 ? places : blocks_for(product, places);
+  const int step = n > 2 ? places : blocks_for(product, places, (most_columns + kMost - 1) / kMost);
   launch("integer_product", integer_product<f, n>, grid_of(product, step, most_columns, kMost), kProductWarps * kWarp,
          static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + kBeside, stream, product, kept, places, step);
 }

@@ -154,12 +154,10 @@ PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, in
   }
 }
 
-// Adds the tiles of a unit that begins with block b; advances `inputs` past it. end: of the row's blocks, or more. load_next() loads another unit: after the first
-// product, because before it all loads so far are waited for.
-template <Format f, int n, class LoadNext>
-PACELINE_DEVICE void add_unit(const Unit<f>& unit, int b, int end, LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4], LoadNext load_next) {
+// Adds the tiles of a unit that begins with block b; advances `inputs` past it. end: of the row's blocks, or more.
+template <Format f, int n>
+PACELINE_DEVICE void add_unit(const Unit<f>& unit, int b, int end, LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4]) {
   add_tile<f, n>(unit, 0, inputs, columns, grid, acc);
-  load_next();
   if (has_header(f) || b + unit_tiles(f) <= end) {  // formats with a header have full units only
     PACELINE_UNROLL
     for (int k = 1; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);

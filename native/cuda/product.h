@@ -3,11 +3,11 @@
 //
 //   total = 0; for each segment of 512 inputs, ascending: total = total + (the segment's own sum from zero, blocks ascending)
 //
-// A thread block owns one row tile (16 outputs) of up to 8 * N columns. Its warps take segments in turn; a warp reads its weights once, straight into registers,
-// keeps further loads in flight while it computes, and leaves the sums of its segments in shared memory, where they are added in ascending order.
-// So a matrix of 4096 x 4096 keeps 2048 warps busy for a single column. Beyond 16 columns a block owns two row tiles, and where there are enough columns to fill
-// most of the device, eight or sixteen: each warp then has one or two tiles and all of their segments. For then most of what a block reads is activations, and
-// its warps read the same ones at the same time.
+// A thread block computes a row tile (16 outputs) of up to 8 * N columns at a time. Its warps take segments in turn; a warp reads its weights once, keeps further
+// loads in flight while it computes, and leaves the sums of its segments in shared memory, where they are added in ascending order. So a matrix of 4096 x 4096 keeps
+// 2048 warps busy for a single column. With few columns a block takes one row tile after the other, and integer weights stream through shared memory
+// (weight_stream.h). With many it owns two row tiles, and where there are enough columns to fill most of the device, eight or sixteen: each warp then has one or two
+// tiles and all of their segments. For then most of what a block reads is activations, and its warps read the same ones at the same time.
 //
 // For experts, a block's columns are those of one expert, from a list built on the device (experts.cu).
 #pragma once
@@ -91,14 +91,15 @@ constexpr int segments_kept(int blocks, int columns, int step, size_t beside = 0
   return segments <= room ? segments : room / step * step;
 }
 
-// Columns per block: a row tile is unpacked once for all of them.
+// Columns per block: a row tile is unpacked once for all of them. Integer weights for up to 32 columns are unpacked twice, from L2 the second time: on an H100 the
+// kernel for 64 columns took 2.7 times as long for 32 of Q4_K as that for 16 takes for two times 16.
 constexpr int columns_together(Format format, int most_columns) {
   if (format == Format::F32 && most_columns <= 4) return most_columns <= 2 ? 2 : 4;
-  return most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : 64;
+  return most_columns <= 8 ? 8 : most_columns <= (is_float(format) ? 16 : 32) ? 16 : 64;
 }
 
-// Columns per list of an expert: a multiple of kColumns whatever the format.
-constexpr int experts_together(int most_columns) { return columns_together(Format::F32, most_columns < kColumns ? kColumns : most_columns); }
+// Columns per list of an expert: a multiple of kColumns, no more than a block of any format takes.
+constexpr int experts_together(int most_columns) { return columns_together(Format::Q8_0, most_columns); }
 
 // Blocks of one row tile are adjacent in launch order, so that its weights come from memory once; for experts, with weights per list, those of a list.
 PACELINE_DEVICE int tile_place(const Product& product) { return static_cast<int>(product.lists ? block_x() : block_y()); }

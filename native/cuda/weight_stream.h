@@ -94,9 +94,10 @@ class WeightStream {
   int taken_ = 0, given_ = 0;  // rooms of the next unit to copy and to give
 };
 
-inline int blocks_for(const Product& product, int places) {
-  const int most = kStreamBlocks * (product.multiprocessors ? product.multiprocessors : multiprocessors());
-  return product.lists || places < most ? places : most;
+// How many blocks take the row tiles of a product of so many groups of columns.
+inline int blocks_for(const Product& product, int places, int groups) {
+  const int most = kStreamBlocks * (product.multiprocessors ? product.multiprocessors : multiprocessors()), each = most / groups > 0 ? most / groups : 1;
+  return product.lists || places < each ? places : each;
 }
 
 }  // namespace paceline::cuda

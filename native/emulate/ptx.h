@@ -56,7 +56,7 @@ inline void prefetch(u64 address) { static_cast<void>(*reinterpret_cast<const vo
 
 inline void copy_async(const Site& site, const Here& me, u32 shared, u64 global, u64 bytes) {
   if (bytes != 16) emulate::fault(emulate::text_of(site) + ": cp.async.cg of other than 16 bytes");
-  const u8* const source = at<u8, 16, Use::Load>(site, global);
+  const u8* const source = at<u8, 16, Use::Copy>(site, global);
   emulate::copy_later(at_shared<u8, 16, Use::Store>(site, me, shared), source, 16, &site);
 }
 

@@ -26,7 +26,7 @@ inline bool measuring() { return detail::measuring; }
 void measure(bool on);  // forgets what was measured
 
 // How an instruction uses memory. ReadOnly: a load that may come from a cache which knows nothing of the launch's own writes (ld.global.nc).
-enum class Use { Load, ReadOnly, Store };
+enum class Use { Load, ReadOnly, Store, Copy };  // Copy: the source of an asynchronous copy
 
 struct Traffic {
   std::string kernel, file;

@@ -47,7 +47,7 @@ def counting_loads(work: Callable[[], Result]) -> tuple[Result, int]:
     result = work()
     requests = _emulator.measured()
     _emulator.measure(False)
-    loads = (r for r in requests if "product" in r[0] and r[4] == "read-only load")
+    loads = (r for r in requests if "product" in r[0] and r[4] in ("read-only load", "copy") and not r[3])
     return result, sum(bytes for _, _, _, _, _, _, bytes, _, _ in loads)
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,3 +66,18 @@ def test_a_read_past_a_piece_ends_there_and_then() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], env=os.environ, check=False)
     assert found.returncode == -signal.SIGSEGV
+
+
+def test_memory_that_cannot_be_released_ends_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of an interpreter a core may be deleted behind the modules that its memory needs."""
+
+    class Ended(EmulatedMemory):
+        def release(self, place: int) -> None:
+            super().release(place)
+            raise TypeError("'NoneType' object is not callable")
+
+    told = list[Any]()
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    probe = _emulator.ProductProbe("F32", 16, 32, np.zeros((16, 128), np.uint8), Ended())
+    del probe
+    assert told and all(one.exc_type is TypeError for one in told)
