@@ -29,7 +29,7 @@ thread_local std::vector<Entry> entries;
 thread_local std::unordered_map<uint64_t, uint32_t> occurrences;  // by site and thread
 
 std::mutex lock;
-std::map<std::pair<std::string, const Site*>, Traffic> totals;
+std::map<std::tuple<std::string, const Site*, Use>, Traffic> totals;  // a copy reads and writes
 
 using Entries = std::vector<Entry>::const_iterator;
 
@@ -107,7 +107,7 @@ void end_accesses_of_block(const char* kernel) {
   const std::lock_guard<std::mutex> hold(lock);
   for (Entries begin = entries.begin(); begin != entries.end();) {
     const Entries end = std::find_if(begin, entries.cend(), [&](const Entry& other) { return !other.same_request(*begin); });
-    Traffic& total = totals[{kernel, begin->site}];
+    Traffic& total = totals[{kernel, begin->site, begin->use}];
     total.kernel = kernel;
     total.file = begin->site->file;
     total.line = begin->site->line;
