@@ -13,7 +13,8 @@ from .emulated import ORDERS, Product, lanes, same_bits
 from .test_formats import ROWS, columns_of, random_blocks
 
 IN_PARTS = {"BF16": 2.0**-16, "F16": 2.0**-15}  # of a product's terms, what may be left out
-COUNTS = (1, 2, 3, 5, 8, 16, 17, 32, 33, 70)  # up to 32 integer ones: groups of 16; then tiles of 64 columns, whole ones and parts
+# Of integer ones up to 32 are in groups of 16; then come tiles of 64 columns, whole ones and parts.
+COUNTS = (1, 2, 3, 5, 8, 16, 17, 32, 33, 70)
 
 
 def inputs_of(count: int, columns: int) -> np.ndarray:
