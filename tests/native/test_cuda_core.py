@@ -276,7 +276,7 @@ def test_one_pass_over_the_weights(pair: Pair) -> None:
 
 
 @pytest.mark.skipif(not COUNTS_LOADS, reason="a GPU does not tell what it loads")
-@pytest.mark.parametrize("tokens", [1, 16, 70])
+@pytest.mark.parametrize("tokens", [1, 16, 32, 70])
 def test_the_weights_that_are_told_are_those_that_are_loaded(pair: Pair, tokens: int) -> None:
     core = pair.device
     core.commit(0, 0)
