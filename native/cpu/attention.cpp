@@ -1,11 +1,16 @@
 // Attention over pages, one definition for decode and prefill. Order for one query at position p:
 //
-//   splits of 512 positions, ascending; in a split blocks of 64 keys (a page), ascending, each by the online softmax:
+//   a page of 64 keys, by itself:
 //     score[key]  = fma chain over the head's dimensions, ascending       K is [dim][64 keys]: lanes are keys
-//     peak'       = max(peak, max score);  c = e^(peak - peak')
-//     sum         = fma(sum, c, fold of the 16 lane sums of e^(score - peak'))
-//     o[dim]      = o * c, then fma over keys ascending                   V is [key][dim]: lanes are dims
-//   splits merge ascending by the same rule; out = o * (1 / sum).
+//     peak        = max score
+//     sum         = fold of the 16 lane sums of weight[key] = e^(score - peak)
+//     o[dim]      = fma chain of weight * value over keys, ascending      V is [key][dim]: lanes are dims
+//   pages merge ascending to splits of 512 positions, and splits ascending, both by the rule of the online softmax:
+//     peak'       = max(peak, peak of the next);  c = e^(peak - peak');  n = e^(peak of the next - peak')
+//     sum         = fma(sum, c, sum of the next * n), and o likewise
+//   out = o * (1 / sum).
+//
+// Pages wait for nothing of each other, so that a GPU can give each to a warp of its own.
 //
 // With a softcap the score is softcap * tanh(score / softcap); with a window the query sees its last `window` keys only.
 // Keys that it doesn't see are skipped, never multiplied: what lies there may be anything, NaN too. Splits stay where they
@@ -41,12 +46,50 @@ struct Softmax {
   float sum = 0.0f;
 };
 
+// The factors of what is merged so far and of what comes next.
+struct Merge {
+  float before, after;
+};
+
+// Of some softmaxes at once, each with its next.
+class Merging {
+ public:
+  void add(const Softmax& all, const Softmax& next) {
+    const float peak = larger_of(all, next);
+    below_[count_++] = all.peak - peak;
+    below_[count_++] = next.peak - peak;
+  }
+  void compute() { store(below_, exponential(load(below_))); }
+  // In the order of add().
+  Merge merge(Softmax& all, const Softmax& next) {
+    const Merge factors = {below_[taken_], below_[taken_ + 1]};
+    taken_ += 2;
+    all.sum = __builtin_fmaf(all.sum, factors.before, next.sum * factors.after);
+    all.peak = larger_of(all, next);
+    return factors;
+  }
+
+ private:
+  static float larger_of(const Softmax& all, const Softmax& next) { return all.peak > next.peak ? all.peak : next.peak; }
+  alignas(64) float below_[kLanes] = {};
+  int count_ = 0, taken_ = 0;
+};
+
+// sums [size] of what is merged so far; next likewise
+void merge_sums(float* sums, const float* next, int size, const Merge& factors) {
+  const Lanes before = broadcast(factors.before), after = broadcast(factors.after);
+  for (int d = 0; d < size; d += kLanes) store(sums + d, fma(load(sums + d), before, load(next + d) * after));
+}
+
 struct Query {
   const float* q;       // [head_size], scaled
   int position;
   Softmax split;        // the running split
   Softmax merged;       // the splits before it
+  Softmax page;         // the page that is added
+  Merge factors;        // of the split and of this page
   float* weights;       // [64] scores, then e^(score - peak)
+  float* page_value;    // [value_stride] of a page that not all queries see whole
   float* value;         // [value_stride] of the running split, scratch or what is kept of it
   float* total;         // [value_stride] of the splits before it
   int lowest;           // first position that it sees
@@ -118,8 +161,7 @@ void weigh_scores(Query& query, const CacheView& cache) {
     if (cache.softcap != 0.0f) s[j] = broadcast(cache.softcap) * hyperbolic_tangent(s[j] / broadcast(cache.softcap));
     if (!whole) s[j] = keep_seen(s[j], query, j, lowest);
   }
-  const float block_peak = fold_larger(larger(larger(s[0], s[1]), larger(s[2], s[3])));
-  const float peak = query.split.peak > block_peak ? query.split.peak : block_peak;
+  const float peak = fold_larger(larger(larger(s[0], s[1]), larger(s[2], s[3])));
   Lanes sum = zero();
   PACELINE_UNROLL
   for (int j = 0; j < kKeyLanes; ++j) {
@@ -127,19 +169,12 @@ void weigh_scores(Query& query, const CacheView& cache) {
     store(query.weights + kLanes * j, w);
     sum = sum + w;
   }
-  const float own = fold_sum(sum);
-  if (query.split.peak - peak == 0.0f) {  // e^0 is 1, to the bit
-    query.split.sum = query.split.sum + own;
-    return;
-  }
-  const float correction = exponential(query.split.peak - peak);
-  for (int d = 0; d < cache.value_stride; d += kLanes) store(query.value + d, load(query.value + d) * broadcast(correction));
-  query.split.sum = __builtin_fmaf(query.split.sum, correction, own);
-  query.split.peak = peak;
+  query.page = {peak, fold_sum(sum)};
 }
 
-// n queries, keys [begin, end), `wide` lanes of dims from `d`: v [64][stride], next likewise.
-template <int n, bool early, CacheType type, int wide>
+// n queries, keys [begin, end), `wide` lanes of dims from `d`: v [64][stride], next likewise. whole: they are all keys of the page, whose sums go straight to those of
+// the split.
+template <int n, bool early, bool whole, CacheType type, int wide>
 void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
   const ValueColumns<type, wide> values(v, next, stride, d);
   Lanes o[n][wide];
@@ -148,7 +183,7 @@ void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int b
   for (int i = 0; i < n; ++i) {
     weights[i] = queries[i].weights;
     PACELINE_UNROLL
-    for (int j = 0; j < wide; ++j) o[i][j] = load(queries[i].value + d + kLanes * j);
+    for (int j = 0; j < wide; ++j) o[i][j] = whole ? zero() : load(queries[i].page_value + d + kLanes * j);
   }
   for (int key = begin; key < end; ++key) {
     if constexpr (early) values.prefetch_key(key);
@@ -162,15 +197,19 @@ void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int b
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
     PACELINE_UNROLL
-    for (int j = 0; j < wide; ++j) store(queries[i].value + d + kLanes * j, o[i][j]);
+    for (int j = 0; j < wide; ++j) {
+      const int at = d + kLanes * j;
+      if constexpr (whole) store(queries[i].value + at, fma(load(queries[i].value + at), broadcast(queries[i].factors.before), o[i][j] * broadcast(queries[i].factors.after)));
+      else store(queries[i].page_value + at, o[i][j]);
+    }
 }
 
-template <int n, bool early, CacheType type, int wide = kWide>
+template <int n, bool early, bool whole, CacheType type, int wide = kWide>
 void add_values(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
   if (begin >= end) return;
-  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_columns<n, early, type, wide>(v, next, stride, d, begin, end, queries);
+  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_columns<n, early, whole, type, wide>(v, next, stride, d, begin, end, queries);
   if constexpr (wide > (is_quantized(type) ? 2 : 1))
-    if (d < stride) add_values<n, early, type, wide / 2>(v, next, stride, d, begin, end, queries);
+    if (d < stride) add_values<n, early, whole, type, wide / 2>(v, next, stride, d, begin, end, queries);
 }
 
 // Each query's keys ascending: its own before those that all of them see, these, its own after.
@@ -181,10 +220,15 @@ void add_page(const uint8_t* v, const uint8_t* next, int stride, Query* queries)
     begin = std::max(begin, queries[i].begin);
     end = std::min(end, queries[i].end);
   }
+  if (begin == 0 && end == kPage) return add_values<n, early, true, type>(v, next, stride, 0, begin, end, queries);
   if (begin >= end) begin = end = kPage;
-  for (int i = 0; i < n; ++i) add_values<1, true, type>(v, next, stride, 0, queries[i].begin, std::min(begin, queries[i].end), queries + i);
-  add_values<n, early, type>(v, next, stride, 0, begin, end, queries);
-  for (int i = 0; i < n; ++i) add_values<1, true, type>(v, next, stride, 0, std::max(end, queries[i].begin), queries[i].end, queries + i);
+  for (int i = 0; i < n; ++i)
+    for (int d = 0; d < stride; d += kLanes) store(queries[i].page_value + d, zero());
+  for (int i = 0; i < n; ++i) add_values<1, true, false, type>(v, next, stride, 0, queries[i].begin, std::min(begin, queries[i].end), queries + i);
+  add_values<n, early, false, type>(v, next, stride, 0, begin, end, queries);
+  for (int i = 0; i < n; ++i) add_values<1, true, false, type>(v, next, stride, 0, std::max(end, queries[i].begin), queries[i].end, queries + i);
+  for (int i = 0; i < n; ++i)
+    if (queries[i].begin < queries[i].end) merge_sums(queries[i].value, queries[i].page_value, stride, queries[i].factors);
 }
 
 template <int n, bool early>
@@ -199,12 +243,10 @@ void add_page(CacheType type, const uint8_t* v, const uint8_t* next, int stride,
 }
 
 void merge_split(Query& query, int value_stride) {
-  const float peak = query.merged.peak > query.split.peak ? query.merged.peak : query.split.peak;
-  const float before = exponential(query.merged.peak - peak), after = exponential(query.split.peak - peak);
-  query.merged.sum = __builtin_fmaf(query.merged.sum, before, query.split.sum * after);
-  query.merged.peak = peak;
-  for (int d = 0; d < value_stride; d += kLanes)
-    store(query.total + d, fma(load(query.total + d), broadcast(before), load(query.value + d) * broadcast(after)));
+  Merging merging;
+  merging.add(query.merged, query.split);
+  merging.compute();
+  merge_sums(query.total, query.value, value_stride, merging.merge(query.merged, query.split));
 }
 
 // The page of keys from position `first` on, for n queries; next: the page after it.
@@ -218,8 +260,16 @@ void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint
   if (!seen) return;
   const size_t to_values = cache.value_offset - cache.key_offset;
   scores<n, early>(cache.key_type, keys, next, cache.head_size, queries);
+  static_assert(2 * n <= kLanes);
+  Merging merging;
+  for (int i = 0; i < n; ++i) {
+    if (queries[i].begin >= queries[i].end) continue;
+    weigh_scores(queries[i], cache);
+    merging.add(queries[i].split, queries[i].page);
+  }
+  merging.compute();
   for (int i = 0; i < n; ++i)
-    if (queries[i].begin < queries[i].end) weigh_scores(queries[i], cache);
+    if (queries[i].begin < queries[i].end) queries[i].factors = merging.merge(queries[i].split, queries[i].page);
   add_page<n, early>(cache.value_type, keys + to_values, next + to_values, cache.value_stride, queries);
 }
 
@@ -236,8 +286,9 @@ Query query_at(const CacheView& cache, int position, float sink, float* scratch)
   query.position = position;
   query.lowest = cache.window > 0 ? std::max(position - cache.window + 1, 0) : 0;
   query.weights = scratch;
-  query.value = scratch + kPage;
-  query.total = scratch + kPage + cache.value_stride;
+  query.page_value = scratch + kPage;
+  query.value = query.page_value + cache.value_stride;
+  query.total = query.value + cache.value_stride;
   for (int d = 0; d < cache.value_stride; d += kLanes) store(query.total + d, zero());
   return query;
 }

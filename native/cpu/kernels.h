@@ -123,7 +123,7 @@ struct Kernels {
 };
 
 constexpr int kQueryTile = 16;   // most queries to one attend call
-constexpr size_t attention_scratch(int value_stride) { return kPage + 2 * static_cast<size_t>(value_stride) + 16; }
+constexpr size_t attention_scratch(int value_stride) { return kPage + 3 * static_cast<size_t>(value_stride) + 16; }
 
 namespace plain { const Kernels& kernels(); }
 namespace avx2 { const Kernels& kernels(); }

@@ -1,14 +1,116 @@
+// Attention of rows of several tokens, a prefill's or drafts, and of heads too large for attention_token.cu; merging of splits. Each warp scores and weighs a page; then
+// each thread adds up two dimensions of some queries, page by page. Pages of values come into shared memory by asynchronous copies that start before the scores; pages
+// too large for it are read from global memory.
 #include "attention.h"
 
 namespace paceline::cuda {
 namespace {
 
-constexpr int kFewBlocks = 256;
-constexpr size_t kLine = 128;  // of the L2 cache
+constexpr int kMostStages = 5;
+
+// Pages of values in flight, 48 KiB of them or, for few queries, all that shared memory has room for: then little else is in flight. 0 where a page's values do not
+// fit into it beside the `rest`: float32 values with a head dimension above 336.
+inline int stages_for(size_t value_bytes, size_t rest, bool few) {
+  if (value_bytes + rest > kMostShared) return 0;
+  const size_t room = few ? kMostShared - rest : 48 << 10;
+  const int fit = static_cast<int>(room / value_bytes);
+  return fit < 1 ? 1 : fit > kMostStages ? kMostStages : fit;
+}
+
+// One block's queries and its shared memory.
+struct Queries {
+  int count;             // of them, at most `most`
+  int heads, first_head; // of this block; query i is head first_head + i % heads of token i / heads
+  int first_column, first_position;
+  float* q;              // [head_size][most]
+  float* weights;        // [most][512]
+  PageSoftmax* pages;    // [most][8]
+  float* merged;         // [most][4]: peak and sum of all splits so far, the factors of the last merge
+
+  PACELINE_DEVICE int position(int i) const { return first_position + i / heads; }
+  PACELINE_DEVICE int column(int i) const { return first_column + i / heads; }
+  PACELINE_DEVICE int head(int i) const { return first_head + i % heads; }
+};
+
+// Two dimensions of the outputs of `own` queries, first, first + step, ...
+template <int own>
+struct OwnValues {
+  Two split[own], total[own];
+};
+// Adds up a page's visible keys, and merges the sums with those of the split.
+template <CacheType type, int own>
+PACELINE_DEVICE void add_page(const Queries& queries, int first, int step, int window, int page, int page_begin, const uint8_t* v, int stride, int d,
+                              OwnValues<own>& values) {
+  constexpr int kKeysTogether = own == 1 ? 16 : 8;
+  Seen seen[own];
+  const float* weights[own];
+  int begin = kPage, end = 0, all_begin = 0, all_end = kPage;  // of keys that some query sees, and that all see
+  PACELINE_UNROLL
+  for (int n = 0; n < own; ++n) {
+    const int i = first + n * step;
+    weights[n] = queries.weights + (i < queries.count ? i : 0) * kSplit + page * kPage;
+    seen[n] = {0, 0};
+    if (i >= queries.count) continue;  // its sums are not stored
+    const Seen sees = seen_of_page(queries.position(i), window, page_begin);
+    if (sees.begin >= sees.end) {
+      all_end = 0;
+      continue;
+    }
+    seen[n] = sees;
+    begin = sees.begin < begin ? sees.begin : begin;
+    end = sees.end > end ? sees.end : end;
+    all_begin = sees.begin > all_begin ? sees.begin : all_begin;
+    all_end = sees.end < all_end ? sees.end : all_end;
+  }
+  Two sums[own];
+  PACELINE_UNROLL
+  for (int n = 0; n < own; ++n) sums[n] = {0.0f, 0.0f};
+  const auto add_key = [&](int key) {
+    const Two x = two_values<type>(v, stride, key, d);
+    PACELINE_UNROLL
+    for (int n = 0; n < own; ++n) {
+      if (key < seen[n].begin || key >= seen[n].end) continue;
+      const float weight = weights[n][key];
+      sums[n].low = fma(weight, x.low, sums[n].low);
+      sums[n].high = fma(weight, x.high, sums[n].high);
+    }
+  };
+  int key = begin;
+  PACELINE_UNROLL_BY(1)
+  for (; key < end && (key % kKeysTogether || key < all_begin); ++key) add_key(key);
+  PACELINE_UNROLL_BY(1)
+  for (; key + kKeysTogether <= all_end; key += kKeysTogether) {
+    Two x[kKeysTogether];
+    PACELINE_UNROLL
+    for (int j = 0; j < kKeysTogether; ++j) x[j] = two_values<type>(v, stride, key + j, d);
+    PACELINE_UNROLL
+    for (int n = 0; n < own; ++n) {
+      PACELINE_UNROLL
+      for (int j = 0; j < kKeysTogether; j += 4) {
+        const Word4 four = *reinterpret_cast<const Word4*>(weights[n] + key + j);
+        PACELINE_UNROLL
+        for (int l = 0; l < 4; ++l) {
+          const float weight = bits_to_float(four.v[l]);
+          sums[n].low = fma(weight, x[j + l].low, sums[n].low);
+          sums[n].high = fma(weight, x[j + l].high, sums[n].high);
+        }
+      }
+    }
+  }
+  PACELINE_UNROLL_BY(1)
+  for (; key < end; ++key) add_key(key);
+  PACELINE_UNROLL
+  for (int n = 0; n < own; ++n) {
+    if (seen[n].begin >= seen[n].end) continue;
+    const Merge factors = queries.pages[(first + n * step) * kSplitPages + page].factors;
+    values.split[n].low = merged(values.split[n].low, sums[n].low, factors);
+    values.split[n].high = merged(values.split[n].high, sums[n].high, factors);
+  }
+}
 
 template <int most>
 struct Room {
-  static constexpr size_t floats(int head_size) { return static_cast<size_t>(most) * (head_size + kSplit + 3 * kSplitPages + 4) + 4 * 8; }
+  static constexpr size_t floats(int head_size) { return static_cast<size_t>(most) * (head_size + kSplit + 4 * kSplitPages + 4) + 4 * 8; }
 };
 
 PACELINE_DEVICE void wait_for_page(int stages) {
@@ -25,66 +127,29 @@ PACELINE_DEVICE void copy_page_values(uint8_t* stage, const uint8_t* from, size_
   for (size_t i = thread_index() * 16; i < bytes; i += kAttentionThreads * 16) copy_async_16(stage + i, from + i);
 }
 
-// How many dimensions of keys are loaded ahead: more would force other values out of registers. A head that has no multiple of them ends with slow ones.
-template <CacheType type, int most>
-PACELINE_DEVICE void score_as(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
-  constexpr int kUsual = type == CacheType::F32 ? 8 : 16;
-  if constexpr (most == 1)
-    if (cache.head_size % (2 * kUsual) == 0) return score_page<type, most, 2 * kUsual>(queries, cache, k, page, first);
-  score_page<type, most, kUsual>(queries, cache, k, page, first);
-}
-
-// halves: keys and values are F16, as usual. Such a kernel has no code for other types: a step runs too many kernels for its instructions to stay in a cache, and each
-// jump over those of other types costs a wait.
+// Scores and weights of all queries in a page that begins at position `first`, by one warp.
 template <int most, bool halves>
-PACELINE_DEVICE void score(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
-  if constexpr (halves) return score_as<CacheType::F16, most>(queries, cache, k, page, first);
-  switch (cache.key_type) {
-    case CacheType::F32: return score_as<CacheType::F32, most>(queries, cache, k, page, first);
-    case CacheType::F16: return score_as<CacheType::F16, most>(queries, cache, k, page, first);
-    case CacheType::BF16: return score_as<CacheType::BF16, most>(queries, cache, k, page, first);
-    case CacheType::Q8_0: return score_as<CacheType::Q8_0, most>(queries, cache, k, page, first);
-    case CacheType::Q4_0: return score_as<CacheType::Q4_0, most>(queries, cache, k, page, first);
+PACELINE_DEVICE void weigh(const Queries& queries, const CacheView& cache, const uint8_t* k, int page, int first) {
+  float low[most], high[most];
+  with_type<halves>(cache.key_type, [&]<CacheType type>() {
+    PageScores<type, most, kKeyDims<type>> scores;
+    scores.begin(k, cache.head_size);
+    scores.add(queries.q, low, high);
+  });
+  PACELINE_UNROLL  // so that sums stay in registers
+  for (int i = 0; i < most; ++i) {
+    if (i >= queries.count) continue;
+    const Seen seen = seen_of_page(queries.position(i), cache.window, first);
+    const Softmax softmax = weigh_page(cache, seen, low[i], high[i]);
+    store_two(queries.weights + i * kSplit + page * kPage + 2 * lane_index(), low[i], high[i]);
+    if (lane_index() == 0) queries.pages[i * kSplitPages + page].softmax = softmax;
   }
 }
 
 template <int own, bool halves>
 PACELINE_DEVICE void add_values(const Queries& queries, int first, int step, const CacheView& cache, int page, int page_begin, const uint8_t* v, int d,
                                 OwnValues<own>& values) {
-  const auto add = [&]<CacheType type>() { add_page<type>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values); };
-  if constexpr (halves) return add.template operator()<CacheType::F16>();
-  switch (cache.value_type) {
-    case CacheType::F32: return add.template operator()<CacheType::F32>();
-    case CacheType::F16: return add.template operator()<CacheType::F16>();
-    case CacheType::BF16: return add.template operator()<CacheType::BF16>();
-    case CacheType::Q8_0: return add.template operator()<CacheType::Q8_0>();
-    case CacheType::Q4_0: return add.template operator()<CacheType::Q4_0>();
-  }
-}
-
-// Merges a split's (peak, sum) into the (peak, sum) so far; returns the factors for both sides' values.
-struct Merge {
-  float before, after;
-};
-PACELINE_DEVICE Merge merge(float& peak, float& sum, float split_peak, float split_sum) {
-  const float next = peak > split_peak ? peak : split_peak;
-  const Merge factors = {exponential(peak - next), exponential(split_peak - next)};
-  sum = fma(sum, factors.before, split_sum * factors.after);
-  peak = next;
-  return factors;
-}
-
-// Gates dimension d of a head's output and stores it as an activation; a warp does so for the block of 32 that d is in.
-PACELINE_DEVICE void join_block(const Attention& a, int column, int head, int d, float y) {
-  if (a.padded) return store_block(a.joined, head * a.padded + column, d / kBlock, y);
-  const int input = head * a.cache.head_size + d;
-  if (a.gates) y = y * sigmoid(a.gates[static_cast<size_t>(column) * a.heads * a.cache.head_size + input]);
-  store_block(a.joined, column, input / kBlock, y);
-}
-
-// Where a query's partial result for a split is stored.
-PACELINE_DEVICE float* part_of(const Attention& a, const Queries& queries, int i, int split) {
-  return a.partial + ((static_cast<size_t>(queries.column(i)) * a.heads + queries.head(i)) * a.splits + split) * (a.cache.value_stride + 2);
+  with_type<halves>(cache.value_type, [&]<CacheType type>() { add_page<type>(queries, first, step, cache.window, page, page_begin, v, cache.value_stride, d, values); });
 }
 
 // The first and last page of a split that any of this block's queries sees, counted from the split's begin.
@@ -94,7 +159,7 @@ struct Pages {
 
 // staged: values come through shared memory; else each thread reads its own from the page.
 template <int most, int own, bool staged, bool halves>
-PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t key_bytes, size_t value_bytes, int stages) {
+PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t value_bytes, int stages) {
   let_next_begin();
   const int item_index = static_cast<int>(block_z());
   const int items = a.local ? input.counts->local_items : input.counts->items;
@@ -109,11 +174,6 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   const auto page_at = [&](int position) {
     return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
   };
-  if (part == 0 && items * a.kv_heads * a.splits <= kFewBlocks) {  // too few blocks to keep memory busy; prefetched only, as the previous kernel may still write
-    const int position = first_split * kSplit + static_cast<int>(warp_index()) * kPage;
-    if (position <= last_position && position + kPage > lowest)
-      for (size_t i = lane_index() * kLine; i < key_bytes; i += kWarp * kLine) fetch_ahead(page_at(position) + cache.key_offset + i);
-  }
   wait_for_earlier();
 
   SharedMemory memory;
@@ -126,9 +186,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   uint8_t* const stage_room = memory.take<uint8_t>(value_bytes * stages);
   queries.q = memory.take<float>(static_cast<size_t>(most) * cache.head_size);
   queries.weights = memory.take<float>(static_cast<size_t>(most) * kSplit);
-  queries.peaks = memory.take<float>(most * kSplitPages);
-  queries.corrections = memory.take<float>(most * kSplitPages);
-  queries.sums = memory.take<float>(most * kSplitPages);
+  queries.pages = memory.take<PageSoftmax>(most * kSplitPages);
   queries.merged = memory.take<float>(most * 4);
 
   const int thread = static_cast<int>(thread_index()), warp = static_cast<int>(warp_index());
@@ -157,10 +215,10 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
       if (page <= pages.last) copy_page_values(stage_room + value_bytes * s, page_at(begin + page * kPage) + cache.value_offset, value_bytes);
       commit_copies();
     }
-    if (warp >= pages.first && warp <= pages.last) score<most, halves>(queries, cache, page_at(begin + warp * kPage) + cache.key_offset, warp, begin + warp * kPage);
+    if (warp >= pages.first && warp <= pages.last) weigh<most, halves>(queries, cache, page_at(begin + warp * kPage) + cache.key_offset, warp, begin + warp * kPage);
     sync_block();
     const int count = pages.last + 1 - pages.first;
-    for (int i = warp; i < queries.count * count; i += kAttentionWarps) weigh_page(queries, i / count, cache.window, begin, pages.first + i % count);
+    for (int i = thread; i < queries.count * count; i += kAttentionThreads) find_factors(queries.pages + i / count * kSplitPages, 1, pages.first, pages.first + i % count);
     PACELINE_UNROLL
     for (int n = 0; n < own; ++n) values.split[n] = {0.0f, 0.0f};
     for (int page = pages.first; page <= pages.last; ++page) {
@@ -179,8 +237,8 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     }
     if (a.partial) {
       if (thread < queries.count) {
-        const Softmax softmax = softmax_of_split(queries, thread, cache.window, begin, pages.last + 1);
-        float* const to = part_of(a, queries, thread, own_split);
+        const Softmax softmax = merge_pages(queries.pages + thread * kSplitPages, 1, pages.first, pages.last);
+        float* const to = part_of(a, queries.column(thread), queries.head(thread), own_split);
         store_two(to + cache.value_stride, softmax.peak, softmax.sum);
       }
       break;
@@ -192,8 +250,10 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
       Merge factors = {1.0f, 0.0f};
       const bool sees = position >= begin && (cache.window <= 0 || position - cache.window + 1 < begin + kSplit);
       if (sees) {
-        const Softmax softmax = softmax_of_split(queries, thread, cache.window, begin, pages.last + 1);
-        factors = merge(m[0], m[1], softmax.peak, softmax.sum);
+        Softmax all = {m[0], m[1]};
+        factors = merge(all, merge_pages(queries.pages + thread * kSplitPages, 1, pages.first, pages.last));
+        m[0] = all.peak;
+        m[1] = all.sum;
       }
       m[2] = factors.before;
       m[3] = sees ? factors.after : -1.0f;
@@ -203,10 +263,10 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     for (int n = 0; n < own; ++n) {
       const int i = first + n * step;
       if (!adds || i >= queries.count) continue;
-      const float before = queries.merged[4 * i + 2], after = queries.merged[4 * i + 3];
-      if (after < 0.0f) continue;
-      values.total[n].low = fma(values.total[n].low, before, values.split[n].low * after);
-      values.total[n].high = fma(values.total[n].high, before, values.split[n].high * after);
+      const Merge factors = {queries.merged[4 * i + 2], queries.merged[4 * i + 3]};
+      if (factors.after < 0.0f) continue;
+      values.total[n].low = merged(values.total[n].low, values.split[n].low, factors);
+      values.total[n].high = merged(values.total[n].high, values.split[n].high, factors);
     }
   }
   PACELINE_UNROLL
@@ -214,7 +274,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
     const int i = first + n * step;
     if (!adds || i >= queries.count) continue;
     if (a.partial) {
-      float* const to = part_of(a, queries, i, own_split);
+      float* const to = part_of(a, queries.column(i), queries.head(i), own_split);
       store_two(to + d, values.split[n].low, values.split[n].high);
       continue;
     }
@@ -244,26 +304,27 @@ PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
   if (!present) return;
   const int lowest = a.cache.window > 0 && position - a.cache.window + 1 > 0 ? position - a.cache.window + 1 : 0;
   const int end = position / kSplit + 1;
-  const float* const parts = a.partial + (static_cast<size_t>(column) * a.heads + head) * a.splits * (stride + 2);
+  const float* const parts = part_of(a, column, head, 0);
   for (int d = static_cast<int>(thread_index()); d < a.cache.value_size; d += kMergeThreads) {
-    float peak = a.sinks ? a.sinks[head] : -__builtin_huge_valf(), sum = a.sinks ? 1.0f : 0.0f, total = 0.0f;
+    Softmax all = {a.sinks ? a.sinks[head] : -__builtin_huge_valf(), a.sinks ? 1.0f : 0.0f};
+    float total = 0.0f;
     for (int split = lowest / kSplit; split < end; split += kSplitsAhead) {
-      float peaks[kSplitsAhead], sums[kSplitsAhead], values[kSplitsAhead];
+      Softmax next[kSplitsAhead];
+      float values[kSplitsAhead];
       PACELINE_UNROLL
       for (int i = 0; i < kSplitsAhead; ++i) {
         const float* const part = parts + (split + i < end ? split + i : split) * (stride + 2);
-        peaks[i] = part[stride];
-        sums[i] = part[stride + 1];
+        next[i] = {part[stride], part[stride + 1]};
         values[i] = part[d];
       }
       PACELINE_UNROLL
       for (int i = 0; i < kSplitsAhead; ++i) {
         if (split + i >= end) continue;
-        const Merge factors = merge(peak, sum, peaks[i], sums[i]);
-        total = fma(total, factors.before, values[i] * factors.after);
+        const Merge factors = merge(all, next[i]);
+        total = merged(total, values[i], factors);
       }
     }
-    const float y = total * (1.0f / sum);
+    const float y = total * (1.0f / all.sum);
     if (a.ends_with_blocks()) join_block(a, column, head, d, y);
     else a.out[static_cast<size_t>(column) * a.out_stride + head * a.cache.head_size + d] = y;
   }
@@ -272,7 +333,6 @@ PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
 template <int most, int own>
 void launch_attention(const Attention& a, const StepInput& input, int most_items, Stream stream) {
   const size_t value_bytes = cache_bytes(a.cache.value_type, static_cast<size_t>(kPage) * a.cache.value_stride);
-  const size_t key_bytes = cache_bytes(a.cache.key_type, static_cast<size_t>(kPage) * a.cache.head_size);
   const size_t rest = Room<most>::floats(a.cache.head_size) * sizeof(float);
   const int stages = stages_for(value_bytes, rest, most <= 4), group = a.heads / a.kv_heads;
   const size_t shared = value_bytes * stages + rest;
@@ -281,20 +341,17 @@ void launch_attention(const Attention& a, const StepInput& input, int most_items
   auto* kernel = halves ? attend_item<most, own, true, true> : attend_item<most, own, true, false>;
   if constexpr (most == 4 && own == 4)  // head dimensions this large have at most 4 queries per block
     if (stages == 0) kernel = attend_item<most, own, false, false>;
-  launch("attend", kernel, grid, kAttentionThreads, shared, stream, a, input, key_bytes, value_bytes, stages);
+  launch("attend", kernel, grid, kAttentionThreads, shared, stream, a, input, value_bytes, stages);
 }
 
 }  // namespace
 
 void attend(const Attention& a, const StepInput& input, int most_tokens, int most_columns, Stream stream) {
   const int group = a.heads / a.kv_heads, together = queries_together(a.cache.head_size), queries = most_tokens * (group < together ? group : together);
-  const int blocks = most_columns * a.heads * (a.partial ? a.splits : 1);  // of one head each
-  // One or a few sequences leave most of a GPU idle: then each query head has a thread block of its own, and reads its group's keys from L2.
   // How many queries a thread adds values for: 2 of up to 8 where there are enough threads, else 4. A value is loaded and widened once for all of them; more
   // queries per thread would leave too few warps.
   const bool two = a.cache.value_stride <= 128;
-  if (most_tokens == 1 && blocks <= 2 * multiprocessors() && together > 4) launch_attention<1, 1>(a, input, most_columns, stream);
-  else if (queries <= 4 && two && blocks <= 8 * multiprocessors()) launch_attention<4, 1>(a, input, most_columns, stream);  // 4 queries to a block: few blocks
+  if (most_tokens == 1 && fits_token(a)) attend_tokens(a, input, most_columns, stream);
   else if (queries <= 4) (two ? launch_attention<4, 2> : launch_attention<4, 4>)(a, input, most_columns, stream);
   else if (queries <= 8) (two ? launch_attention<8, 2> : launch_attention<8, 4>)(a, input, most_columns, stream);
   else launch_attention<16, 4>(a, input, most_columns, stream);

@@ -106,4 +106,68 @@ PACELINE_DEVICE Two two_values(const uint8_t* v, int stride, int key, int d) {
   }
 }
 
+// The same `width` dimensions of one key after the other, from dimension d on, a multiple of `width`. Loaded in their stored type, so that many can be on their way
+// at once, and widened when they are needed.
+template <CacheType type, int width>
+struct StoredValues {
+  static constexpr int kWords = is_quantized(type) ? 1 : type == CacheType::F32 ? width : width / 2;
+  uint32_t words[kWords];
+  uint16_t scale;  // of quantized ones
+};
+template <CacheType type, int width>
+class ValueRows {
+ public:
+  using Stored = StoredValues<type, width>;
+  PACELINE_DEVICE ValueRows(const uint8_t* v, int stride, int key, int d) {
+    if constexpr (!kQuantized) {
+      constexpr int kBytes = type == CacheType::F32 ? 4 : 2;
+      next_ = v + (key * stride + d) * kBytes;
+      step_ = stride * kBytes;
+    } else {
+      const int within = d % kCacheBlock;
+      step_ = static_cast<int>(code_bytes(type, static_cast<size_t>(stride)));
+      next_ = v + key * step_ + (type == CacheType::Q8_0 ? d : d / kCacheBlock * 16 + within % 16);
+      shift_ = type == CacheType::Q4_0 ? within / 16 * 4 : 0;
+      scale_step_ = stride / kCacheBlock;
+      scales_ = reinterpret_cast<const uint16_t*>(v + code_bytes(type, static_cast<size_t>(kPage) * stride)) + key * scale_step_ + d / kCacheBlock;
+    }
+  }
+  PACELINE_DEVICE void load_next(Stored& to) {
+    if constexpr (Stored::kWords == 4) {
+      const Word4 w = *reinterpret_cast<const Word4*>(next_);
+      for (int i = 0; i < 4; ++i) to.words[i] = w.v[i];
+    } else if constexpr (Stored::kWords == 2) {
+      const Word2 w = *reinterpret_cast<const Word2*>(next_);
+      for (int i = 0; i < 2; ++i) to.words[i] = w.v[i];
+    } else if constexpr (kQuantized && width == 2) {
+      to.words[0] = *reinterpret_cast<const uint16_t*>(next_);
+    } else {
+      to.words[0] = *reinterpret_cast<const uint32_t*>(next_);
+    }
+    next_ += step_;
+    if constexpr (kQuantized) {
+      to.scale = *scales_;
+      scales_ += scale_step_;
+    }
+  }
+  PACELINE_DEVICE void widen(const Stored& from, float (&x)[width]) const {
+    PACELINE_UNROLL
+    for (int i = 0; i < width; i += 2) {
+      Two two;
+      if constexpr (type == CacheType::F32) two = {bits_to_float(from.words[i]), bits_to_float(from.words[i + 1])};
+      else if constexpr (!kQuantized) two = two_of<type>(from.words[i / 2]);
+      else if constexpr (type == CacheType::Q8_0) two = codes_of(from.words[0] >> 8 * i);
+      else two = nibbles_of(from.words[0] >> 8 * i, shift_);
+      x[i] = kQuantized ? two.low * half_to_float(from.scale) : two.low;
+      x[i + 1] = kQuantized ? two.high * half_to_float(from.scale) : two.high;
+    }
+  }
+
+ private:
+  static constexpr bool kQuantized = is_quantized(type);
+  const uint8_t* next_;
+  const uint16_t* scales_ = nullptr;
+  int step_, scale_step_ = 0, shift_ = 0;
+};
+
 }  // namespace paceline::cuda

@@ -94,6 +94,7 @@ struct Attention {
 };
 // most_tokens: of an item, at most tokens_together()
 void attend(const Attention& attention, const StepInput& input, int most_tokens, int most_columns, Stream stream);
+bool fits_token(const Attention& attention);  // whether rows of one token have their own kernel, in attention_token.cu; heads may be too large for it
 constexpr int kMostHeadSize = 768, kMostValueSize = 512;
 
 // latent.cu

@@ -12,6 +12,7 @@ size_t padded(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 constexpr int kApartBelow = 512;  // blocks: with fewer, each split of attention gets its own block
 constexpr int kApartColumns = 64;
+constexpr int kTokenSplits = 2;  // a block of rows of one token takes so many in turn before another kernel, to merge them, has begun
 constexpr size_t kChangesFromTheStart = 16 << 20;
 constexpr int kMostBlocks = 65'535;  // of a grid, in y and z
 constexpr int kMostColumns = 1 << 15;
@@ -26,8 +27,8 @@ int most_columns_of_step(const Shape& shape) {
   return std::min(kMostColumns, static_cast<int>(std::bit_floor(static_cast<unsigned>(of_heads))));
 }
 
-bool DeviceCore::Work::splits_apart(const Sizes& sizes, int blocks) const {
-  return sizes.splits > 1 && sizes.columns <= kApartColumns && sizes.columns * blocks < kApartBelow;
+bool DeviceCore::Work::splits_apart(const Sizes& sizes, int blocks, int together) const {
+  return sizes.splits > together && sizes.columns <= kApartColumns && sizes.columns * blocks < kApartBelow;
 }
 
 DeviceCore::DeviceCore(const Shape& shape, const DeviceOptions& options, const Tables& tables, Memory& memory)
@@ -329,7 +330,8 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   Activations joined = work.attention_input;
   joined.blocks = layer.output.blocks;
   Attention attention{work.queries, s.heads, kv_heads, view, head_stride, layer.kind == LayerKind::Sliding, sizes.splits, nullptr, work.attended, queries, place.gates, layer.sinks, joined};
-  if (work.splits_apart(sizes, blocks_of_heads(head_size, s.heads, kv_heads))) attention.partial = work.partial;
+  const int together = sizes.tokens == 1 && fits_token(attention) ? kTokenSplits : 1;
+  if (work.splits_apart(sizes, blocks_of_heads(head_size, s.heads, kv_heads), together)) attention.partial = work.partial;
   attend(attention, input, std::min(sizes.tokens, tokens_of(layer.kind)), most, stream);
   if (!attention.ends_with_blocks()) quantize(work.attended, queries, queries, place.gates, queries, columns, joined, most, stream);
   join(layer.output, joined, layer.attention_post_norm, nullptr, pass);

@@ -69,7 +69,7 @@ void DeviceCore::latent_attention(const Layer& layer, const Pass& pass) {
   place_latents(place, input, most, stream);
 
   Attention attention{work.queries, s.heads, 1, view, cache_.head_bytes(layer.ordinal), false, sizes.splits, nullptr, nullptr, 0, nullptr, nullptr, work.value_input, padded};
-  if (work.splits_apart(sizes, blocks_of_heads(s.head_size, s.heads, 1))) attention.partial = work.partial;
+  if (work.splits_apart(sizes, blocks_of_heads(s.head_size, s.heads, 1), 1)) attention.partial = work.partial;
   attend(attention, input, std::min(sizes.tokens, tokens_of(layer.kind)), most, stream);
   head_products(layer.v_b, tables.values, work.value_input, work.head_outputs, s.latent_values, pass);
   Activations joined = work.attention_input;

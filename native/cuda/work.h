@@ -51,7 +51,8 @@ struct DeviceCore::Work {
   int* list_count = nullptr;
   Activations expert_input, expert_ffn;
 
-  bool splits_apart(const Sizes& sizes, int blocks) const;  // blocks: of one column's heads, without splits
+  // Whether each split of attention has a block of its own. blocks: of one column's heads, without splits; together: how many are faster in one.
+  bool splits_apart(const Sizes& sizes, int blocks, int together) const;
 };
 
 // A step that is being enqueued.

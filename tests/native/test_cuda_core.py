@@ -171,6 +171,44 @@ def test_every_cache_type_has_the_bits_of_the_cpu(tiny_model, types: tuple[str, 
         assert same_bits(all_logits(both.device, 0, ids, cuts=(68, 69)), expected)
 
 
+# heads, kv heads, their size, types of the cache
+TOKEN_HEADS = [
+    (12, 1, 128, "f16", "f16"),
+    (4, 1, 256, "f16", "f16"),
+    (8, 1, 256, "q8_0", "q4_0"),
+    (2, 2, 128, "f32", "bf16"),
+    (3, 1, 96, "q4_0", "q8_0"),
+    (6, 1, 64, "bf16", "f32"),
+]
+
+
+@pytest.mark.parametrize("case", TOKEN_HEADS)
+def test_rows_of_one_token_have_the_bits_of_the_cpu(tiny_model, case: tuple[int, int, int, str, str]) -> None:
+    """Warps with a page each: the first of a page, of a split, and of a history of two splits."""
+    heads, kv_heads, head_size, *types = case
+    sizes = {"width": 32, "layers": 1, "heads": heads, "kv_heads": kv_heads, "head_size": head_size, "ffn": 32}
+    both = Pair("Q8_0", tiny_model(**ONE_ORDER["Q8_0"] | sizes), cache_type_k=types[0], cache_type_v=types[1])
+    ids = ids_of(6, 580, both.cpu.vocab)
+    expected = all_logits(both.cpu, 0, ids)
+    for multiprocessors in (1, 1000):  # heads of a group share a block, or have one each
+        with planned_for(multiprocessors):
+            found = all_logits(both.device, 0, ids, cuts=(1, 63, 64, 65, 130, 131, 511, 512, 513, 576, 577, 579))
+        assert same_bits(found, expected)
+
+
+def test_three_splits_of_a_row_of_one_token_are_merged_as_on_the_cpu(tiny_model) -> None:
+    """Two are one block's, three have a block each."""
+    sizes = {"width": 32, "layers": 1, "heads": 6, "kv_heads": 1, "head_size": 32, "ffn": 32}
+    path = tiny_model(**ONE_ORDER["Q8_0"] | sizes)
+    cpu, device = (open_core(path, slots=1, context=1088, kind=kind) for kind in ("cpu", KIND))
+    ids = ids_of(6, 1030, cpu.vocab)
+    expected = all_logits(cpu, 0, ids)
+    for multiprocessors in (1, 1000):
+        with planned_for(multiprocessors):
+            found = all_logits(device, 0, ids, cuts=(1022, 1023, 1024, 1025, 1026))
+        assert same_bits(found, expected)
+
+
 @pytest.mark.parametrize("head_size", [336, 512])
 def test_a_float32_cache_of_large_heads_has_the_bits_of_the_cpu(tiny_model, head_size: int) -> None:
     """A page of their values does not fit into every GPU's shared memory; the emulated device has no more of it."""
