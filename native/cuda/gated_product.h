@@ -50,7 +50,7 @@ template <Format f, int n>
 void launch_gated_product(const Product& product, int most_columns, Stream stream) {
   constexpr size_t kBeside = kBesideSums<f, n>;
   const int kept = segments_kept(product.blocks, 4 * kColumns * n, kProductWarps / 4, kBeside), pairs = all_tiles(product) / 4;
-  const int step = n > 2 ? pairs : blocks_for(product, pairs, (most_columns + kColumns * n - 1) / (kColumns * n));
+  const int step = n > 4 ? pairs : blocks_for(product, pairs, (most_columns + kColumns * n - 1) / (kColumns * n));
   const size_t shared = static_cast<size_t>(kept) * 4 * kTileRows * kColumns * n * sizeof(float) + kBeside;
   launch("gated_product", gated_product<f, n>, grid_of(product, step, most_columns, kColumns * n), kProductWarps * kWarp, shared, stream, product, kept, pairs, step);
 }
@@ -60,6 +60,7 @@ void gated_product_of(const Product& product, int most_columns, Stream stream) {
   switch (columns_together(f, most_columns)) {
     case 8: return launch_gated_product<f, 1>(product, most_columns, stream);
     case 16: return launch_gated_product<f, 2>(product, most_columns, stream);
+    case 32: return launch_gated_product<f, 4>(product, most_columns, stream);
     default: return launch_gated_product<f, 8>(product, most_columns, stream);
   }
 }

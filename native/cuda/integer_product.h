@@ -111,14 +111,14 @@ PACELINE_DEVICE void share_grid() {
 }
 
 // How many blocks of 256 threads must fit an SM's 64 Ki registers at once. With few columns they are memory-bound.
-constexpr int resident_blocks(int n) { return n > 2 ? 1 : kStreamBlocks; }
+constexpr int resident_blocks(int n) { return n > 4 ? 1 : kStreamBlocks; }
 
 // Row tiles to a block at a time.
 constexpr int tiles_together(int n) { return n > 2 ? 2 : 1; }
 
 // Shared memory of a block beside its sums.
 template <Format f, int n>
-constexpr size_t kBesideSums = kGridBytes<f> + (n > 2 ? 0 : kStreamRoom<f>);
+constexpr size_t kBesideSums = kGridBytes<f> + (n > 4 ? 0 : kStreamRoom<f>);
 
 // A block takes the row tiles, or pairs of them, at its own place and every `step` places on, below `end`.
 template <Format f, int n>
@@ -201,7 +201,7 @@ void launch_integer_product(const Product& product, int most_columns, Stream str
   constexpr int kMost = kColumns * n, kTiles = tiles_together(n);
   constexpr size_t kBeside = kBesideSums<f, n>;
   const int kept = segments_kept(product.blocks, kTiles * kMost, kProductWarps / kTiles, kBeside), places = (all_tiles(product) + kTiles - 1) / kTiles;
-  const int step = n > 2 ? places : blocks_for(product, places, (most_columns + kMost - 1) / kMost);
+  const int step = n > 4 ? places : blocks_for(product, places, (most_columns + kMost - 1) / kMost);
   launch("integer_product", integer_product<f, n>, grid_of(product, step, most_columns, kMost), kProductWarps * kWarp,
          static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + kBeside, stream, product, kept, places, step);
 }
@@ -213,12 +213,13 @@ void launch_many_columns(const Product& product, int most_columns, Stream stream
   launch("wide_product", wide_product<f>, grid, kProductWarps * kWarp, kGridBytes<f>, stream, product);
 }
 
-// 8 or 16 columns per thread block, or 64 for more: a row tile is unpacked once for all columns of a block.
+// 8, 16 or 32 columns per thread block, or 64 for more: a row tile is unpacked once for all columns of a block.
 template <Format f>
 void integer_product_of(const Product& product, int most_columns, Stream stream) {
   switch (columns_together(f, most_columns)) {
     case 8: return launch_integer_product<f, 1>(product, most_columns, stream);
     case 16: return launch_integer_product<f, 2>(product, most_columns, stream);
+    case 32: return launch_integer_product<f, 4>(product, most_columns, stream);
     default: return launch_many_columns<f>(product, most_columns, stream);
   }
 }

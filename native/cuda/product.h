@@ -91,11 +91,10 @@ constexpr int segments_kept(int blocks, int columns, int step, size_t beside = 0
   return segments <= room ? segments : room / step * step;
 }
 
-// Columns per block: a row tile is unpacked once for all of them. Integer weights for up to 32 columns are unpacked twice, from L2 the second time: on an H100 the
-// kernel for 64 columns took 2.7 times as long for 32 of Q4_K as that for 16 takes for two times 16.
+// Columns per block: a row tile is unpacked once for all of them.
 constexpr int columns_together(Format format, int most_columns) {
   if (format == Format::F32 && most_columns <= 4) return most_columns <= 2 ? 2 : 4;
-  return most_columns <= 8 ? 8 : most_columns <= (is_float(format) ? 16 : 32) ? 16 : 64;
+  return most_columns <= 8 ? 8 : most_columns <= 16 ? 16 : most_columns <= 32 && !is_float(format) ? 32 : 64;
 }
 
 // Columns per list of an expert: a multiple of kColumns, no more than a block of any format takes.

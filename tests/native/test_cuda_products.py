@@ -13,7 +13,7 @@ from .emulated import ORDERS, Product, lanes, same_bits
 from .test_formats import ROWS, columns_of, random_blocks
 
 IN_PARTS = {"BF16": 2.0**-16, "F16": 2.0**-15}  # of a product's terms, what may be left out
-# Of integer ones up to 32 are in groups of 16; then come tiles of 64 columns, whole ones and parts.
+# Up to 8, 16 and 32 of integer formats; then come tiles of 64 columns, whole ones and parts.
 COUNTS = (1, 2, 3, 5, 8, 16, 17, 32, 33, 70)
 
 
