@@ -9,11 +9,13 @@ namespace paceline::cuda {
 
 constexpr int kColumns = 8;  // of one mma
 
-// Two columns side by side, since a lane of the mma has two: what most formats need of both is one load.
-struct alignas(16) ColumnPair {
-  float scale[2], scaled_sum[2];
-  int32_t sum[2], low_sum[2];  // of all codes, of the first 16
+// What products need of a block beside its codes, of one column or of two side by side, since a lane of the mma has two: what most formats need of both is one load.
+template <int columns>
+struct alignas(16) AboutColumns {
+  float scale[columns], scaled_sum[columns];
+  int32_t sum[columns], low_sum[columns];  // of all codes, of the first 16
 };
+using ColumnPair = AboutColumns<2>;
 
 // Only the forms that the weights' formats need are present. A column has `blocks` blocks of 32 inputs, zeros past its end.
 struct Activations {

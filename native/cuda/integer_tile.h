@@ -9,6 +9,8 @@
 // bits, so a floating-point mma gives isum * d without rounding, in whatever order it adds.
 #pragma once
 
+#include <type_traits>
+
 #include "product.h"
 #include "unit.h"
 
@@ -23,15 +25,33 @@ PACELINE_DEVICE float float_of(int32_t biased, int shift) {
 // Words of a lane's inputs in a block.
 constexpr int input_words(Format f) { return by_halves(f) ? 4 : 2; }
 
+template <Format f>
+constexpr bool kNeedsSums = !by_halves(f) && (device_bias(f) != 0 || (layout(f).minimum && layout(f).scales == 2));
+
+struct alignas(8) ScalesOfOne {
+  float scale, scaled_sum;
+};
+// What a format needs of a column that is alone.
+template <Format f>
+using AboutOne = std::conditional_t<kNeedsSums<f>, AboutColumns<1>, ScalesOfOne>;
+
 // A lane's part of eight columns' activations, from a unit's first block on.
 struct LaneInputs {
+  static constexpr int kOwn = 2, kColumnsOfBlock = kColumns;
   const uint32_t* codes;    // of column g, bytes or halves
   const ColumnPair* about;  // of columns 2t and 2t + 1
 };
-
+// Of a column that is alone. All eight of the mma are this one then, so that a lane has one column, and all lanes of a row the same sums.
 template <Format f>
-PACELINE_DEVICE void load_inputs(const LaneInputs& inputs, int k, uint32_t (&b)[input_words(f)]) {
-  const uint32_t* const from = inputs.codes + k * kColumns * 4 * input_words(f);
+struct OneInput {
+  static constexpr int kOwn = 1, kColumnsOfBlock = 1;
+  const uint32_t* codes;
+  const AboutOne<f>* about;
+};
+
+template <Format f, class Inputs>
+PACELINE_DEVICE void load_inputs(const Inputs& inputs, int k, uint32_t (&b)[input_words(f)]) {
+  const uint32_t* const from = inputs.codes + k * Inputs::kColumnsOfBlock * 4 * input_words(f);
   if constexpr (by_halves(f)) {
     const Word4 words = *reinterpret_cast<const Word4*>(from);
     for (int w = 0; w < 4; ++w) b[w] = words.v[w];
@@ -41,12 +61,12 @@ PACELINE_DEVICE void load_inputs(const LaneInputs& inputs, int k, uint32_t (&b)[
   }
 }
 
-// What the format needs of a pair of columns, in one load or two: left to itself, the compiler makes a load of each number.
+// What the format needs of a lane's columns, in one load or two: left to itself, the compiler makes a load of each number.
 template <Format f>
-PACELINE_DEVICE ColumnPair load_pair(const ColumnPair* from) {
+PACELINE_DEVICE ColumnPair load_about(const ColumnPair* from) {
   constexpr bool kTwoScales = layout(f).scales == 2, kMinimum = layout(f).minimum;
   ColumnPair pair;
-  if constexpr (by_halves(f) || (device_bias(f) == 0 && !(kMinimum && kTwoScales))) {
+  if constexpr (!kNeedsSums<f>) {
     for (int i = 0; i < 2; ++i) pair.sum[i] = pair.low_sum[i] = 0;
   } else if constexpr (kTwoScales) {
     const Word4 words = *reinterpret_cast<const Word4*>(from->sum);
@@ -64,6 +84,16 @@ PACELINE_DEVICE ColumnPair load_pair(const ColumnPair* from) {
   }
   return pair;
 }
+template <Format f>
+PACELINE_DEVICE AboutColumns<1> load_about(const AboutColumns<1>* from) {
+  const Word4 words = *reinterpret_cast<const Word4*>(from);
+  return {{bits_to_float(words.v[0])}, {bits_to_float(words.v[1])}, {static_cast<int32_t>(words.v[2])}, {static_cast<int32_t>(words.v[3])}};
+}
+template <Format f>
+PACELINE_DEVICE AboutColumns<1> load_about(const ScalesOfOne* from) {
+  const Word2 words = *reinterpret_cast<const Word2*>(from);
+  return {{bits_to_float(words.v[0])}, {bits_to_float(words.v[1])}, {0}, {0}};
+}
 
 template <Format f>
 struct Scales {
@@ -78,65 +108,73 @@ struct Scales {
   }
 };
 
+// acc: of the lane's two rows, and of its columns in each; so has an mma's result, but always two columns.
+template <int own>
+constexpr int kOfLane = 2 * own;
+template <int own>
+PACELINE_DEVICE constexpr int of_mma(int j) { return own == 2 ? j : 2 * j; }
+
 // A row has one scale in a block.
-template <Format f>
-PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
+template <Format f, int own>
+PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, float (&acc)[kOfLane<own>]) {
   const int bias = device_bias(f) << shift;
   int32_t c[4];
-  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[1]);
+  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[own - 1]);
   PACELINE_UNROLL
-  for (int j = 0; j < 4; ++j) {
-    acc[j] = fma(float_of(c[j], shift), w.scale[0][j / 2] * x.scale[j % 2], acc[j]);
-    if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / 2], x.scaled_sum[j % 2], acc[j]);
+  for (int j = 0; j < kOfLane<own>; ++j) {
+    acc[j] = fma(float_of(c[of_mma<own>(j)], shift), w.scale[0][j / own] * x.scale[j % own], acc[j]);
+    if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / own], x.scaled_sum[j % own], acc[j]);
   }
 }
 
 // A row has two.
-template <Format f>
-PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const ColumnPair& x, float (&acc)[4]) {
+template <Format f, int own>
+PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, float (&acc)[kOfLane<own>]) {
   const int bias = device_bias(f) << shift;
-  const int32_t high_sum[2] = {x.sum[0] - x.low_sum[0], x.sum[1] - x.low_sum[1]};
-  int32_t low[4], high[4];
-  mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - bias * x.low_sum[0], kMagic - bias * x.low_sum[1]);
-  mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - bias * high_sum[0], kMagic - bias * high_sum[1]);
+  int32_t low[4], high[4], high_sum[own];
+  for (int i = 0; i < own; ++i) high_sum[i] = x.sum[i] - x.low_sum[i];
+  mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - bias * x.low_sum[0], kMagic - bias * x.low_sum[own - 1]);
+  mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - bias * high_sum[0], kMagic - bias * high_sum[own - 1]);
   PACELINE_UNROLL
-  for (int j = 0; j < 4; ++j) {
-    float sum = fma(float_of(high[j], shift), w.scale[1][j / 2], float_of(low[j], shift) * w.scale[0][j / 2]);
+  for (int j = 0; j < kOfLane<own>; ++j) {
+    const int m = of_mma<own>(j);
+    float sum = fma(float_of(high[m], shift), w.scale[1][j / own], float_of(low[m], shift) * w.scale[0][j / own]);
     if constexpr (layout(f).minimum) {
-      sum = fma(w.minimum[0][j / 2], static_cast<float>(x.low_sum[j % 2]), sum);
-      sum = fma(w.minimum[1][j / 2], static_cast<float>(high_sum[j % 2]), sum);
+      sum = fma(w.minimum[0][j / own], static_cast<float>(x.low_sum[j % own]), sum);
+      sum = fma(w.minimum[1][j / own], static_cast<float>(high_sum[j % own]), sum);
     }
-    acc[j] = fma(sum, x.scale[j % 2], acc[j]);
+    acc[j] = fma(sum, x.scale[j % own], acc[j]);
   }
 }
 
-template <Format f, int n>
-PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4]) {
+template <Format f, class Inputs, int n>
+PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const Inputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][kOfLane<Inputs::kOwn>]) {
+  constexpr int kOwn = Inputs::kOwn;
   const auto each_group = [&](auto add) {
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i) {
       if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // absent groups; uniform across the warp
       uint32_t b[input_words(f)];
       load_inputs<f>(inputs[i], k, b);
-      add(b, load_pair<f>(inputs[i].about + k * (kColumns / 2)), acc[i]);
+      add(b, load_about<f>(inputs[i].about + k * (Inputs::kColumnsOfBlock / kOwn)), acc[i]);
     }
   };
   if constexpr (by_halves(f)) {
     uint32_t a[2][4];
     unit.halves(k, a);
-    each_group([&](const uint32_t (&b)[4], const ColumnPair& x, float (&to)[4]) {
+    each_group([&](const uint32_t (&b)[4], const AboutColumns<kOwn>& x, float (&to)[kOfLane<kOwn>]) {
       float low[4], high[4];
       mma_halves(low, a[0], b);
       mma_halves(high, a[1], b + 2);
-      for (int j = 0; j < 4; ++j) to[j] = fma(low[j] + high[j], x.scale[j % 2], to[j]);
+      for (int j = 0; j < kOfLane<kOwn>; ++j) to[j] = fma(low[of_mma<kOwn>(j)] + high[of_mma<kOwn>(j)], x.scale[j % kOwn], to[j]);
     });
   } else {
     uint32_t a[4];
     unit.codes(k, a, grid);
     const Scales<f> scales(unit, k);
-    each_group([&](const uint32_t (&b)[2], const ColumnPair& x, float (&to)[4]) {
-      if constexpr (layout(f).scales == 1) add_one_scale<f>(a, code_shift(f, k), scales, b, x, to);
-      else add_two_scales<f>(a, code_shift(f, k), scales, b, x, to);
+    each_group([&](const uint32_t (&b)[2], const AboutColumns<kOwn>& x, float (&to)[kOfLane<kOwn>]) {
+      if constexpr (layout(f).scales == 1) add_one_scale<f, kOwn>(a, code_shift(f, k), scales, b, x, to);
+      else add_two_scales<f, kOwn>(a, code_shift(f, k), scales, b, x, to);
     });
   }
 }
@@ -155,21 +193,22 @@ PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, in
 }
 
 // Adds the tiles of a unit that begins with block b; advances `inputs` past it. end: of the row's blocks, or more.
-template <Format f, int n>
-PACELINE_DEVICE void add_unit(const Unit<f>& unit, int b, int end, LaneInputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][4]) {
-  add_tile<f, n>(unit, 0, inputs, columns, grid, acc);
-  if (has_header(f) || b + unit_tiles(f) <= end) {  // formats with a header have full units only
+template <Format f, class Inputs, int n>
+PACELINE_DEVICE void add_unit(const Unit<f>& unit, int b, int end, Inputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][kOfLane<Inputs::kOwn>]) {
+  constexpr int kTiles = unit_tiles(f);
+  add_tile<f>(unit, 0, inputs, columns, grid, acc);
+  if (has_header(f) || b + kTiles <= end) {  // formats with a header have full units only
     PACELINE_UNROLL
-    for (int k = 1; k < unit_tiles(f); ++k) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
+    for (int k = 1; k < kTiles; ++k) add_tile<f>(unit, k, inputs, columns, grid, acc);
   } else {
     PACELINE_UNROLL
-    for (int k = 1; k < unit_tiles(f); ++k)
-      if (b + k < end) add_tile<f, n>(unit, k, inputs, columns, grid, acc);
+    for (int k = 1; k < kTiles; ++k)
+      if (b + k < end) add_tile<f>(unit, k, inputs, columns, grid, acc);
   }
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i) {
-    inputs[i].codes += unit_tiles(f) * kColumns * 4 * input_words(f);
-    inputs[i].about += unit_tiles(f) * (kColumns / 2);
+    inputs[i].codes += kTiles * Inputs::kColumnsOfBlock * 4 * input_words(f);
+    inputs[i].about += kTiles * (Inputs::kColumnsOfBlock / Inputs::kOwn);
   }
 }
 
