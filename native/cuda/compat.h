@@ -64,6 +64,9 @@ class SharedMemory {
 template <class T>
 PACELINE_DEVICE T shuffle(T value, int source) { return __shfl_sync(0xffffffffu, value, source); }
 
+// A constant in a register of each lane. By itself it would be in one for the whole warp, and copied for each instruction that takes only the other kind.
+PACELINE_DEVICE uint32_t in_register(uint32_t value) { return shuffle(value, 0); }
+
 PACELINE_DEVICE bool any_of_warp(bool condition) { return __any_sync(0xffffffffu, condition); }
 
 struct alignas(16) Word4 { uint32_t v[4]; };
@@ -165,8 +168,12 @@ PACELINE_DEVICE uint32_t multiply_halves(uint32_t a, uint32_t b) {
   return product;
 }
 
-// Byte i of the result is byte (selector >> 4i & 7) of {b, a}.
-PACELINE_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
+// Byte i of the result is byte (selector >> 4i & 7) of {b, a}. The selector's bits 3, 7, 11 and 15 must be 0 (__byte_perm() would clear them each time).
+PACELINE_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  uint32_t bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(selector));
+  return bytes;
+}
 
 // c plus the products of four bytes, signed or not.
 template <bool with_sign>

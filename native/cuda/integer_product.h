@@ -7,11 +7,11 @@
 
 namespace paceline::cuda {
 
-template <int n, int own>
-PACELINE_DEVICE void clear(float (&acc)[n][own]) {
+template <int n, int sums>
+PACELINE_DEVICE void clear(float (&acc)[n][sums]) {
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
-    for (int j = 0; j < own; ++j) acc[i][j] = 0.0f;
+    for (int j = 0; j < sums; ++j) acc[i][j] = 0.0f;
 }
 
 // In place of a number of groups of columns: a column that is alone.
@@ -76,13 +76,17 @@ PACELINE_DEVICE void sum_tiles(const Product& product, const OwnColumns& own, co
   add_segments<kColumns * kGroups, tiles, tiles>(product, kept, sums, total, [&](int segment, int next, float* to) {
     typename BlockInputs<f, n>::Lane inputs[kGroups];
     block.begin(product, own, segment, inputs);
-    float acc[kGroups][kOfLane<kOwn>];
+    Sums<kOwn> acc[kGroups];
     clear(acc);
     add_units(segment, next, inputs, acc);
-    if (kOwn == 1 && lane_index() % 4 != 0) return;  // all four lanes of a row have its sum
-    PACELINE_UNROLL
-    for (int i = 0; i < kGroups; ++i)
-      for (int j = 0; j < kOfLane<kOwn>; ++j) to[place_of_sum(i, of_mma<kOwn>(j))] = acc[i][j];
+    if constexpr (kOwn == 1) {
+      const int lane = static_cast<int>(lane_index());
+      if (lane % 4 < 2) to[spread_over_banks(lane / 4 + 8 * (lane % 2))] = acc[0][0];
+    } else {
+      PACELINE_UNROLL
+      for (int i = 0; i < kGroups; ++i)
+        for (int j = 0; j < kOwn * kOwn; ++j) to[place_of_sum(i, j)] = acc[i][j];
+    }
   });
 }
 
@@ -100,7 +104,7 @@ class TileWeights {
       const int end = end_block(product, segment);
       PACELINE_UNROLL_BY(1)
       for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
-        Unit<f> unit;
+        Unit<f, BlockInputs<f, n>::Lane::kOwn> unit;
         unit.template load<FromShared>(stream_.next(weights_of));
         add_unit<f>(unit, b, end, inputs, own.end - own.first, grid, acc);
       }

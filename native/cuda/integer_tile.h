@@ -37,11 +37,11 @@ using AboutOne = std::conditional_t<kNeedsSums<f>, AboutColumns<1>, ScalesOfOne>
 
 // A lane's part of eight columns' activations, from a unit's first block on.
 struct LaneInputs {
-  static constexpr int kOwn = 2, kColumnsOfBlock = kColumns;
+  static constexpr int kOwn = 2, kColumnsOfBlock = kColumns;  // kOwn: rows of a tile that a lane adds up, and columns
   const uint32_t* codes;    // of column g, bytes or halves
   const ColumnPair* about;  // of columns 2t and 2t + 1
 };
-// Of a column that is alone. All eight of the mma are this one then, so that a lane has one column, and all lanes of a row the same sums.
+// Of a column that is alone. All eight of the mma are this one then: a lane adds up one row of it, g + 8 * (t % 2).
 template <Format f>
 struct OneInput {
   static constexpr int kOwn = 1, kColumnsOfBlock = 1;
@@ -95,50 +95,54 @@ PACELINE_DEVICE AboutColumns<1> load_about(const ScalesOfOne* from) {
   return {{bits_to_float(words.v[0])}, {bits_to_float(words.v[1])}, {0}, {0}};
 }
 
-template <Format f>
+template <Format f, int own>
 struct Scales {
-  float scale[layout(f).scales][2], minimum[layout(f).scales][2];
+  float scale[layout(f).scales][own], minimum[layout(f).scales][own];
 
-  PACELINE_DEVICE Scales(const Unit<f>& unit, int k) {
+  PACELINE_DEVICE Scales(const Unit<f, own>& unit, int k) {
     for (int half = 0; half < layout(f).scales; ++half)
-      for (int upper = 0; upper < 2; ++upper) {
-        scale[half][upper] = unit.scale(k, half, upper);
-        minimum[half][upper] = unit.minimum(k, half, upper);
+      for (int row = 0; row < own; ++row) {
+        scale[half][row] = unit.scale(k, half, row);
+        minimum[half][row] = unit.minimum(k, half, row);
       }
   }
 };
 
-// acc: of the lane's two rows, and of its columns in each; so has an mma's result, but always two columns.
+// A lane's sums: of column j % own of its row j / own.
 template <int own>
-constexpr int kOfLane = 2 * own;
-template <int own>
-PACELINE_DEVICE constexpr int of_mma(int j) { return own == 2 ? j : 2 * j; }
+using Sums = float[own * own];
+// Which of an mma's results of a lane, two columns of two rows, that is.
+template <int own, class T>
+PACELINE_DEVICE T own_result(const T (&c)[4], int j) {
+  if constexpr (own == 2) return c[j];
+  else return lane_index() % 2 ? c[2] : c[0];
+}
 
 // A row has one scale in a block.
 template <Format f, int own>
-PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, float (&acc)[kOfLane<own>]) {
+PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scales<f, own>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, Sums<own>& acc) {
   const int bias = device_bias(f) << shift;
   int32_t c[4];
   mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[own - 1]);
   PACELINE_UNROLL
-  for (int j = 0; j < kOfLane<own>; ++j) {
-    acc[j] = fma(float_of(c[of_mma<own>(j)], shift), w.scale[0][j / own] * x.scale[j % own], acc[j]);
+  for (int j = 0; j < own * own; ++j) {
+    acc[j] = fma(float_of(own_result<own>(c, j), shift), w.scale[0][j / own] * x.scale[j % own], acc[j]);
     if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / own], x.scaled_sum[j % own], acc[j]);
   }
 }
 
 // A row has two.
 template <Format f, int own>
-PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Scales<f>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, float (&acc)[kOfLane<own>]) {
+PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Scales<f, own>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, Sums<own>& acc) {
   const int bias = device_bias(f) << shift;
   int32_t low[4], high[4], high_sum[own];
   for (int i = 0; i < own; ++i) high_sum[i] = x.sum[i] - x.low_sum[i];
   mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - bias * x.low_sum[0], kMagic - bias * x.low_sum[own - 1]);
   mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - bias * high_sum[0], kMagic - bias * high_sum[own - 1]);
   PACELINE_UNROLL
-  for (int j = 0; j < kOfLane<own>; ++j) {
-    const int m = of_mma<own>(j);
-    float sum = fma(float_of(high[m], shift), w.scale[1][j / own], float_of(low[m], shift) * w.scale[0][j / own]);
+  for (int j = 0; j < own * own; ++j) {
+    const int32_t own_low = own_result<own>(low, j), own_high = own_result<own>(high, j);
+    float sum = fma(float_of(own_high, shift), w.scale[1][j / own], float_of(own_low, shift) * w.scale[0][j / own]);
     if constexpr (layout(f).minimum) {
       sum = fma(w.minimum[0][j / own], static_cast<float>(x.low_sum[j % own]), sum);
       sum = fma(w.minimum[1][j / own], static_cast<float>(high_sum[j % own]), sum);
@@ -148,7 +152,7 @@ PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Sca
 }
 
 template <Format f, class Inputs, int n>
-PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const Inputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][kOfLane<Inputs::kOwn>]) {
+PACELINE_DEVICE void add_tile(const Unit<f, Inputs::kOwn>& unit, int k, const Inputs (&inputs)[n], int columns, const uint32_t* grid, Sums<Inputs::kOwn> (&acc)[n]) {
   constexpr int kOwn = Inputs::kOwn;
   const auto each_group = [&](auto add) {
     PACELINE_UNROLL
@@ -162,17 +166,22 @@ PACELINE_DEVICE void add_tile(const Unit<f>& unit, int k, const Inputs (&inputs)
   if constexpr (by_halves(f)) {
     uint32_t a[2][4];
     unit.halves(k, a);
-    each_group([&](const uint32_t (&b)[4], const AboutColumns<kOwn>& x, float (&to)[kOfLane<kOwn>]) {
+    each_group([&](const uint32_t (&b)[4], const AboutColumns<kOwn>& x, Sums<kOwn>& to) {
       float low[4], high[4];
       mma_halves(low, a[0], b);
       mma_halves(high, a[1], b + 2);
-      for (int j = 0; j < kOfLane<kOwn>; ++j) to[j] = fma(low[of_mma<kOwn>(j)] + high[of_mma<kOwn>(j)], x.scale[j % kOwn], to[j]);
+      if constexpr (kOwn == 1) {  // sums of codes times one row's scales, which is as exact
+        const float sum = fma(own_result<1>(high, 0), unit.scale(k, 1, 0), own_result<1>(low, 0) * unit.scale(k, 0, 0));
+        to[0] = fma(sum, x.scale[0], to[0]);
+      } else {
+        for (int j = 0; j < kOwn * kOwn; ++j) to[j] = fma(low[j] + high[j], x.scale[j % kOwn], to[j]);
+      }
     });
   } else {
     uint32_t a[4];
     unit.codes(k, a, grid);
-    const Scales<f> scales(unit, k);
-    each_group([&](const uint32_t (&b)[2], const AboutColumns<kOwn>& x, float (&to)[kOfLane<kOwn>]) {
+    const Scales<f, kOwn> scales(unit, k);
+    each_group([&](const uint32_t (&b)[2], const AboutColumns<kOwn>& x, Sums<kOwn>& to) {
       if constexpr (layout(f).scales == 1) add_one_scale<f, kOwn>(a, code_shift(f, k), scales, b, x, to);
       else add_two_scales<f, kOwn>(a, code_shift(f, k), scales, b, x, to);
     });
@@ -194,7 +203,7 @@ PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, in
 
 // Adds the tiles of a unit that begins with block b; advances `inputs` past it. end: of the row's blocks, or more.
 template <Format f, class Inputs, int n>
-PACELINE_DEVICE void add_unit(const Unit<f>& unit, int b, int end, Inputs (&inputs)[n], int columns, const uint32_t* grid, float (&acc)[n][kOfLane<Inputs::kOwn>]) {
+PACELINE_DEVICE void add_unit(const Unit<f, Inputs::kOwn>& unit, int b, int end, Inputs (&inputs)[n], int columns, const uint32_t* grid, Sums<Inputs::kOwn> (&acc)[n]) {
   constexpr int kTiles = unit_tiles(f);
   add_tile<f>(unit, 0, inputs, columns, grid, acc);
   if (has_header(f) || b + kTiles <= end) {  // formats with a header have full units only

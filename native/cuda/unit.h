@@ -2,6 +2,8 @@
 // Lane 4g + t has rows g and g + 8 (`upper`) of inputs 4t .. 4t + 3 of both halves of a block; of a tile's four words, word w is of half w / 2 and upper w % 2.
 #pragma once
 
+#include <type_traits>
+
 #include "arithmetic.h"
 #include "grid_codes.h"
 #include "layout.h"
@@ -57,6 +59,12 @@ struct Bytes<0> {
   PACELINE_DEVICE void load(const uint8_t*) {}
 };
 
+// The low 3 bits of each code in the lower or upper half of `codes`, for permute_bytes(): masked once for both halves, which the compiler would undo for a shift.
+PACELINE_DEVICE uint32_t selector_of(uint32_t codes, int upper) {
+  const uint32_t both = codes & 0x77777777u;
+  return upper ? permute_bytes(both, 0, 0x4432u) : both;
+}
+
 // A table of sixteen signed bytes, as compile-time constants.
 template <Format f>
 struct Table {
@@ -68,11 +76,16 @@ struct Table {
     }
     return word;
   }
-  static constexpr uint32_t a = four(0), b = four(1), c = four(2), d = four(3);
+  static constexpr uint32_t b = four(1), d = four(3);
+  uint32_t a, c;
 
+  PACELINE_DEVICE void load() {
+    a = in_register(four(0));
+    c = in_register(four(2));
+  }
   // Looks up four adjacent 4-bit codes from the lower or upper half of `codes`: in both halves of the table by their low 3 bits, then selects by the top bit.
-  PACELINE_DEVICE static uint32_t look_up(uint32_t codes, int upper) {
-    const uint32_t selector = codes >> 16 * upper & 0x7777u;
+  PACELINE_DEVICE uint32_t look_up(uint32_t codes, int upper) const {
+    const uint32_t selector = selector_of(codes, upper);
     return permute_bytes(permute_bytes(a, b, selector), permute_bytes(c, d, selector), ((codes & 0x8888u << 16 * upper) >> (1 + 16 * upper)) + 0x3210u);
   }
 };
@@ -82,21 +95,37 @@ constexpr int code_shift(Format f, int k) {
   return has_table(f) || has_grid(f) || layout(f).high_bits ? 0 : layout(f).low_bits * k % 8;
 }
 
-template <Format f>
+// The sizes of E2M1 codes: the upper bytes, as half-precision floats, of 256 times 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
+template <>
+struct Table<Format::NVFP4> {
+  static constexpr uint32_t b = 0x66646260u;
+  uint32_t a;
+
+  PACELINE_DEVICE void load() { a = in_register(0x5e5c5800u); }
+  PACELINE_DEVICE uint32_t look_up(uint32_t codes, int upper) const { return permute_bytes(a, b, selector_of(codes, upper)); }
+};
+struct NoTable {
+  PACELINE_DEVICE void load() {}
+};
+
+// rows: of whose scales a lane has: both of its rows, or one, row g + 8 * (t % 2).
+template <Format f, int rows = 2>
 struct Unit {
   static constexpr int kTiles = unit_tiles(f);
   static constexpr int kLow = layout(f).low_bits, kHigh = layout(f).high_bits, kUpper = layout(f).upper_bits;
 
+  std::conditional_t<has_table(f), Table<f>, NoTable> table;
   Bytes<has_grid(f) ? 4 * kTiles : 2 * kTiles * kLow> low;
   Bytes<2 * kTiles * kHigh> high;
   Bytes<4 * kUpper> upper_bits;  // of patterns' numbers
-  Bytes<scale_bytes(f)> scales[2];
-  Bytes<minimum_bytes(f)> minimums[2];
-  Bytes<header_bytes(f)> header[2];
+  Bytes<scale_bytes(f)> scales[rows];
+  Bytes<minimum_bytes(f)> minimums[rows];
+  Bytes<header_bytes(f)> header[rows];
 
   template <class From = FromGlobal>
   PACELINE_DEVICE void load(const uint8_t* unit) {
     const int lane = static_cast<int>(lane_index()), g = lane / 4;
+    table.load();
     // The lane-dependent part first, then constants: so an address is one register and an immediate offset.
     const uint8_t* const own = unit + lane * 16;  // a plane is [groups][32 lanes] of 16 bytes
     if constexpr (has_grid(f)) {
@@ -108,10 +137,11 @@ struct Unit {
     }
     if constexpr (kHigh > 0)
       for (int i = 0; i < 2 * kTiles * kHigh / 16; ++i) load_plane<From>(high, i, own + high_begin(f));
-    for (int upper = 0; upper < 2; ++upper) {
-      scales[upper].template load<From>(unit + g * scale_bytes(f) + (scales_begin(f) + 8 * upper * scale_bytes(f)));
-      minimums[upper].template load<From>(unit + g * minimum_bytes(f) + (minimums_begin(f) + 8 * upper * minimum_bytes(f)));
-      header[upper].template load<From>(unit + g * header_bytes(f) + (header_begin(f) + 8 * upper * header_bytes(f)));
+    const int row = rows == 2 ? g : g + 8 * (lane % 2);
+    for (int i = 0; i < rows; ++i) {
+      scales[i].template load<From>(unit + row * scale_bytes(f) + (scales_begin(f) + 8 * i * scale_bytes(f)));
+      minimums[i].template load<From>(unit + row * minimum_bytes(f) + (minimums_begin(f) + 8 * i * minimum_bytes(f)));
+      header[i].template load<From>(unit + row * header_bytes(f) + (header_begin(f) + 8 * i * header_bytes(f)));
     }
   }
 
@@ -122,7 +152,7 @@ struct Unit {
         a[w] = pattern(k, w, grid);
         if constexpr (has_signed_grid(f)) a[w] = grid_signed(a[w], high.v[w] << (7 - k));
       } else if constexpr (has_table(f)) {
-        a[w] = Table<f>::look_up(low.v[k / 2 * 4 + w], k % 2);
+        a[w] = table.look_up(low.v[k / 2 * 4 + w], k % 2);
       } else {
         if constexpr (kHigh > 0) a[w] = field<kLow>(low, k, w) | field<kHigh>(high, k, w) << kLow;
         else if constexpr (kLow == 8) a[w] = low.v[4 * k + w];
@@ -131,18 +161,17 @@ struct Unit {
     }
   }
   // Tile k's weights in half precision, an A operand of mma_halves for each half of the block: exact, as a scale has 4 significant bits and an E2M1 code 2.
+  // With one row, whose scales are applied to sums, they are its codes' values times 256.
   PACELINE_DEVICE void halves(int k, uint32_t a[2][4]) const {
     static_assert(by_halves(f));
-    // The upper bytes, as half-precision floats, of 256 times 0, 0.5, 1, 1.5, 2, 3, 4 and 6; the scales of both_halves() are 256 times too small.
-    constexpr uint32_t kSmall = 0x5e5c5800u, kLarge = 0x66646260u;
     for (int upper = 0; upper < 2; ++upper) {
-      const uint32_t both = both_halves(scales[upper].v[k / 2], k);
+      const uint32_t both = rows == 2 ? both_halves(scales[upper].v[k / 2], k) : 0;
       for (int half = 0; half < 2; ++half) {
         const uint32_t word = low.v[k / 2 * 4 + 2 * half + upper], signs = k % 2 ? word << 4 : word;
-        const uint32_t bytes = permute_bytes(kSmall, kLarge, word >> 16 * (k % 2) & 0x7777u) | (signs & 0x80808080u);
+        const uint32_t bytes = table.look_up(word, k % 2) | (signs & 0x80808080u);
         for (int w = 0; w < 2; ++w) {
           const uint32_t codes = permute_bytes(bytes, 0, w ? 0x3424u : 0x1404u);
-          a[half][2 * w + upper] = half ? multiply_halves<1>(codes, both) : multiply_halves<0>(codes, both);
+          a[half][2 * w + upper] = rows == 1 ? codes : half ? multiply_halves<1>(codes, both) : multiply_halves<0>(codes, both);
         }
       }
     }
@@ -175,6 +204,7 @@ struct Unit {
   PACELINE_DEVICE float scale(int k, int half, int upper, bool exact = false) const {
     const auto& s = scales[upper];
     if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
+    else if constexpr (by_halves(f)) return half_to_float(static_cast<uint16_t>(both_halves(s.v[k / 2], k) >> 16 * half));  // 256 times too small
     else if constexpr (!has_header(f)) return half_to_float(s.two(k));
     else {
       const float d = half_to_float(header[upper].two(0));
@@ -234,7 +264,7 @@ struct Unit {
     if constexpr (bits == 8) return plane.v[4 * k + w];
     else return plane.v[k / (8 / bits) * 4 + w] >> bits * (k % (8 / bits)) & ((1u << bits) - 1) * 0x01010101u;
   }
-  // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of two halves that are 256 times too small.
+  // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of two halves that are 256 times too small, as the table's are too large.
   PACELINE_DEVICE static uint32_t both_halves(uint32_t scales, int k) { return permute_bytes(scales, 0, k % 2 ? 0x4342u : 0x4140u) << 7; }
   // 2^(e - 128)
   PACELINE_DEVICE static float power_of(uint32_t e) { return bits_to_float(e < 2 ? 0x200000u << e : (e - 1) << 23); }

@@ -55,6 +55,8 @@ T shuffle(T value, int source) {
   return out;
 }
 
+inline uint32_t in_register(uint32_t value) { return value; }
+
 inline bool any_of_warp(bool condition) {
   bool any = false;
   emulate::meet_warp("any_of_warp", &condition, &any, [](const void* const* ins, void* const* outs) {
