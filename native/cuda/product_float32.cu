@@ -19,22 +19,25 @@ struct Shape {
   static constexpr int rows = rows_, columns = columns_, tiles = tiles_, most = most_;
   static constexpr int kRows = tiles * kTileRows, kRowLanes = kRows / rows, kColumnLanes = most / columns, kLanes = kRowLanes * kColumnLanes;
   static constexpr int kGroups = (most + kColumns - 1) / kColumns;   // of kColumns columns, stored together
-  static constexpr int kAhead = columns <= 2 ? 4 : 2;                // loads in flight per row
+  static constexpr bool kFew = rows == 1;
+  static constexpr int kAhead = kFew ? 16 : columns <= 2 ? 4 : 2;    // loads in flight per row
+  // How many bytes the L2 prefetch of a row tile's segment runs ahead of the loads: 64 KiB for an SM that works on sixteen segments, as prefetching a whole segment at
+  // once would queue ahead of the first loads. Where few blocks are all there is to do, they prefetch all of it while the kernel before still runs.
+  static constexpr int kFetched = kFew ? kSegmentBlocks * static_cast<int>(device_unit_bytes(Format::F32)) : 4096;
   static constexpr int kInputsAhead = rows * columns == 64 ? 1 : 3;  // and of a column, four inputs each
   static_assert(kLanes <= kWarp && kTileRows % kRowLanes == 0 && kColumns % kColumnLanes == 0);
 };
 template <int most>
 using Decode = Shape<4, most / 2, 1, most>;
 using Prefill = Shape<8, 8, 2, 64>;
+// For fewer row tiles than multiprocessors, as a router has: all that counts is how soon the last of a segment's weights is there.
+template <int most>
+using Few = Shape<1, most / 2, 1, most>;
 
 template <class S>
-constexpr int kMostThreads = S::tiles == 1 ? 128 : 256;
+constexpr int kMostThreads = S::kFew ? 256 : S::tiles == 1 ? 128 : 256;
 template <class S>
-constexpr int kResident = S::tiles == 2 ? 1 : S::columns == 8 ? 2 : 3;  // thread blocks of that size whose registers must fit an SM at once
-
-// How many bytes the L2 prefetch of a row tile's segment runs ahead of the loads: 64 KiB for an SM that works on sixteen segments. Prefetching a whole segment
-// at once would queue ahead of the first loads.
-constexpr int kFetched = 4096;
+constexpr int kResident = S::tiles == 2 || S::kFew ? 1 : S::columns == 8 ? 2 : 3;  // thread blocks of that size whose registers must fit an SM at once
 
 // Prefetches cache lines of a row tile into L2, by the lanes of one segment.
 template <class S>
@@ -48,7 +51,7 @@ template <class S>
 PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const Activations& input, const OwnColumns& columns, int first, int end, float* to) {
   constexpr int kLoads = kBlock / kInputs, kLoadBytes = 16 * kTileRows, kAhead = S::kAhead, kSteps = kAhead;
   constexpr int kBuffers = kSteps <= S::kInputsAhead ? kSteps : S::kInputsAhead + 1, kNext = kBuffers - 1, kLines = kAhead * kLoadBytes / 128;
-  static_assert(kSteps % kBuffers == 0 && kLoads % kAhead == 0);
+  static_assert(kSteps % kBuffers == 0 && (S::kFew ? 2 : 1) * kLoads % kAhead == 0);  // of few, blocks come in pairs
   const int lane = static_cast<int>(thread_index()) % S::kLanes, row = lane % S::kRowLanes, column = lane / S::kRowLanes;
   const uint8_t* from[S::tiles];
   PACELINE_UNROLL
@@ -59,7 +62,7 @@ PACELINE_DEVICE void sum_segment(const uint8_t* weights, size_t next_tile, const
   for (int g = 0; g < S::kGroups; ++g)
     x[g] = input.wide + wide_place(input.blocks, columns.first + (columns.first + g * kColumns < columns.end ? g * kColumns : 0) + column, first * kBlock);
   const uint8_t* const last = weights + lane / kLines * next_tile + static_cast<size_t>(end) * kLoads * kLoadBytes;
-  const int fetched = kFetched + lane % kLines * 128;
+  const int fetched = S::kFetched + lane % kLines * 128;
 
   float acc[S::rows][S::columns];
   PACELINE_UNROLL
@@ -139,7 +142,7 @@ PACELINE_KERNEL_FOR(kMostThreads<S>, kResident<S>) product_of_floats(Product pro
   const int segments = segments_of(product.blocks), thread = static_cast<int>(thread_index()), threads = static_cast<int>(block_threads());
   const int together = threads / S::kLanes, place = thread / S::kLanes;
   const auto fetch = [&](const OwnTiles& own, int segment) {
-    const size_t begin = segment * kSegmentBytes, end = begin + kFetched < row_bytes ? begin + kFetched : row_bytes;
+    const size_t begin = segment * kSegmentBytes, end = begin + S::kFetched < row_bytes ? begin + S::kFetched : row_bytes;
     for (int t = 0; t < own.count; ++t) fetch_lines<S>(own.first.weights + (own.first.tile + t) * row_bytes, begin, end);
   };
   const OwnColumns columns = begin_product(product, S::most, [&](const OwnColumns& own) { fetch(own_tiles<S::tiles>(product, own), place); });
@@ -193,6 +196,12 @@ void launch_float_product(const Product& product, int most_columns, Stream strea
 }  // namespace
 
 void float32_product(const Product& product, int most_columns, Stream stream) {
+  const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors();
+  if (most_columns <= 8 && all_tiles(product) < busy && product.blocks % 2 == 0 && !product.lists) {
+    if (most_columns <= 2) return launch_float_product<Few<2>>(product, most_columns, stream);
+    if (most_columns <= 4) return launch_float_product<Few<4>>(product, most_columns, stream);
+    return launch_float_product<Few<8>>(product, most_columns, stream);
+  }
   switch (columns_together(Format::F32, most_columns)) {
     case 2: return launch_float_product<Decode<2>>(product, most_columns, stream);
     case 4: return launch_float_product<Decode<4>>(product, most_columns, stream);

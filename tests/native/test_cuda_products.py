@@ -71,6 +71,16 @@ def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
             assert same_bits(device(inputs, multiprocessors), expected), (count, multiprocessors)
 
 
+@pytest.mark.parametrize("columns", [64, 1088, 5632])
+def test_a_router_has_the_bits_of_the_cpu_on_a_large_device(columns: int) -> None:
+    """Fewer row tiles than multiprocessors: a part of a segment, two and a part, more than a block takes at once."""
+    data = random_blocks("F32", columns)
+    cpu, device = _cpu.ProductProbe("F32", ROWS, columns, data), Product("F32", ROWS, columns, data)
+    for count in (1, 2, 3, 5, 8, 9):
+        inputs = inputs_of(count, columns)
+        assert same_bits(device(inputs, 1000), cpu.product(inputs, "auto")), count
+
+
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_a_row_has_the_same_bits_in_any_company(name: str) -> None:
     columns = columns_of(name, 9)
