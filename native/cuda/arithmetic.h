@@ -93,17 +93,16 @@ PACELINE_DEVICE float activated(Activation activation, float gate, float up) {
 PACELINE_DEVICE float inverse_rms(const float* row, int size, float epsilon) {
   constexpr int kTogether = 16;  // loads in flight at once; zeros past the end change no sum
   const int lane = static_cast<int>(lane_index());
-  float squares = 0.0f;
-  if (lane < kVirtual) {
-    for (int first = lane; first < size; first += kTogether * kVirtual) {
-      float x[kTogether];
-      PACELINE_UNROLL
-      for (int j = 0; j < kTogether; ++j) x[j] = first + j * kVirtual < size ? row[first + j * kVirtual] : 0.0f;
-      PACELINE_UNROLL
-      for (int j = 0; j < kTogether; ++j) squares = fma(x[j], x[j], squares);
-    }
+  float squares[2] = {0.0f, 0.0f};  // of virtual lanes `lane` and lane + 32
+  for (int first = lane; first < size; first += kTogether * kWarp) {
+    float x[kTogether];
+    PACELINE_UNROLL
+    for (int j = 0; j < kTogether; ++j) x[j] = first + j * kWarp < size ? row[first + j * kWarp] : 0.0f;
+    PACELINE_UNROLL
+    for (int j = 0; j < kTogether; ++j) squares[j % 2] = fma(x[j], x[j], squares[j % 2]);
   }
-  const float inverse = 1.0f / square_root(fold_sum(squares) / static_cast<float>(size) + epsilon);
+  const float both = squares[0] + squares[1], all = both + shuffle(both, lane + kVirtual);
+  const float inverse = 1.0f / square_root(fold_sum(all) / static_cast<float>(size) + epsilon);
   return inverse > 0.0f ? inverse : __builtin_nanf("");
 }
 

@@ -1,4 +1,4 @@
-// RMSNorm: y = x / sqrt(mean(x^2) + epsilon) * weight, sixteen virtual lanes folded 8-4-2-1. All threads fetch the column, half a warp sums its squares,
+// RMSNorm: y = x / sqrt(mean(x^2) + epsilon) * weight, 64 virtual lanes folded 32-16-8-4-2-1. All threads fetch the column, one warp sums its squares,
 // all warps write blocks of 32. With few columns, several thread blocks share a column: all of them sum its squares, each writes a part. Quantization is a long
 // dependency chain, and would take a single thread block most of its time.
 #include "operations.h"
