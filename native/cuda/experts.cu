@@ -6,7 +6,7 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kGroupThreads = 512, kGroupWarps = kGroupThreads / kWarp;
+constexpr int kGroupWarps = 16;
 constexpr int kThreads = 256;
 
 // The weights of a column's experts: a softmax of the logits, or the sigmoid of each, 0 where it is no number.
@@ -58,17 +58,27 @@ PACELINE_DEVICE void keep_groups(const Routing& r, int lane, float* keys, int* k
     if (!kept[e / size]) keys[e] = none;
 }
 
-// The `used` largest, ties to the lower id. If any logit is infinite or NaN, all weights are NaN. A warp takes a column.
-PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
-  begin_kernel();
-  const int column = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
-  if (column >= input.counts->columns) return;
-  SharedMemory memory;
-  float* const weights = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp_index() * r.experts;  // from the choice on, a lane reads only its own
-  float* const keys = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp_index() * r.experts;     // what the experts are chosen by
-  int* const chosen = memory.take<int>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
-  float* const chosen_weights = memory.take<float>(static_cast<size_t>(kWarps) * r.used) + warp_index() * r.used;
-  int* const kept = memory.take<int>(kWarps * kWarp) + warp_index() * kWarp;
+// A warp's room of kWarps' in shared memory.
+struct ChoiceRoom {
+  float *weights, *keys;  // [experts]; from the choice on, a lane reads only its own weights; keys: what the experts are chosen by
+  int* chosen;            // [used]
+  float* chosen_weights;  // [used]
+  int* kept;              // [kWarp]
+
+  PACELINE_DEVICE ChoiceRoom(SharedMemory& memory, const Routing& r) {
+    const size_t warp = warp_index();
+    weights = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp * r.experts;
+    keys = memory.take<float>(static_cast<size_t>(kWarps) * r.experts) + warp * r.experts;
+    chosen = memory.take<int>(static_cast<size_t>(kWarps) * r.used) + warp * r.used;
+    chosen_weights = memory.take<float>(static_cast<size_t>(kWarps) * r.used) + warp * r.used;
+    kept = memory.take<int>(kWarps * kWarp) + warp * kWarp;
+  }
+};
+
+// The `used` largest, ties to the lower id. If any logit is infinite or NaN, all weights are NaN. By a warp.
+PACELINE_DEVICE void choose(const Routing& r, int column, const ChoiceRoom& room) {
+  const int lane = static_cast<int>(lane_index());
+  const auto [weights, keys, chosen, chosen_weights, kept] = room;
   const float* const logits = r.logits + static_cast<size_t>(column) * r.stride;
   bool own_broken = false;
   for (int e = lane; e < r.experts; e += kWarp) own_broken = own_broken || logits[e] - logits[e] != 0.0f;
@@ -104,17 +114,25 @@ PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   }
 }
 
-// Assigns places by a counting sort, in the order of the choices: each warp counts a part of them, lane l the experts l, l + 32, ...; then
-// the parts' counts become prefix sums. One thread block.
-PACELINE_KERNEL_FOR(kGroupThreads, 1) group_choices(Routing r, StepInput input, int together) {
+PACELINE_KERNEL choose_of_column(Routing r, StepInput input) {
   begin_kernel();
+  const int column = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
   SharedMemory memory;
-  int* const counts = memory.take<int>(static_cast<size_t>(kGroupWarps) * r.experts);  // of each part; then the places taken by the parts before it
+  const ChoiceRoom room(memory, r);
+  if (column < input.counts->columns) choose(r, column, room);
+}
+
+// Assigns places by a counting sort, in the order of the choices: each warp counts a part of them, lane l the experts l, l + 32, ...; then
+// the parts' counts become prefix sums. One thread block of so many warps.
+template <int warps>
+PACELINE_DEVICE void group(const Routing& r, int columns, int together, SharedMemory& memory) {
+  constexpr int kThreads = warps * kWarp;
+  int* const counts = memory.take<int>(static_cast<size_t>(warps) * r.experts);  // of each part; then the places taken by the parts before it
   int* const first_group = memory.take<int>(r.experts);
   int* const first_list = memory.take<int>(r.experts);
   int* const totals = memory.take<int>(r.experts);
   const int thread = static_cast<int>(thread_index()), warp = static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
-  const int choices = input.counts->columns * r.used, part = (choices + kGroupWarps - 1) / kGroupWarps;
+  const int choices = columns * r.used, part = (choices + warps - 1) / warps;
   const int begin = warp * part, end = begin + part < choices ? begin + part : choices;
   int* const own = counts + warp * r.experts;
   for (int e = lane; e < r.experts; e += kWarp) own[e] = 0;
@@ -123,9 +141,9 @@ PACELINE_KERNEL_FOR(kGroupThreads, 1) group_choices(Routing r, StepInput input, 
     if (e % kWarp == lane) r.choices[c].place = own[e]++;
   }
   sync_block();
-  for (int e = thread; e < r.experts; e += kGroupThreads) {
+  for (int e = thread; e < r.experts; e += kThreads) {
     int total = 0;
-    for (int w = 0; w < kGroupWarps; ++w) {
+    for (int w = 0; w < warps; ++w) {
       const int count = counts[w * r.experts + e];
       counts[w * r.experts + e] = total;
       total += count;
@@ -162,13 +180,29 @@ PACELINE_KERNEL_FOR(kGroupThreads, 1) group_choices(Routing r, StepInput input, 
     const int e = r.choices[c].expert;
     r.choices[c].place += own[e] + first_group[e] * kColumns;
   }
-  for (int e = thread; e < r.experts; e += kGroupThreads) {
+  for (int e = thread; e < r.experts; e += kThreads) {
     const int place = first_group[e] * kColumns;
     for (int i = 0; i * together < totals[e]; ++i) {
       const int rest = totals[e] - i * together;
       r.lists[first_list[e] + i] = {e, place + i * together, place + i * together + (rest < together ? rest : together)};
     }
   }
+}
+
+PACELINE_KERNEL_FOR(kGroupWarps * kWarp, 1) group_choices(Routing r, StepInput input, int together) {
+  begin_kernel();
+  SharedMemory memory;
+  group<kGroupWarps>(r, input.counts->columns, together, memory);
+}
+
+// Both, for no more columns than one block chooses for.
+PACELINE_KERNEL choose_and_group(Routing r, StepInput input, int together) {
+  begin_kernel();
+  SharedMemory memory;
+  const ChoiceRoom room(memory, r);
+  if (static_cast<int>(warp_index()) < input.counts->columns) choose(r, static_cast<int>(warp_index()), room);
+  sync_block();
+  group<kWarps>(r, input.counts->columns, together, memory);
 }
 
 // Copies a column's inputs to the place of each of its choices. A thread block takes a choice.
@@ -216,11 +250,15 @@ PACELINE_KERNEL combine_column(Combination c, StepInput input) {
 }  // namespace
 
 void choose_experts(const Routing& r, int together, const StepInput& input, int most, Stream stream) {
-  const size_t chosen = ((static_cast<size_t>(kWarps) * r.used * 4 + 15) / 16 * 16) * 2;
-  const Grid columns = {static_cast<unsigned>((most + kWarps - 1) / kWarps), 1, 1};
-  launch("choose_experts", choose_of_column, columns, kWarps * kWarp, 2 * (static_cast<size_t>(kWarps) * r.experts * 4) + chosen + kWarps * kWarp * sizeof(int), stream, r, input);
-  const size_t row = (static_cast<size_t>(r.experts) * 4 + 15) / 16 * 16;
-  launch("group_choices", group_choices, {}, kGroupThreads, static_cast<size_t>(kGroupWarps) * r.experts * 4 + 3 * row, stream, r, input, together);
+  const size_t chosen = ((static_cast<size_t>(kWarps) * r.used * 4 + 15) / 16 * 16) * 2, row = (static_cast<size_t>(r.experts) * 4 + 15) / 16 * 16;
+  const size_t of_choice = 2 * (static_cast<size_t>(kWarps) * r.experts * 4) + chosen + kWarps * kWarp * sizeof(int);
+  const auto of_groups = [&](int warps) { return static_cast<size_t>(warps) * r.experts * 4 + 3 * row; };
+  if (most <= kWarps) {
+    launch("choose_experts", choose_and_group, {}, kWarps * kWarp, of_choice + of_groups(kWarps), stream, r, input, together);
+    return;
+  }
+  launch("choose_experts", choose_of_column, {static_cast<unsigned>((most + kWarps - 1) / kWarps), 1, 1}, kWarps * kWarp, of_choice, stream, r, input);
+  launch("group_choices", group_choices, {}, kGroupWarps * kWarp, of_groups(kGroupWarps), stream, r, input, together);
 }
 
 void gather_choices(const Routing& r, const StepInput& input, const Activations& from, const Activations& to, int most, Stream stream) {

@@ -42,7 +42,7 @@ struct BlockInputs<f, kAlone> {
   // By all threads of the block, which must meet before they read.
   PACELINE_DEVICE void take(const Product& product, const OwnColumns& own) {
     const Activations& input = product.input;
-    const size_t first = static_cast<size_t>(own.first / kColumns) * input.blocks;
+    const size_t first = product.one_input ? 0 : static_cast<size_t>(own.first / kColumns) * input.blocks;
     const uint32_t* const from = (by_halves(f) ? input.halves : input.codes) + first * kColumns * kWords;
     PACELINE_UNROLL_BY(4)
     for (int i = static_cast<int>(thread_index()); i < input.blocks * (kWords / 4); i += kProductWarps * kWarp)
@@ -258,6 +258,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
 template <Format f>
 bool fits_alone(const Product& product) {
   constexpr size_t kSums = static_cast<size_t>(kProductWarps) * kTileRows * kColumns * sizeof(float);
+  static_assert(kBesideSums<f, kAlone> + BlockInputs<f, kAlone>::bytes(kAloneBlocks) + kSums <= kMostShared);
   return kBesideSums<f, kAlone> + BlockInputs<f, kAlone>::bytes(product.blocks) + kSums <= kMostShared;
 }
 

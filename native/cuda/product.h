@@ -19,6 +19,7 @@ namespace paceline::cuda {
 
 constexpr int kProductWarps = 8;
 constexpr int kMostItems = 4;
+constexpr int kAloneBlocks = 256;  // of inputs: a column that is alone fits into shared memory, whatever the format
 
 struct ExpertWeights {
   const uint8_t* weights;
@@ -45,6 +46,7 @@ struct Product {
   int count = 0;                 // of items; all have `blocks` blocks of 32 inputs
   int blocks = 0;
   Activations input;
+  bool one_input = false;        // for experts of one column, whose matrices are integer ones of kAloneBlocks blocks at most: `input` is that column, not at its places
   const int* columns = nullptr;  // their number, on the device; for experts, the number of lists
   const ExpertColumns* lists = nullptr;  // for experts: the columns of a block, at most experts_together() each
   int most_lists = 0;

@@ -46,7 +46,7 @@ void DeviceCore::run_gated(Product product, const FeedForward& ffn, const Expert
   run_gated_product(ffn.gate.format, product, pass.most, pass.stream);
 }
 
-// Columns are gathered by expert, so that an expert's weights are read once for all columns that chose it.
+// Columns are gathered by expert, so that an expert's weights are read once for all columns that chose it. One column stays where it is.
 void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   const Shape& s = shape();
   Work& work = *work_;
@@ -61,20 +61,23 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
                            work.choices, work.lists, work.list_count};
   choose_experts(routing, together, pass.input, pass.most, pass.stream);
   if (s.expert_norms) read_stream(layer.expert_norm, pass);
-  gather_choices(routing, pass.input, work.width_input, work.expert_input, pass.most, pass.stream);
 
   const ExpertTables& tables = work.experts[&layer - weights_.layers.data()];
   const FeedForward& any = layer.experts[0];
+  const bool one = pass.most == 1 && any.up.blocks <= kAloneBlocks && !is_float(any.up.format) && !(any.gate.data && is_float(any.gate.format));
+  if (!one) gather_choices(routing, pass.input, work.width_input, work.expert_input, pass.most, pass.stream);
   const auto grouped = [&](const Activations& input, int stride) {
     Product product = product_of(input, work.list_count, stride);
     product.lists = work.lists;
     product.most_lists = most_groups(s.experts, choices, together);
     return product;
   };
+  Product first = grouped(one ? work.width_input : work.expert_input, work.stride_expert);
+  first.one_input = one;
   if (runs_gated(any)) {
-    run_gated(grouped(work.expert_input, work.stride_expert), any, &tables, work.expert_ffn, pass);
+    run_gated(first, any, &tables, work.expert_ffn, pass);
   } else {
-    run_pair(grouped(work.expert_input, work.stride_expert), any, &tables, work.expert_mixed, pass);
+    run_pair(first, any, &tables, work.expert_mixed, pass);
     const float* const up = work.expert_mixed + any.gate.tiles * kTileRows;
     gate({work.expert_mixed, up, work.stride_expert, work.stride_expert, s.expert_ffn, s.activation, pass.columns, work.choices, s.experts_used, work.expert_ffn}, pass.most,
          pass.stream);
