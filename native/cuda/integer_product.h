@@ -169,17 +169,17 @@ PACELINE_DEVICE void fill_grid(uint32_t* grid) {
 // How many blocks of 256 threads must fit an SM's 64 Ki registers at once. With few columns they are memory-bound.
 constexpr int resident_blocks(int n) { return n > 4 ? 1 : kStreamBlocks; }
 
-// Row tiles to a block at a time.
-constexpr int tiles_together(int n) { return n > 2 ? 2 : 1; }
+// Row tiles to a block at a time. Experts' matrices are many and often have so few segments that one row tile would not be work for all warps.
+constexpr int tiles_together(int n, bool lists) { return n > 2 ? 2 : lists ? 4 : 1; }
 
 // Shared memory of a block beside its sums.
 template <Format f, int n>
 constexpr size_t kBesideSums = kGridBytes<f> + (n > 4 ? 0 : kStreamRoom<f>);
 
 // A block takes the row tiles, or pairs of them, at its own place and every `step` places on, below `end`.
-template <Format f, int n>
+template <Format f, int n, int kTiles>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) integer_product(Product product, int kept, int end, int step) {
-  constexpr int kMost = kColumns * groups_of(n), kTiles = tiles_together(n);
+  constexpr int kMost = kColumns * groups_of(n);
   const int first = tile_place(product);
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
@@ -190,7 +190,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) integer_product(P
   const auto weights_of = [&](const OwnColumns& columns) {
     return [&](int place) {
       const OwnTile own = own_tile(product, columns, place * kTiles + own_part<kTiles>());
-      return own.weights + own.tile * row_bytes;
+      return n <= 4 && !own.out ? nullptr : own.weights + own.tile * row_bytes;
     };
   };
   const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
@@ -204,8 +204,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) integer_product(P
   for (int place = first; place < end; place += step) {
     float total[kOwnOutputs<kMost, kTiles>];
     weights.sum(product, columns, inputs, place, weights_of(columns), kept, grid, sums, total);
-    PACELINE_UNROLL
-    for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, own_tile(product, columns, place * kTiles + t), columns, total + t * kOwnOutputs<kMost, 1>);
+    store_tiles<kMost, kTiles>(product, columns, total, [&](int t) { return own_tile(product, columns, place * kTiles + t); });
   }
 }
 
@@ -262,14 +261,20 @@ bool fits_alone(const Product& product) {
   return kBesideSums<f, kAlone> + BlockInputs<f, kAlone>::bytes(product.blocks) + kSums <= kMostShared;
 }
 
-template <Format f, int n>
-void launch_integer_product(const Product& product, int most_columns, Stream stream) {
-  constexpr int kMost = kColumns * groups_of(n), kTiles = tiles_together(n);
+template <Format f, int n, int kTiles>
+void launch_tiles(const Product& product, int most_columns, Stream stream) {
+  constexpr int kMost = kColumns * groups_of(n);
   const size_t beside = kBesideSums<f, n> + BlockInputs<f, n>::bytes(product.blocks);
   const int kept = segments_kept(product.blocks, kTiles * kMost, kProductWarps / kTiles, beside), places = (all_tiles(product) + kTiles - 1) / kTiles;
   const int step = n > 4 ? places : blocks_for(product, places, (most_columns + kMost - 1) / kMost);
-  launch("integer_product", integer_product<f, n>, grid_of(product, step, most_columns, kMost), kProductWarps * kWarp,
+  launch("integer_product", integer_product<f, n, kTiles>, grid_of(product, step, most_columns, kMost), kProductWarps * kWarp,
          static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + beside, stream, product, kept, places, step);
+}
+
+template <Format f, int n>
+void launch_integer_product(const Product& product, int most_columns, Stream stream) {
+  if (product.lists) launch_tiles<f, n, tiles_together(n, true)>(product, most_columns, stream);
+  else launch_tiles<f, n, tiles_together(n, false)>(product, most_columns, stream);
 }
 
 template <Format f>

@@ -232,14 +232,16 @@ PACELINE_DEVICE void store_output(const Product& product, const OwnTile& own, in
   *to = product.add ? *to + sum : sum;
 }
 
-// total: the thread's outputs of this tile, as add_segments has them.
-template <int most>
-PACELINE_DEVICE void store_tile(const Product& product, const OwnTile& own, const OwnColumns& columns, const float* total) {
-  if (!own.out) return;
+// total: the thread's outputs of a block's `tiles` row tiles, as add_segments has them; own_of(i): the i-th of these.
+template <int most, int tiles, class OwnOf>
+PACELINE_DEVICE void store_tiles(const Product& product, const OwnColumns& columns, const float (&total)[kOwnOutputs<most, tiles>], OwnOf own_of) {
+  constexpr int kOutputs = kTileRows * most;
   PACELINE_UNROLL
-  for (int i = 0; i < kOwnOutputs<most, 1>; ++i) {
-    const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp, column = columns.first + output / kTileRows;
-    if (output < kTileRows * most && column < columns.end) store_output(product, own, column, output % kTileRows, total[i]);
+  for (int i = 0; i < kOwnOutputs<most, tiles>; ++i) {
+    const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp, column = columns.first + output % kOutputs / kTileRows;
+    if (output >= tiles * kOutputs || column >= columns.end) continue;
+    const OwnTile own = own_of(output / kOutputs);
+    if (own.out) store_output(product, own, column, output % kTileRows, total[i]);
   }
 }
 

@@ -182,8 +182,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bit
       for (int i = 0; i < n; ++i)
         for (int j = 0; j < 4; ++j) to[t * kMost * kTileRows + place_of_sum(i, j)] = acc[t][i][j];
   });
-  PACELINE_UNROLL
-  for (int t = 0; t < kTiles; ++t) store_tile<kMost>(product, tiles.own[t], columns, total + t * kOwnOutputs<kMost, 1>);
+  store_tiles<kMost, kTiles>(product, columns, total, [&](int t) { return tiles.own[t]; });
 }
 
 // For enough columns to fill the device: a block has 64 columns of sixteen row tiles, a warp two of the tiles with all of their segments.

@@ -21,7 +21,7 @@ constexpr int units_of_stream(Format f) {
 template <Format f>
 constexpr size_t kStreamRoom = static_cast<size_t>(kProductWarps) * units_of_stream(f) * device_unit_bytes(f);  // of a block
 
-// parts: see first_segment(). Row tiles are called by their places, from which weights_of(place) gives the warp's own one.
+// parts: see first_segment(). Row tiles are called by their places, from which weights_of(place) gives the warp's own one; null where its last place has none for it.
 template <Format f, int parts>
 class WeightStream {
  public:
@@ -60,9 +60,11 @@ class WeightStream {
     from_ = nullptr;
     if (place_ >= end_ || segment_ >= segments_of(blocks_)) return;
     constexpr int kWhole = kSegmentBlocks / unit_tiles(f);
+    const uint8_t* const weights = weights_of(place_);
+    if (!weights) return;
     const int left = static_cast<int>(device_units(f, blocks_)) - kWhole * segment_;
     left_ = left < kWhole ? left : kWhole;
-    from_ = segment_of<f>(weights_of(place_), segment_);
+    from_ = segment_of<f>(weights, segment_);
   }
 
   template <class WeightsOf>
