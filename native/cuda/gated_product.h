@@ -5,57 +5,88 @@
 
 namespace paceline::cuda {
 
-// Two row tiles of gate and the same two of up: 32 outputs, which make one block of activations. No sum leaves the thread block, which takes such pairs at its own
-// place and every `step` places on, below `end`.
+// Two row tiles of gate and the same two of up: 32 outputs, which make one block of activations. No sum leaves the thread block.
+constexpr int kGatedTiles = 4;
+
+PACELINE_DEVICE const uint8_t* gated_weights(const Product& product, const OwnColumns& columns, int pair, size_t row_bytes) {
+  const int part = own_part<kGatedTiles>();
+  return tile_of(product, columns, part / 2, 2 * pair).weights + (2 * pair + part % 2) * row_bytes;
+}
+
+// Outputs of a pair, [4][most][16], with their scales and biases -> to, the two halves of a block in different banks.
+template <int most>
+PACELINE_DEVICE void keep_output(const Product& product, const OwnColumns& columns, int pair, int output, float total, float* to) {
+  constexpr int kOutputs = kTileRows * most;
+  const int half = output / kOutputs % 2;
+  to[output ^ (half * kTileRows)] = output_of(tile_of(product, columns, output / (2 * kOutputs), 2 * pair), half * kTileRows + output % kTileRows, total);
+}
+// The activation of what all threads have kept; a warp takes a column.
+template <int most>
+PACELINE_DEVICE void store_activated(const Product& product, const OwnColumns& columns, int pair, const float* kept) {
+  constexpr int kOutputs = kTileRows * most;
+  const int lane = static_cast<int>(lane_index());
+  for (int c = static_cast<int>(warp_index()); c < most && columns.first + c < columns.end; c += kProductWarps) {
+    const float* const own = kept + ((lane / kTileRows * kOutputs + c * kTileRows + lane % kTileRows) ^ (lane / kTileRows * kTileRows));
+    store_block(product.gated, columns.first + c, pair, activated(product.activation, own[0], own[2 * kOutputs]));
+  }
+}
+
 template <Format f, int n>
-PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) gated_product(Product product, int kept, int end, int step) {
-  constexpr int kMost = kColumns * groups_of(n), kOutputs = kTileRows * kMost;
-  const int first = tile_place(product), part = own_part<4>(), lane = static_cast<int>(lane_index());
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) gated_product(Product product, Turns turns) {
+  using Few = FewColumns<f, n>;
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
-  float* const sums = memory.take<float>(static_cast<size_t>(kept) * 4 * kOutputs);
-  uint32_t* const grid = take_grid<f>(memory);
-  BlockInputs<f, n> inputs(memory, product.blocks);
-  TileWeights<f, n, 4> weights(memory, product, first, end, step);
+  Few few(memory, product, turns);
   const auto weights_of = [&](const OwnColumns& columns) {
-    return [&](int pair) { return tile_of(product, columns, part / 2, 2 * pair).weights + (2 * pair + part % 2) * row_bytes; };
+    return [&](int pair) { return gated_weights(product, columns, pair, row_bytes); };
   };
-  const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
-    weights.begin(product, weights_of(own));
-    fill_grid<f>(grid);
-  });
+  const OwnColumns columns = begin_product(product, Few::kMost, [&](const OwnColumns& own) { few.begin(weights_of(own)); });
   if (!columns.end) return;
-  inputs.take(product, columns);
-  if constexpr (has_grid(f) || n == kAlone) sync_block();
+  few.take_inputs(product, columns);
   PACELINE_UNROLL_BY(1)
-  for (int pair = first; pair < end; pair += step) {
-    float total[kOwnOutputs<kMost, 4>];
-    weights.sum(product, columns, inputs, pair, weights_of(columns), kept, grid, sums, total);
-    const OwnTile gate = tile_of(product, columns, 0, 2 * pair), up = tile_of(product, columns, 1, 2 * pair);  // here, so that they take no registers before
-    PACELINE_UNROLL
-    for (int i = 0; i < kOwnOutputs<kMost, 4>; ++i) {
-      const int output = static_cast<int>(thread_index()) + i * kProductWarps * kWarp;
-      const int half = output / kOutputs % 2;
-      const float sum = output_of(output < 2 * kOutputs ? gate : up, half * kTileRows + output % kTileRows, total[i]);
-      sums[output ^ (half * kTileRows)] = sum;  // the two halves of a block in different banks
-    }
-    sync_block();
-    for (int c = static_cast<int>(warp_index()); c < kMost && columns.first + c < columns.end; c += kProductWarps) {
-      const float* const own = sums + ((lane / kTileRows * kOutputs + c * kTileRows + lane % kTileRows) ^ (lane / kTileRows * kTileRows));
-      store_block(product.gated, columns.first + c, pair, activated(product.activation, own[0], own[2 * kOutputs]));
-    }
-    sync_block();  // the next pair's sums take the same room
+  for (int pair = tile_place(product); pair < turns.places; pair += turns.step) {
+    few.sum(product, columns, weights_of(columns), [&](int output, float total) { keep_output<Few::kMost>(product, columns, pair, output, total, few.totals()); });
+    store_activated<Few::kMost>(product, columns, pair, few.totals());
   }
 }
 
 template <Format f, int n>
 void launch_gated_product(const Product& product, int most_columns, Stream stream) {
-  constexpr int kMost = kColumns * groups_of(n);
-  const size_t beside = kBesideSums<f, n> + BlockInputs<f, n>::bytes(product.blocks);
-  const int kept = segments_kept(product.blocks, 4 * kMost, kProductWarps / 4, beside), pairs = all_tiles(product) / 4;
-  const int step = n > 4 ? pairs : blocks_for(product, pairs, (most_columns + kMost - 1) / kMost);
-  const size_t shared = static_cast<size_t>(kept) * 4 * kTileRows * kMost * sizeof(float) + beside;
-  launch("gated_product", gated_product<f, n>, grid_of(product, step, most_columns, kMost), kProductWarps * kWarp, shared, stream, product, kept, pairs, step);
+  const Turns turns = turns_for<f, n>(product, kGatedTiles, all_tiles(product) / kGatedTiles, most_columns);
+  launch("gated_product", gated_product<f, n>, grid_of(product, turns.step, most_columns, FewColumns<f, n>::kMost), kProductWarps * kWarp, shared_bytes<f, n>(product, turns),
+         stream, product, turns);
+}
+
+template <Format f>
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) gated_product_of_64(Product product, int kept) {
+  constexpr int kMost = 64;
+  const int pair = tile_place(product);
+  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  SharedMemory memory;
+  float* const sums = memory.take<float>(static_cast<size_t>(kept) * kGatedTiles * kTileRows * kMost);
+  uint32_t* const grid = take_grid<f>(memory);
+  Unit<f> unit;
+  const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
+    begin_tiles<f, kGatedTiles>(product, gated_weights(product, own, pair, row_bytes), unit);
+    fill_grid<f>(grid);
+  });
+  if (!columns.end) return;
+  if constexpr (has_grid(f)) sync_block();
+  float total[kOwnOutputs<kMost, kGatedTiles>];
+  sum_tiles<f, kGatedTiles>(product, columns, gated_weights(product, columns, pair, row_bytes), kept, grid, unit, sums, total);
+  PACELINE_UNROLL
+  for (int i = 0; i < kOwnOutputs<kMost, kGatedTiles>; ++i)
+    keep_output<kMost>(product, columns, pair, static_cast<int>(thread_index()) + i * kProductWarps * kWarp, total[i], sums);
+  sync_block();
+  store_activated<kMost>(product, columns, pair, sums);
+}
+
+template <Format f>
+void launch_gated_64(const Product& product, int most_columns, Stream stream) {
+  constexpr int kMost = 64;
+  const int kept = segments_kept(product.blocks, kGatedTiles * kMost, kProductWarps / kGatedTiles, kGridBytes<f>);
+  launch("gated_product_of_64", gated_product_of_64<f>, grid_of(product, all_tiles(product) / kGatedTiles, most_columns, kMost), kProductWarps * kWarp,
+         static_cast<size_t>(kept) * kGatedTiles * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, kept);
 }
 
 template <Format f>
@@ -64,7 +95,7 @@ void gated_product_of(const Product& product, int most_columns, Stream stream) {
     case 8: return most_columns == 1 && fits_alone<f>(product) ? launch_gated_product<f, kAlone>(product, 1, stream) : launch_gated_product<f, 1>(product, most_columns, stream);
     case 16: return launch_gated_product<f, 2>(product, most_columns, stream);
     case 32: return launch_gated_product<f, 4>(product, most_columns, stream);
-    default: return launch_gated_product<f, 8>(product, most_columns, stream);
+    default: return launch_gated_64<f>(product, most_columns, stream);
   }
 }
 

@@ -227,4 +227,26 @@ PACELINE_DEVICE void load_counted(Unit<f>& unit, const uint8_t* place) {
   unit.load(place);
 }
 
+template <int n, int sums>
+PACELINE_DEVICE void clear(float (&acc)[n][sums]) {
+  PACELINE_UNROLL
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < sums; ++j) acc[i][j] = 0.0f;
+}
+
+// The table of a format with a grid, in shared memory; nothing for others. It is filled with a block's first loads, and read behind a sync_block().
+template <Format f>
+constexpr size_t kGridBytes = has_grid(f) ? kGridWords<f> * sizeof(uint32_t) : 0;
+template <Format f>
+PACELINE_DEVICE uint32_t* take_grid(SharedMemory& memory) {
+  if constexpr (!has_grid(f)) return nullptr;
+  else return memory.take<uint32_t>(kGridWords<f>);
+}
+template <Format f>
+PACELINE_DEVICE void fill_grid(uint32_t* grid) {
+  if constexpr (has_grid(f))
+    for (int i = static_cast<int>(thread_index()); i < kGridWords<f> / 4; i += kProductWarps * kWarp)
+      reinterpret_cast<Word4*>(grid)[i] = reinterpret_cast<const Word4*>(device_grid<f>())[i];
+}
+
 }  // namespace paceline::cuda

@@ -5,8 +5,8 @@
 //
 // A thread block computes a row tile (16 outputs) of up to 8 * N columns at a time. Its warps take segments in turn; a warp reads its weights once, keeps further
 // loads in flight while it computes, and leaves the sums of its segments in shared memory, where they are added in ascending order. So a matrix of 4096 x 4096 keeps
-// 2048 warps busy for a single column. With few columns a block takes one row tile after the other, and integer weights stream through shared memory
-// (weight_stream.h). With many it owns two row tiles, and where there are enough columns to fill most of the device, eight or sixteen: each warp then has one or two
+// 2048 warps busy for a single column. With few columns a block takes row tiles in turn, one to four at a time, and their integer weights
+// stream through shared memory (few_columns.h). With many it owns two row tiles, and where there are enough columns to fill most of the device, eight or sixteen: each warp then has one or two
 // tiles and all of their segments. For then most of what a block reads is activations, and its warps read the same ones at the same time.
 //
 // For experts, a block's columns are those of one expert, from a list built on the device (experts.cu).

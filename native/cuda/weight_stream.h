@@ -21,16 +21,17 @@ constexpr int units_of_stream(Format f) {
 template <Format f>
 constexpr size_t kStreamRoom = static_cast<size_t>(kProductWarps) * units_of_stream(f) * device_unit_bytes(f);  // of a block
 
-// parts: see first_segment(). Row tiles are called by their places, from which weights_of(place) gives the warp's own one; null where its last place has none for it.
-template <Format f, int parts>
+// A block's warps divide a place, which is `tiles` row tiles; weights_of(place) is where the warp's own one begins, null where the last place has none for it.
+template <Format f>
 class WeightStream {
  public:
-  static constexpr int kUnits = units_of_stream(f), kBytes = static_cast<int>(device_unit_bytes(f)), kStep = kProductWarps / parts;
+  static constexpr int kUnits = units_of_stream(f), kBytes = static_cast<int>(device_unit_bytes(f));
 
   // Places first, first + step, ... below `end`.
-  PACELINE_DEVICE WeightStream(SharedMemory& memory, int blocks, int first, int end, int step) : blocks_(blocks), place_(first), end_(end), step_(step) {
+  PACELINE_DEVICE WeightStream(SharedMemory& memory, int blocks, int tiles, int first, int end, int step)
+      : blocks_(blocks), place_(first), end_(end), step_(step), begun_(static_cast<int>(warp_index()) / tiles), apart_(kProductWarps / tiles) {
     room_ = memory.take<uint8_t>(kStreamRoom<f>) + warp_index() * (kUnits * kBytes);
-    segment_ = first_segment();
+    segment_ = begun_;
   }
 
   template <class WeightsOf>
@@ -53,8 +54,6 @@ class WeightStream {
   }
 
  private:
-  PACELINE_DEVICE static int first_segment() { return static_cast<int>(warp_index()) / parts; }
-
   template <class WeightsOf>
   PACELINE_DEVICE void open(WeightsOf weights_of) {
     from_ = nullptr;
@@ -78,9 +77,9 @@ class WeightStream {
         if (at + kWarp * 16 <= kBytes || at + own < kBytes) copy_async_16(to + at + own, from_ + at + own);
       from_ += kBytes;
       if (--left_ == 0) {
-        segment_ += kStep;
+        segment_ += apart_;
         if (segment_ >= segments_of(blocks_)) {
-          segment_ = first_segment();
+          segment_ = begun_;
           place_ += step_;
         }
         open(weights_of);
@@ -92,7 +91,8 @@ class WeightStream {
 
   uint8_t* room_;
   const uint8_t* from_ = nullptr;  // the next unit to copy; null: there is none
-  int blocks_, place_, end_, step_, segment_, left_ = 0;
+  int blocks_, place_, end_, step_;
+  int begun_, apart_, segment_, left_ = 0;  // the warp's first segment of a place, and how far its segments are apart; that of the next unit, and its units left
   int taken_ = 0, given_ = 0;  // rooms of the next unit to copy and to give
 };
 

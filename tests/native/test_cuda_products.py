@@ -59,12 +59,13 @@ def test_a_copy_is_the_same_matrix() -> None:
 
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
-    """Many columns: on a small device a warp has a row tile for itself, on a large one segments of it. 147 rows: ten
-    row tiles, of which some are of blocks that are not full."""
+    """Many columns: on a small device a warp has a row tile for itself, on a large one segments of it; few: on a small
+    one a block has four row tiles at a time, on a large one one. 147 rows: ten row tiles, of which some are of blocks
+    that are not full."""
     columns = columns_of(name, 19)
     data = np.tile(random_blocks(name, columns), (4, 1))[:147]
     cpu, device = _cpu.ProductProbe(name, 147, columns, data), Product(name, 147, columns, data, most=130)
-    for count in (65, 130):
+    for count in (1, 5, 16, 65, 130):
         inputs = inputs_of(count, columns)
         expected = expected_of(name, cpu, device, inputs)
         for multiprocessors in (1, 1000):
@@ -110,7 +111,7 @@ def test_lanes_in_any_order_give_the_same_bits(name: str, order: str) -> None:
 @pytest.mark.parametrize(
     ("name", "segments", "rows", "counts"),
     [
-        ("Q8_0", 97, 16, (1, 2)),
+        ("Q8_0", 97, 16, (1, 2, 20)),
         ("Q8_0", 40, 16, (1,)),
         ("F32", 19, 16, (1, 3, 16, 20, 40, 64)),
         ("BF16", 9, 37, (1, 20)),

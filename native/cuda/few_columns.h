@@ -1,0 +1,205 @@
+// Products of integer weights for few columns: what a thread block does with row tiles, `tiles` of them at a time. A warp has segments of one of these, and their weights
+// stream through shared memory (weight_stream.h). What becomes of the outputs is the kernels' own (integer_product.h, gated_product.h).
+#pragma once
+
+#include "integer_tile.h"
+#include "weight_stream.h"
+
+namespace paceline::cuda {
+
+// In place of a number of groups of columns: a column that is alone.
+constexpr int kAlone = 0;
+constexpr int groups_of(int n) { return n == kAlone ? 1 : n; }
+
+// A block's inputs: groups of eight columns in global memory, which the warps read from L1 in the layout of the mma.
+template <Format f, int n>
+struct BlockInputs {
+  using Lane = LaneInputs;
+  static constexpr size_t bytes(int) { return 0; }  // of shared memory
+  PACELINE_DEVICE BlockInputs(SharedMemory&, int) {}
+  PACELINE_DEVICE void take(const Product&, const OwnColumns&) {}
+  PACELINE_DEVICE void begin(const Product& product, const OwnColumns& own, int segment, Lane (&inputs)[n]) const {
+    begin_inputs<f, n>(product.input, own.first, own.end - own.first, segment * kSegmentBlocks, inputs);
+  }
+};
+
+// One column, in shared memory: all of it is on its way at once, where warps that read a segment after the other would wait for L2 at each; and in the layout for
+// eight columns it would take as many lines of L1 as eight do.
+template <Format f>
+struct BlockInputs<f, kAlone> {
+  using Lane = OneInput<f>;
+  static constexpr int kWords = 4 * input_words(f);  // of a block's codes
+  static constexpr size_t bytes(int blocks) { return (static_cast<size_t>(blocks) * (kWords * sizeof(uint32_t) + sizeof(AboutOne<f>)) + 15) / 16 * 16; }
+  PACELINE_DEVICE BlockInputs(SharedMemory& memory, int blocks) : codes(memory.take<uint32_t>(static_cast<size_t>(blocks) * kWords)), about(memory.take<AboutOne<f>>(blocks)) {}
+
+  // By all threads of the block, which must meet before they read.
+  PACELINE_DEVICE void take(const Product& product, const OwnColumns& own) {
+    const Activations& input = product.input;
+    const size_t first = product.one_input ? 0 : static_cast<size_t>(own.first / kColumns) * input.blocks;
+    const uint32_t* const from = (by_halves(f) ? input.halves : input.codes) + first * kColumns * kWords;
+    PACELINE_UNROLL_BY(4)
+    for (int i = static_cast<int>(thread_index()); i < input.blocks * (kWords / 4); i += kProductWarps * kWarp)
+      reinterpret_cast<Word4*>(codes)[i] = *reinterpret_cast<const Word4*>(from + i / (kWords / 4) * kColumns * kWords + i % (kWords / 4) * 4);
+    PACELINE_UNROLL_BY(2)
+    for (int i = static_cast<int>(thread_index()); i < input.blocks; i += kProductWarps * kWarp) {
+      const ColumnPair* const pair = input.about + (first + i) * (kColumns / 2);
+      const Word4 scales = *reinterpret_cast<const Word4*>(pair->scale);
+      if constexpr (kNeedsSums<f>) {
+        const Word4 sums = *reinterpret_cast<const Word4*>(pair->sum);
+        reinterpret_cast<Word4*>(about)[i] = {scales.v[0], scales.v[2], sums.v[0], sums.v[2]};
+      } else {
+        reinterpret_cast<Word2*>(about)[i] = {scales.v[0], scales.v[2]};
+      }
+    }
+  }
+  PACELINE_DEVICE void begin(const Product&, const OwnColumns&, int segment, Lane (&inputs)[1]) const {
+    const int first = segment * kSegmentBlocks;
+    inputs[0] = {codes + first * kWords + static_cast<int>(lane_index()) % 4 * input_words(f), about + first};
+  }
+
+  uint32_t* codes;          // [blocks][kWords]
+  AboutOne<f>* about;       // [blocks]
+};
+
+// How the blocks of a product take its row tiles.
+struct Turns {
+  int places, step;  // of `tiles` row tiles each: a block takes its own one, and every step-th on
+  int tiles;         // 1, 2 or 4
+  int kept;          // how many segments' sums have room in shared memory
+};
+
+// A block's inputs, its warps' weights, and the sums of their segments.
+template <Format f, int n>
+class FewColumns {
+ public:
+  static constexpr int kGroups = groups_of(n), kMost = kColumns * kGroups, kOutputs = kTileRows * kMost;  // of a row tile
+  // The sums of a segment for each warp and the totals of four row tiles have room.
+  static_assert(kStreamRoom<f> + kGridBytes<f> + (kProductWarps + 4) * kOutputs * sizeof(float) <= kMostShared);
+
+  PACELINE_DEVICE FewColumns(SharedMemory& memory, const Product& product, const Turns& turns)
+      : blocks_(product.blocks),
+        tiles_(turns.tiles),
+        kept_(turns.kept),
+        sums_(memory.take<float>(static_cast<size_t>(turns.kept) * turns.tiles * kOutputs)),
+        totals_(memory.take<float>(turns.tiles * kOutputs)),
+        grid_(take_grid<f>(memory)),
+        inputs_(memory, product.blocks),
+        stream_(memory, product.blocks, turns.tiles, tile_place(product), turns.places, turns.step) {}
+
+  // Before the inputs are there. weights_of(place): those of the row tile of a place that is the warp's; null where there is none.
+  template <class WeightsOf>
+  PACELINE_DEVICE void begin(WeightsOf weights_of) {
+    stream_.begin(weights_of);
+    fill_grid<f>(grid_);
+  }
+  PACELINE_DEVICE void take_inputs(const Product& product, const OwnColumns& own) {
+    inputs_.take(product, own);
+    if constexpr (has_grid(f) || n == kAlone) sync_block();
+  }
+
+  // The sums of the next place's row tiles, of all their segments in order -> finish(output, total), by the thread of each output; these are [tiles][kMost][16].
+  template <class WeightsOf, class Finish>
+  PACELINE_DEVICE void sum(const Product& product, const OwnColumns& own, WeightsOf weights_of, Finish finish) {
+    const int segments = segments_of(blocks_), outputs = tiles_ * kOutputs, warp = static_cast<int>(warp_index()), thread = static_cast<int>(thread_index());
+    for (int round = 0; round < segments; round += kept_) {
+      const int end = round + kept_ < segments ? round + kept_ : segments;
+      PACELINE_UNROLL_BY(1)
+      for (int s = round + warp / tiles_; s < end; s += kProductWarps / tiles_) {
+        float* const to = sums_ + (s - round) * outputs + warp % tiles_ * kOutputs;
+        sum_segment(product, own, s, weights_of, to);
+      }
+      sync_block();
+      PACELINE_UNROLL_BY(1)
+      for (int output = thread; output < outputs; output += kProductWarps * kWarp) {
+        const float* const own_sums = sums_ + spread_over_banks(output);
+        float total = round ? totals_[output] : 0.0f;
+        for (int s = round; s < end; ++s) total = total + own_sums[(s - round) * outputs];
+        if (end < segments) totals_[output] = total;
+        else finish(output, total);
+      }
+      sync_block();
+    }
+  }
+
+  // Room for the outputs of a place, [tiles][kMost][16], for finish() to write to; the next sum() only does so once all threads have called it.
+  PACELINE_DEVICE float* totals() const { return totals_; }
+
+ private:
+  template <class WeightsOf>
+  PACELINE_DEVICE void sum_segment(const Product& product, const OwnColumns& own, int segment, WeightsOf weights_of, float* to) {
+    constexpr int kOwn = BlockInputs<f, n>::Lane::kOwn;
+    typename BlockInputs<f, n>::Lane inputs[kGroups];
+    inputs_.begin(product, own, segment, inputs);
+    Sums<kOwn> acc[kGroups];
+    clear(acc);
+    const int end = end_block(product, segment);
+    PACELINE_UNROLL_BY(1)
+    for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
+      Unit<f, kOwn> unit;
+      unit.template load<FromShared>(stream_.next(weights_of));
+      add_unit<f>(unit, b, end, inputs, own.end - own.first, grid_, acc);
+    }
+    if constexpr (kOwn == 1) {
+      const int lane = static_cast<int>(lane_index());
+      if (lane % 4 < 2) to[spread_over_banks(lane / 4 + 8 * (lane % 2))] = acc[0][0];
+    } else {
+      PACELINE_UNROLL
+      for (int i = 0; i < kGroups; ++i)
+        for (int j = 0; j < kOwn * kOwn; ++j) to[place_of_sum(i, j)] = acc[i][j];
+    }
+  }
+
+  int blocks_, tiles_, kept_;
+  float *sums_, *totals_;
+  uint32_t* grid_;
+  BlockInputs<f, n> inputs_;
+  WeightStream<f> stream_;
+};
+
+// Shared memory of such a block, but for the sums of segments.
+template <Format f, int n>
+size_t bytes_beside_sums(const Product& product, int tiles) {
+  return static_cast<size_t>(tiles) * FewColumns<f, n>::kOutputs * sizeof(float) + kGridBytes<f> + BlockInputs<f, n>::bytes(product.blocks) + kStreamRoom<f>;
+}
+
+// Whether there is room for a column's inputs and, of four row tiles, the sums of a segment for each warp.
+template <Format f>
+bool fits_alone(const Product& product) {
+  constexpr size_t kSums = static_cast<size_t>(kProductWarps) * FewColumns<f, kAlone>::kOutputs * sizeof(float);
+  constexpr size_t kLeast = kSums / 2 + kGridBytes<f> + kStreamRoom<f>;  // with four row tiles
+  static_assert(kLeast + kSums + BlockInputs<f, kAlone>::bytes(kAloneBlocks) <= kMostShared);
+  return kLeast + kSums + BlockInputs<f, kAlone>::bytes(product.blocks) <= kMostShared;
+}
+
+template <Format f, int n>
+Turns turns_for(const Product& product, int tiles, int places, int most_columns) {
+  constexpr int kMost = FewColumns<f, n>::kMost;
+  const int step = blocks_for(product, places, (most_columns + kMost - 1) / kMost);
+  return {places, step, tiles, segments_kept(product.blocks, tiles * kMost, kProductWarps / tiles, bytes_beside_sums<f, n>(product, tiles))};
+}
+
+template <Format f, int n>
+size_t shared_bytes(const Product& product, const Turns& turns) {
+  return static_cast<size_t>(turns.kept) * turns.tiles * FewColumns<f, n>::kOutputs * sizeof(float) + bytes_beside_sums<f, n>(product, turns.tiles);
+}
+
+// Row tiles to a block at a time: as many as let the last warp end soonest, or the last multiprocessor, if each loads as fast as the others. 5120 inputs are ten segments,
+// for eight warps as long as sixteen; those of four row tiles are five for each. Of experts, whose blocks are many, as many as leave the fewest warps idle.
+inline int tiles_together(const Product& product, int fewest, int most_columns, int most) {
+  const auto rounds = [](int items, int takers) { return (items + takers - 1) / takers; };
+  const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors(), segments = segments_of(product.blocks);
+  int best = fewest;
+  double least = 0.0;
+  for (int tiles = fewest; tiles <= 4; tiles *= 2) {
+    const int places = rounds(all_tiles(product), tiles), each = rounds(segments, kProductWarps / tiles);
+    const double last_warp = rounds(places, blocks_for(product, places, rounds(most_columns, most))) * each;
+    const double last_multiprocessor = rounds(places, busy) * tiles * segments / static_cast<double>(kStreamBlocks * kProductWarps);
+    const double time = product.lists ? each / static_cast<double>(tiles) : last_warp > last_multiprocessor ? last_warp : last_multiprocessor;
+    if (tiles > fewest && time >= least) continue;
+    best = tiles;
+    least = time;
+  }
+  return best;
+}
+
+}  // namespace paceline::cuda
