@@ -243,8 +243,8 @@ bool fits_token(const Attention& a) { return a.cache.value_stride <= kMostStride
 void attend_tokens(const Attention& a, const StepInput& input, int most_items, Stream stream) {
   const bool narrow = a.cache.value_stride <= 2 * kWarp;
   const int group = a.heads / a.kv_heads, blocks = most_items * a.heads * (a.partial ? a.splits : 1);  // of one head each
-  // One or a few sequences leave most of a GPU idle: then each query head has a block of its own, and reads its group's keys from L2.
-  if (group == 1 || blocks <= 2 * multiprocessors()) (narrow ? launch_tokens<1, 2> : launch_tokens<1, 4>)(a, input, most_items, stream);
+  // One or a few sequences leave most of a GPU idle: then each query head has a block of its own, and reads its group's keys from L2. With more, L2 would be what limits.
+  if (group == 1 || blocks <= multiprocessors()) (narrow ? launch_tokens<1, 2> : launch_tokens<1, 4>)(a, input, most_items, stream);
   else if (group <= 4 || !fits<8>(a)) (narrow ? launch_tokens<4, 2> : launch_tokens<4, 4>)(a, input, most_items, stream);
   else (narrow ? launch_tokens<8, 2> : launch_tokens<8, 4>)(a, input, most_items, stream);
 }
