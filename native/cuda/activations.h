@@ -75,4 +75,37 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   if (lane < kAboutFields) *about_word(out, column, block, lane) = field;
 }
 
+// The same of a block that four lanes have, lane t of each four inputs 4t .. 4t + 3 of both halves: its codes, and of the whole block the rest.
+struct LaneBlock {
+  int codes[8];
+  float scale;
+  int32_t low_sum, high_sum;
+};
+PACELINE_DEVICE LaneBlock quantize_lane(const float (&y)[8]) {
+  const int lane = static_cast<int>(lane_index());
+  float peak = 0.0f;
+  int broken = 0;
+  PACELINE_UNROLL
+  for (int j = 0; j < 8; ++j) {
+    broken |= y[j] - y[j] != 0.0f;
+    peak = larger(magnitude(y[j]), peak);
+  }
+  for (int width = 1; width < 4; width *= 2) {
+    broken |= shuffle(broken, lane ^ width);
+    peak = larger(peak, shuffle(peak, lane ^ width));
+  }
+  const bool tiny = !(peak > 1e-30f) || broken;
+  LaneBlock block = {{}, broken ? __builtin_nanf("") : tiny ? 0.0f : peak / 127.0f, 0, 0};
+  PACELINE_UNROLL
+  for (int j = 0; j < 8; ++j) {
+    block.codes[j] = tiny ? 0 : nearest(y[j] * (127.0f / peak));
+    (j < 4 ? block.low_sum : block.high_sum) += block.codes[j];
+  }
+  for (int width = 1; width < 4; width *= 2) {
+    block.low_sum += shuffle(block.low_sum, lane ^ width);
+    block.high_sum += shuffle(block.high_sum, lane ^ width);
+  }
+  return block;
+}
+
 }  // namespace paceline::cuda

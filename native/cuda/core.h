@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -152,12 +153,13 @@ class DeviceCore {
   static int padded_columns(int most);
   const ExpertWeights* upload_weights(const std::vector<ExpertWeights>& weights);
   void feed_forward(const Layer& layer, const Pass& pass);
-  Activations dense(const FeedForward& ffn, int size, const Pass& pass);
+  Activations dense(const Product& product, const FeedForward& ffn, int size, const Pass& pass);
   static bool runs_gated(const FeedForward& ffn);
   void run_pair(const Product& product, const FeedForward& ffn, const ExpertTables* tables, float* out, const Pass& pass);
   void run_gated(Product product, const FeedForward& ffn, const ExpertTables* tables, const Activations& out, const Pass& pass);
   void run_experts(const Layer& layer, const Pass& pass);
   void read_stream(const float* weight, const Pass& pass);
+  Product product_of_stream(const float* weight, std::initializer_list<const Matrix*> matrices, const Pass& pass);
   void join(const Matrix& weights, const Activations& inputs, const float* post_norm, const float* scale, const Pass& pass);
   void read_token_inputs(const Pass& pass);
   void add_token_inputs(const Layer& layer, const Pass& pass);

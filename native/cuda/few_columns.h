@@ -29,11 +29,13 @@ template <Format f>
 struct BlockInputs<f, kAlone> {
   using Lane = OneInput<f>;
   static constexpr int kWords = 4 * input_words(f);  // of a block's codes
-  static constexpr size_t bytes(int blocks) { return (static_cast<size_t>(blocks) * (kWords * sizeof(uint32_t) + sizeof(AboutOne<f>)) + 15) / 16 * 16; }
-  PACELINE_DEVICE BlockInputs(SharedMemory& memory, int blocks) : codes(memory.take<uint32_t>(static_cast<size_t>(blocks) * kWords)), about(memory.take<AboutOne<f>>(blocks)) {}
+  static constexpr size_t bytes(int blocks) { return 16 + (static_cast<size_t>(blocks) * (kWords * sizeof(uint32_t) + sizeof(AboutOne<f>)) + 15) / 16 * 16; }
+  PACELINE_DEVICE BlockInputs(SharedMemory& memory, int blocks)
+      : codes(memory.take<uint32_t>(static_cast<size_t>(blocks) * kWords)), about(memory.take<AboutOne<f>>(blocks)), scale(memory.take<float>(1)) {}
 
   // By all threads of the block, which must meet before they read.
   PACELINE_DEVICE void take(const Product& product, const OwnColumns& own) {
+    if (product.norm.x) return take_normed(product.norm, product.blocks);
     const Activations& input = product.input;
     const size_t first = product.one_input ? 0 : static_cast<size_t>(own.first / kColumns) * input.blocks;
     const uint32_t* const from = (by_halves(f) ? input.halves : input.codes) + first * kColumns * kWords;
@@ -59,6 +61,63 @@ struct BlockInputs<f, kAlone> {
 
   uint32_t* codes;          // [blocks][kWords]
   AboutOne<f>* about;       // [blocks]
+  float* scale;             // of a norm
+
+ private:
+  // The norm as norm.cu has it, and its quantization (activations.h), four lanes to a block of 32: lane t has inputs 4t .. 4t + 3 of both halves.
+  PACELINE_DEVICE void take_normed(const InputNorm& norm, int blocks) {
+    constexpr int kTogether = kProductWarps * kWarp / 4, kMost = kAloneBlocks / kTogether;
+    const int thread = static_cast<int>(thread_index()), t = thread % 4;
+    Word4 x[kMost][2], weights[kMost][2];
+    PACELINE_UNROLL
+    for (int i = 0; i < kMost; ++i)
+      for (int half = 0; half < 2; ++half) {
+        const int at = (thread / 4 + i * kTogether) * kBlock + 16 * half + 4 * t;
+        x[i][half] = load_four(norm.x, at, norm.size);
+        weights[i][half] = load_four(norm.weight, at, norm.size);
+      }
+    if (warp_index() == 0) {  // waits for the same loads, and finds the column in L1
+      const float inverse = inverse_rms(norm.x, norm.size, norm.epsilon);
+      if (lane_index() == 0) *scale = inverse;
+    }
+    sync_block();
+    const float inverse = *scale;
+    PACELINE_UNROLL
+    for (int i = 0; i < kMost; ++i) {
+      const int block = thread / 4 + i * kTogether;
+      if (i * kTogether >= blocks) break;
+      float y[8];
+      for (int j = 0; j < 8; ++j) y[j] = bits_to_float(x[i][j / 4].v[j % 4]) * inverse * bits_to_float(weights[i][j / 4].v[j % 4]);
+      const LaneBlock own = quantize_lane(y);
+      if (block >= blocks) continue;
+      store_codes(block, t, own.codes);
+      if (t == 0) {
+        const float both = own.scale * static_cast<float>(own.low_sum + own.high_sum);
+        if constexpr (kNeedsSums<f>) about[block] = {{own.scale}, {both}, {own.low_sum + own.high_sum}, {own.low_sum}};
+        else about[block] = {own.scale, both};
+      }
+    }
+  }
+  PACELINE_DEVICE static Word4 load_four(const float* from, int at, int size) {
+    Word4 four = {};
+    if (at + 4 <= size) return *reinterpret_cast<const Word4*>(from + at);
+    for (int j = 0; j < 4; ++j)
+      if (at + j < size) four.v[j] = float_to_bits(from[at + j]);
+    return four;
+  }
+  PACELINE_DEVICE void store_codes(int block, int t, const int (&c)[8]) const {
+    uint32_t* const to = codes + block * kWords + t * input_words(f);
+    if constexpr (by_halves(f)) {
+      Word4 words;
+      for (int w = 0; w < 4; ++w)
+        words.v[w] = float_to_half(static_cast<float>(c[2 * w])) | static_cast<uint32_t>(float_to_half(static_cast<float>(c[2 * w + 1]))) << 16;
+      *reinterpret_cast<Word4*>(to) = words;
+    } else {
+      Word2 words = {};
+      for (int j = 0; j < 8; ++j) words.v[j / 4] |= static_cast<uint32_t>(c[j] & 0xff) << 8 * (j % 4);
+      *reinterpret_cast<Word2*>(to) = words;
+    }
+  }
 };
 
 // How the blocks of a product take its row tiles.
@@ -88,9 +147,10 @@ class FewColumns {
 
   // Before the inputs are there. weights_of(place): those of the row tile of a place that is the warp's; null where there is none.
   template <class WeightsOf>
-  PACELINE_DEVICE void begin(WeightsOf weights_of) {
+  PACELINE_DEVICE void begin(const Product& product, WeightsOf weights_of) {
     stream_.begin(weights_of);
     fill_grid<f>(grid_);
+    if (n == kAlone && product.norm.x && warp_index() == 0) fetch_floats(product.norm.weight, product.norm.size);
   }
   PACELINE_DEVICE void take_inputs(const Product& product, const OwnColumns& own) {
     inputs_.take(product, own);

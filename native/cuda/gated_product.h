@@ -40,7 +40,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) gated_product(Product 
   const auto weights_of = [&](const OwnColumns& columns) {
     return [&](int pair) { return gated_weights(product, columns, pair, row_bytes); };
   };
-  const OwnColumns columns = begin_product(product, Few::kMost, [&](const OwnColumns& own) { few.begin(weights_of(own)); });
+  const OwnColumns columns = begin_product(product, Few::kMost, [&](const OwnColumns& own) { few.begin(product, weights_of(own)); });
   if (!columns.end) return;
   few.take_inputs(product, columns);
   PACELINE_UNROLL_BY(1)

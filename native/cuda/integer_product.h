@@ -18,7 +18,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) integer_product(Produc
       return own.out ? own.weights + own.tile * row_bytes : nullptr;
     };
   };
-  const OwnColumns columns = begin_product(product, Few::kMost, [&](const OwnColumns& own) { few.begin(weights_of(own)); });
+  const OwnColumns columns = begin_product(product, Few::kMost, [&](const OwnColumns& own) { few.begin(product, weights_of(own)); });
   if (!columns.end) return;
   few.take_inputs(product, columns);
   PACELINE_UNROLL_BY(1)

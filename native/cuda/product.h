@@ -41,12 +41,22 @@ struct ProductItem {
   const float* bias = nullptr;             // [16 * tiles], added to the outputs; null: none
 };
 
+// Inputs that are an RMSNorm of a column that is alone, which each block then computes for itself: x [size] / rms(x) * weight.
+struct InputNorm {
+  const float* x = nullptr;      // null: the inputs are activations as they are
+  const float* weight = nullptr;
+  float epsilon = 0.0f;
+  int size = 0;
+};
+
 struct Product {
   ProductItem items[kMostItems];
   int count = 0;                 // of items; all have `blocks` blocks of 32 inputs
   int blocks = 0;
   Activations input;
-  bool one_input = false;        // for experts of one column, whose matrices are integer ones of kAloneBlocks blocks at most: `input` is that column, not at its places
+  // Of one column, and of integer matrices of kAloneBlocks blocks at most:
+  InputNorm norm;                // in place of `input`
+  bool one_input = false;        // for experts: `input` is that column, not at its places
   const int* columns = nullptr;  // their number, on the device; for experts, the number of lists
   const ExpertColumns* lists = nullptr;  // for experts: the columns of a block, at most experts_together() each
   int most_lists = 0;

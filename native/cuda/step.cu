@@ -278,6 +278,17 @@ void DeviceCore::read_stream(const float* weight, const Pass& pass) {
   rms_norm({work.x, work.stride_x, s.width, weight, s.norm_epsilon, pass.columns, nullptr, work.width_input}, pass.most, pass.stream);
 }
 
+// The stream, normed, as the input of these matrices and nothing else: by their own kernels where it is one column, and all take it so.
+Product DeviceCore::product_of_stream(const float* weight, std::initializer_list<const Matrix*> matrices, const Pass& pass) {
+  Work& work = *work_;
+  const Shape& s = shape();
+  Product product = product_of(work.width_input, pass.columns, work.stride_mixed);
+  const bool inside = std::all_of(matrices.begin(), matrices.end(), [](const Matrix* m) { return !m->data || (!is_float(m->format) && m->blocks <= kAloneBlocks); });
+  if (weight && pass.most == 1 && inside) product.norm = {work.x, weight, s.norm_epsilon, s.width};
+  else read_stream(weight, pass);
+  return product;
+}
+
 // x += weights * inputs, or the norm of that product; times the layer's scale where that is its last part
 void DeviceCore::join(const Matrix& weights, const Activations& inputs, const float* post_norm, const float* scale, const Pass& pass) {
   Work& work = *work_;
@@ -290,9 +301,8 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   const auto& [sizes, input, stream, most, columns] = pass;
   const Shape& s = shape();
   Work& work = *work_;
-  read_stream(layer.attention_norm, pass);
   const Matrix* const qkv[] = {&layer.q, &layer.k, &layer.v};
-  run_products(product_of(work.width_input, columns, work.stride_mixed), qkv, nullptr, layer.v.data ? 3 : layer.keeps ? 2 : 1, work.mixed, most, stream);
+  run_products(product_of_stream(layer.attention_norm, {&layer.q, &layer.k, &layer.v}, pass), qkv, nullptr, layer.v.data ? 3 : layer.keeps ? 2 : 1, work.mixed, most, stream);
 
   const int kv_heads = layer.heads.kv_heads, head_size = layer.heads.head_size, rope_size = layer.heads.rope_size;
   const int queries = s.heads * head_size;

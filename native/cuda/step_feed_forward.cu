@@ -4,17 +4,19 @@
 namespace paceline::cuda {
 
 void DeviceCore::feed_forward(const Layer& layer, const Pass& pass) {
-  read_stream(layer.ffn_norm, pass);
-  if (!layer.experts.empty()) return run_experts(layer, pass);
-  join(layer.ffn.down, dense(layer.ffn, shape().ffn_of(layer.number), pass), layer.ffn_post_norm, last_scale(layer), pass);
+  if (!layer.experts.empty()) {
+    read_stream(layer.ffn_norm, pass);
+    return run_experts(layer, pass);
+  }
+  const Product product = product_of_stream(layer.ffn_norm, {&layer.ffn.gate, &layer.ffn.up}, pass);
+  join(layer.ffn.down, dense(product, layer.ffn, shape().ffn_of(layer.number), pass), layer.ffn_post_norm, last_scale(layer), pass);
 }
 
-// Returns the inputs of the last product.
-Activations DeviceCore::dense(const FeedForward& ffn, int size, const Pass& pass) {
+// product: of the first matrices, but for them. Returns the inputs of the last.
+Activations DeviceCore::dense(const Product& product, const FeedForward& ffn, int size, const Pass& pass) {
   Work& work = *work_;
   Activations inputs = work.ffn_input;
   inputs.blocks = ffn.down.blocks;
-  const Product product = product_of(work.width_input, pass.columns, work.stride_mixed);
   if (runs_gated(ffn)) {
     run_gated(product, ffn, nullptr, inputs, pass);
     return inputs;
@@ -103,7 +105,7 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
 
 void DeviceCore::add_shared_expert(const Layer& layer, const Pass& pass) {
   Work& work = *work_;
-  const Activations inputs = dense(layer.ffn, shape().shared_ffn, pass);
+  const Activations inputs = dense(product_of(work.width_input, pass.columns, work.stride_mixed), layer.ffn, shape().shared_ffn, pass);
   run_product_of(layer.ffn.down, inputs, pass.columns, work.branch, work.stride_x, false, pass.most, pass.stream);
 }
 

@@ -37,9 +37,8 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   const auto& [sizes, input, stream, most, columns] = pass;
   const Shape& s = shape();
   Work& work = *work_;
-  read_stream(layer.attention_norm, pass);
   const Matrix* const inputs[] = {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta};
-  run_products(product_of(work.width_input, columns, work.stride_mixed), inputs, nullptr, s.state_space ? 3 : 4, work.mixed, most, stream);
+  run_products(product_of_stream(layer.attention_norm, {&layer.mixed, &layer.gate, &layer.alpha, &layer.beta}, pass), inputs, nullptr, s.state_space ? 3 : 4, work.mixed, most, stream);
   const int gate_offset = layer.mixed.tiles * kTileRows;
   Recurrent r = recurrent_of(layer);
   r.mixed = work.mixed;
@@ -71,9 +70,8 @@ GatedConvolution DeviceCore::convolution_of(const Layer& layer) const {
 
 void DeviceCore::gated_convolution(const Layer& layer, const Pass& pass) {
   Work& work = *work_;
-  read_stream(layer.attention_norm, pass);
   const Matrix* const input[] = {&layer.mixed};
-  run_products(product_of(work.width_input, pass.columns, work.stride_mixed), input, nullptr, 1, work.mixed, pass.most, pass.stream);
+  run_products(product_of_stream(layer.attention_norm, {&layer.mixed}, pass), input, nullptr, 1, work.mixed, pass.most, pass.stream);
   GatedConvolution g = convolution_of(layer);
   g.mixed = work.mixed;
   g.stride = work.stride_mixed;
