@@ -111,6 +111,7 @@ PACELINE_DEVICE Softmax weigh_page(const CacheView& cache, const Seen& seen, flo
   const float lowest = -__builtin_huge_valf();
   float peak = larger(sees_low ? a : lowest, sees_high ? b : lowest);
   for (int width = kWarp / 2; width > 0; width /= 2) peak = larger(peak, shuffle(peak, lane ^ width));
+  peak = shuffle(peak, 0);  // with a NaN among them lanes may differ
   low = sees_low ? exponential(a - peak) : 0.0f;
   high = sees_high ? exponential(b - peak) : 0.0f;
   // Lane l < 8 has virtual lanes 2l and 2l + 1, whose keys 16, 32 and 48 further on are in lanes l + 8, l + 16 and l + 24.
@@ -160,6 +161,7 @@ PACELINE_DEVICE Softmax merge_pages(const PageSoftmax* pages, int stride, int fi
   Softmax split = {-__builtin_huge_valf(), 0.0f};
   for (int page = first; page <= last; ++page) {
     const PageSoftmax own = pages[page * stride];
+    if (own.softmax.sum == 0.0f) continue;  // it sees none of its keys: a weight is never 0
     split.peak = split.peak > own.softmax.peak ? split.peak : own.softmax.peak;
     split.sum = merged(split.sum, own.softmax.sum, own.factors);
   }

@@ -95,8 +95,8 @@ PACELINE_DEVICE void add_page(const uint8_t* v, int stride, const Seen& seen, co
   }
 }
 
-// width: dimensions of values to a lane.
-template <int most, int width, bool halves>
+// width: dimensions of values to a lane. dims: of keys that are on their way, where these are F16.
+template <int most, int width, bool halves, int dims = kKeyDims<CacheType::F16>>
 PACELINE_KERNEL_FOR(kAttentionThreads, most == 8 && !halves ? 1 : 2) attend_token(Attention a, StepInput input) {
   let_next_begin();
   const int item_index = static_cast<int>(block_z()), items = a.local ? input.counts->local_items : input.counts->items;
@@ -164,7 +164,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, most == 8 && !halves ? 1 : 2) attend_toke
     if (part == 0 && split < last_split) fetch_page(split + 1);
     float low[most], high[most];
     if constexpr (halves) {
-      PageScores<CacheType::F16, most, most == 1 ? 2 * kKeyDims<CacheType::F16> : kKeyDims<CacheType::F16>> scores;
+      PageScores<CacheType::F16, most, dims> scores;
       if (sees) scores.begin(page + cache.key_offset, cache.head_size);
       if (split == first_split) begin_queries();  // their loads wait together with those of keys
       if (sees) scores.add(q, low, high);
@@ -229,7 +229,12 @@ void launch_tokens(const Attention& a, const StepInput& input, int most_items, S
   const int group = a.heads / a.kv_heads;
   const Grid grid = {a.partial ? static_cast<unsigned>(a.splits) : 1u, static_cast<unsigned>(a.kv_heads * ((group + most - 1) / most)), static_cast<unsigned>(most_items)};
   const bool halves = a.cache.key_type == CacheType::F16 && a.cache.value_type == CacheType::F16;
-  launch("attend_token", halves ? attend_token<most, width, true> : attend_token<most, width, false>, grid, kAttentionThreads,
+  auto* kernel = halves ? attend_token<most, width, true> : attend_token<most, width, false>;
+  if constexpr (most == 1) {  // one query leaves registers for more, if that leaves no dimensions to the end
+    constexpr int kMore = 2 * kKeyDims<CacheType::F16>;
+    if (halves && a.cache.head_size % kMore == 0) kernel = attend_token<most, width, true, kMore>;
+  }
+  launch("attend_token", kernel, grid, kAttentionThreads,
          Room<most>::bytes(a.cache.head_size, a.cache.value_stride), stream, a, input);
 }
 

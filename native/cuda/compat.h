@@ -12,6 +12,7 @@
 
 namespace paceline::cuda {
 constexpr size_t kMostShared = 99 << 10;  // bytes of shared memory that a block can have everywhere; sm_86, 89 and 120 have no more
+constexpr size_t kReservedShared = 1 << 10;  // that CUDA takes for each block
 }
 
 #if PACELINE_EMULATE
@@ -255,7 +256,7 @@ inline void use_device(int number) {
 // This thread's device. waits: its kernels contain the instruction of wait_for_earlier(), which kernels compiled at load time from the PTX of an older
 // architecture do not, whatever the device supports.
 struct Device {
-  int number = -1, multiprocessors = 0;
+  int number = -1, multiprocessors = 0, shared = 0;  // shared: bytes of shared memory of a multiprocessor
   bool waits = false;
 };
 inline const Device& device() {
@@ -264,6 +265,7 @@ inline const Device& device() {
   check(cudaGetDevice(&number), "cudaGetDevice");
   if (number == known.number) return known;
   check(cudaDeviceGetAttribute(&known.multiprocessors, cudaDevAttrMultiProcessorCount, number), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&known.shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, number), "cudaDeviceGetAttribute");
   cudaFuncAttributes about;
   check(cudaFuncGetAttributes(&about, nothing<0>), "the kernels of this build");
   known.waits = about.ptxVersion >= 90;
@@ -271,6 +273,8 @@ inline const Device& device() {
   return known;
 }
 inline int multiprocessors() { return device().multiprocessors; }
+// How many blocks with so much shared memory a multiprocessor has room for.
+inline int resident_blocks(size_t shared_bytes) { return device().shared / static_cast<int>(shared_bytes + kReservedShared); }
 
 // Whether kernels may start before the previous one has ended. PACELINE_CUDA_APART=1 forbids it, to find out whether that is at fault.
 inline bool overlaps() {

@@ -40,10 +40,10 @@ struct BlockInputs<f, kAlone> {
     const size_t first = product.one_input ? 0 : static_cast<size_t>(own.first / kColumns) * input.blocks;
     const uint32_t* const from = (by_halves(f) ? input.halves : input.codes) + first * kColumns * kWords;
     PACELINE_UNROLL_BY(4)
-    for (int i = static_cast<int>(thread_index()); i < input.blocks * (kWords / 4); i += kProductWarps * kWarp)
+    for (int i = static_cast<int>(thread_index()); i < product.blocks * (kWords / 4); i += kProductWarps * kWarp)
       reinterpret_cast<Word4*>(codes)[i] = *reinterpret_cast<const Word4*>(from + i / (kWords / 4) * kColumns * kWords + i % (kWords / 4) * 4);
     PACELINE_UNROLL_BY(2)
-    for (int i = static_cast<int>(thread_index()); i < input.blocks; i += kProductWarps * kWarp) {
+    for (int i = static_cast<int>(thread_index()); i < product.blocks; i += kProductWarps * kWarp) {
       const ColumnPair* const pair = input.about + (first + i) * (kColumns / 2);
       const Word4 scales = *reinterpret_cast<const Word4*>(pair->scale);
       if constexpr (kNeedsSums<f>) {
@@ -92,9 +92,9 @@ struct BlockInputs<f, kAlone> {
       if (block >= blocks) continue;
       store_codes(block, t, own.codes);
       if (t == 0) {
-        const float both = own.scale * static_cast<float>(own.low_sum + own.high_sum);
-        if constexpr (kNeedsSums<f>) about[block] = {{own.scale}, {both}, {own.low_sum + own.high_sum}, {own.low_sum}};
-        else about[block] = {own.scale, both};
+        const int32_t sum = own.low_sum + own.high_sum;
+        if constexpr (kNeedsSums<f>) about[block] = {{own.scale}, {own.scale * static_cast<float>(sum)}, {sum}, {own.low_sum}};
+        else about[block] = {own.scale, own.scale * static_cast<float>(sum)};
       }
     }
   }
@@ -126,6 +126,10 @@ struct Turns {
   int tiles;         // 1, 2 or 4
   int kept;          // how many segments' sums have room in shared memory
 };
+
+// Where an output of [tiles][most][16] is kept: the two row tiles of a block of 32 outputs in different banks.
+template <int most>
+PACELINE_DEVICE int kept_place(int output) { return output ^ (output / (kTileRows * most) % 2 * kTileRows); }
 
 // A block's inputs, its warps' weights, and the sums of their segments.
 template <Format f, int n>
@@ -172,16 +176,18 @@ class FewColumns {
       PACELINE_UNROLL_BY(1)
       for (int output = thread; output < outputs; output += kProductWarps * kWarp) {
         const float* const own_sums = sums_ + spread_over_banks(output);
-        float total = round ? totals_[output] : 0.0f;
+        float& kept = totals_[kept_place<kMost>(output)];
+        float total = round ? kept : 0.0f;
         for (int s = round; s < end; ++s) total = total + own_sums[(s - round) * outputs];
-        if (end < segments) totals_[output] = total;
+        if (end < segments) kept = total;
         else finish(output, total);
       }
       sync_block();
     }
   }
 
-  // Room for the outputs of a place, [tiles][kMost][16], for finish() to write to; the next sum() only does so once all threads have called it.
+  // Room for the outputs of a place, each at its kept_place(), for finish() to write to; the next sum() only does so once all threads have called it. Until then an output's
+  // own place has its running total, so a thread must write to no other.
   PACELINE_DEVICE float* totals() const { return totals_; }
 
  private:
@@ -232,27 +238,28 @@ bool fits_alone(const Product& product) {
 }
 
 template <Format f, int n>
-Turns turns_for(const Product& product, int tiles, int places, int most_columns) {
-  constexpr int kMost = FewColumns<f, n>::kMost;
-  const int step = blocks_for(product, places, (most_columns + kMost - 1) / kMost);
-  return {places, step, tiles, segments_kept(product.blocks, tiles * kMost, kProductWarps / tiles, bytes_beside_sums<f, n>(product, tiles))};
+size_t shared_bytes(const Product& product, int tiles, int kept) {
+  return static_cast<size_t>(kept) * tiles * FewColumns<f, n>::kOutputs * sizeof(float) + bytes_beside_sums<f, n>(product, tiles);
 }
 
 template <Format f, int n>
-size_t shared_bytes(const Product& product, const Turns& turns) {
-  return static_cast<size_t>(turns.kept) * turns.tiles * FewColumns<f, n>::kOutputs * sizeof(float) + bytes_beside_sums<f, n>(product, turns.tiles);
+Turns turns_for(const Product& product, int tiles, int places, int most_columns) {
+  constexpr int kMost = FewColumns<f, n>::kMost;
+  const int kept = segments_kept(product.blocks, tiles * kMost, kProductWarps / tiles, bytes_beside_sums<f, n>(product, tiles));
+  return {places, blocks_for(product, places, (most_columns + kMost - 1) / kMost, shared_bytes<f, n>(product, tiles, kept)), tiles, kept};
 }
 
 // Row tiles to a block at a time: as many as let the last warp end soonest, or the last multiprocessor, if each loads as fast as the others. 5120 inputs are ten segments,
 // for eight warps as long as sixteen; those of four row tiles are five for each. Of experts, whose blocks are many, as many as leave the fewest warps idle.
-inline int tiles_together(const Product& product, int fewest, int most_columns, int most) {
+template <Format f, int n>
+int tiles_together(const Product& product, int fewest, int most_columns) {
   const auto rounds = [](int items, int takers) { return (items + takers - 1) / takers; };
   const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors(), segments = segments_of(product.blocks);
   int best = fewest;
   double least = 0.0;
   for (int tiles = fewest; tiles <= 4; tiles *= 2) {
     const int places = rounds(all_tiles(product), tiles), each = rounds(segments, kProductWarps / tiles);
-    const double last_warp = rounds(places, blocks_for(product, places, rounds(most_columns, most))) * each;
+    const double last_warp = rounds(places, turns_for<f, n>(product, tiles, places, most_columns).step) * each;
     const double last_multiprocessor = rounds(places, busy) * tiles * segments / static_cast<double>(kStreamBlocks * kProductWarps);
     const double time = product.lists ? each / static_cast<double>(tiles) : last_warp > last_multiprocessor ? last_warp : last_multiprocessor;
     if (tiles > fewest && time >= least) continue;

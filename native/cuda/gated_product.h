@@ -13,12 +13,12 @@ PACELINE_DEVICE const uint8_t* gated_weights(const Product& product, const OwnCo
   return tile_of(product, columns, part / 2, 2 * pair).weights + (2 * pair + part % 2) * row_bytes;
 }
 
-// Outputs of a pair, [4][most][16], with their scales and biases -> to, the two halves of a block in different banks.
+// Outputs of a pair, [4][most][16], with their scales and biases -> to, each at its kept_place().
 template <int most>
 PACELINE_DEVICE void keep_output(const Product& product, const OwnColumns& columns, int pair, int output, float total, float* to) {
   constexpr int kOutputs = kTileRows * most;
   const int half = output / kOutputs % 2;
-  to[output ^ (half * kTileRows)] = output_of(tile_of(product, columns, output / (2 * kOutputs), 2 * pair), half * kTileRows + output % kTileRows, total);
+  to[kept_place<most>(output)] = output_of(tile_of(product, columns, output / (2 * kOutputs), 2 * pair), half * kTileRows + output % kTileRows, total);
 }
 // The activation of what all threads have kept; a warp takes a column.
 template <int most>
@@ -53,7 +53,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) gated_product(Product 
 template <Format f, int n>
 void launch_gated_product(const Product& product, int most_columns, Stream stream) {
   const Turns turns = turns_for<f, n>(product, kGatedTiles, all_tiles(product) / kGatedTiles, most_columns);
-  launch("gated_product", gated_product<f, n>, grid_of(product, turns.step, most_columns, FewColumns<f, n>::kMost), kProductWarps * kWarp, shared_bytes<f, n>(product, turns),
+  launch("gated_product", gated_product<f, n>, grid_of(product, turns.step, most_columns, FewColumns<f, n>::kMost), kProductWarps * kWarp, shared_bytes<f, n>(product, turns.tiles, turns.kept),
          stream, product, turns);
 }
 

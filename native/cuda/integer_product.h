@@ -34,10 +34,10 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) integer_product(Produc
 template <Format f, int n>
 void launch_few_columns(const Product& product, int most_columns, Stream stream) {
   constexpr int kMost = FewColumns<f, n>::kMost;
-  const int tiles = tiles_together(product, n > 2 ? 2 : 1, most_columns, kMost);  // of 32 columns two row tiles: their warps read the same inputs at the same time
+  const int tiles = tiles_together<f, n>(product, n > 2 ? 2 : 1, most_columns);  // of 32 columns two row tiles: their warps read the same inputs at the same time
   const Turns turns = turns_for<f, n>(product, tiles, (all_tiles(product) + tiles - 1) / tiles, most_columns);
-  launch("integer_product", integer_product<f, n>, grid_of(product, turns.step, most_columns, kMost), kProductWarps * kWarp, shared_bytes<f, n>(product, turns), stream, product,
-         turns);
+  launch("integer_product", integer_product<f, n>, grid_of(product, turns.step, most_columns, kMost), kProductWarps * kWarp,
+         shared_bytes<f, n>(product, turns.tiles, turns.kept), stream, product, turns);
 }
 
 // The sums of `tiles` row tiles of up to 64 columns, as add_segments() has them. Their sums need the shared memory, so weights are loaded into registers, a unit while the

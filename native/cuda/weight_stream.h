@@ -96,9 +96,10 @@ class WeightStream {
   int taken_ = 0, given_ = 0;  // rooms of the next unit to copy and to give
 };
 
-// How many blocks take the row tiles of a product of so many groups of columns.
-inline int blocks_for(const Product& product, int places, int groups) {
-  const int most = kStreamBlocks * (product.multiprocessors ? product.multiprocessors : multiprocessors()), each = most / groups > 0 ? most / groups : 1;
+// How many blocks take the row tiles of a product of so many groups of columns: as many as there is room for at once.
+inline int blocks_for(const Product& product, int places, int groups, size_t shared_bytes) {
+  const int room = resident_blocks(shared_bytes), together = room < 1 ? 1 : room > kStreamBlocks ? kStreamBlocks : room;
+  const int most = together * (product.multiprocessors ? product.multiprocessors : multiprocessors()), each = most / groups > 0 ? most / groups : 1;
   return product.lists || places < each ? places : each;
 }
 

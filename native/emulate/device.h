@@ -55,7 +55,7 @@ T shuffle(T value, int source) {
   return out;
 }
 
-inline uint32_t in_register(uint32_t value) { return value; }
+inline uint32_t in_register(uint32_t value) { return shuffle(value, 0); }
 
 inline bool any_of_warp(bool condition) {
   bool any = false;
@@ -125,6 +125,7 @@ uint32_t multiply_halves(uint32_t a, uint32_t b) {
 
 // As prmt: byte i of the result is byte (selector >> 4i & 7) of {b, a}.
 inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  if (selector & 0x8888u) throw emulate::Fault("permute_bytes: bits 3, 7, 11 and 15 of the selector must be 0");
   const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
   uint32_t result = 0;
   for (int i = 0; i < 4; ++i) result |= static_cast<uint32_t>(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
@@ -264,5 +265,6 @@ void launch(const char* name, void (*kernel)(Parameters...), Grid grid, unsigned
 
 inline void use_device(int) {}
 inline int multiprocessors() { return emulate::multiprocessors(); }
+inline int resident_blocks(size_t shared_bytes) { return emulate::kMultiprocessorShared / static_cast<int>(shared_bytes + kReservedShared); }
 
 }  // namespace paceline::cuda

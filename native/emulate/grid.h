@@ -41,6 +41,7 @@ void set_order(Order order, uint64_t seed);
 // The number that launches are planned for; 1 by default.
 void set_multiprocessors(int count);
 int multiprocessors();
+constexpr int kMultiprocessorShared = 228 << 10;  // bytes of shared memory, an H100's
 
 // Bytes of weights that kernels have loaded; counted_weights() returns them and starts again at 0.
 void count_weights(size_t bytes);

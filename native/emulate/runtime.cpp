@@ -100,8 +100,9 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* about, const void* functio
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device != 0) return noted(cudaErrorInvalidDevice);
-  if (attribute != cudaDevAttrMultiProcessorCount) return noted(cudaErrorInvalidValue);
-  *value = emulate::multiprocessors();
+  if (attribute == cudaDevAttrMultiProcessorCount) *value = emulate::multiprocessors();
+  else if (attribute == cudaDevAttrMaxSharedMemoryPerMultiprocessor) *value = emulate::kMultiprocessorShared;
+  else return noted(cudaErrorInvalidValue);
   return cudaSuccess;
 }
 

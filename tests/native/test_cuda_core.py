@@ -209,6 +209,16 @@ def test_three_splits_of_a_row_of_one_token_are_merged_as_on_the_cpu(tiny_model)
         assert same_bits(found, expected)
 
 
+@pytest.mark.parametrize(("width", "tokens"), [(4096, 20), (7168, 12), (12800, 3), (12800, 1)])
+def test_wide_gates_are_added_in_rounds(tiny_model, width: int, tokens: int) -> None:
+    """More segments than shared memory has room for the sums of, of gate and up at once; one column norms itself where
+    it is short enough."""
+    sizes = {"width": width, "layers": 1, "heads": 1, "kv_heads": 1, "head_size": 32, "ffn": 96}
+    both = Pair("Q8_0", tiny_model(**ONE_ORDER["Q8_0"] | sizes))
+    ids = ids_of(8, tokens + 1, both.cpu.vocab)
+    assert same_bits(all_logits(both.device, 0, ids, cuts=(tokens,)), all_logits(both.cpu, 0, ids))
+
+
 @pytest.mark.parametrize("head_size", [336, 512])
 def test_a_float32_cache_of_large_heads_has_the_bits_of_the_cpu(tiny_model, head_size: int) -> None:
     """A page of their values does not fit into every GPU's shared memory; the emulated device has no more of it."""
