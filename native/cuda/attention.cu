@@ -41,7 +41,7 @@ struct OwnValues {
 template <CacheType type, int own>
 PACELINE_DEVICE void add_page(const Queries& queries, int first, int step, int window, int page, int page_begin, const uint8_t* v, int stride, int d,
                               OwnValues<own>& values) {
-  constexpr int kKeysTogether = own == 1 ? 16 : 8;
+  constexpr int kKeysTogether = 8;
   Seen seen[own];
   const float* weights[own];
   int begin = kPage, end = 0, all_begin = 0, all_end = kPage;  // of keys that some query sees, and that all see
@@ -174,6 +174,8 @@ PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput inp
   const auto page_at = [&](int position) {
     return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
   };
+  const int own_page = first_split * kSplit + static_cast<int>(warp_index()) * kPage;
+  if (part == 0 && are_few(a, items) && own_page <= last_position && own_page + kPage > lowest) fetch_page(cache, page_at(own_page));
   wait_for_earlier();
 
   SharedMemory memory;

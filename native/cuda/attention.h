@@ -28,6 +28,21 @@ PACELINE_DEVICE Seen seen_of_page(int position, int window, int first) {
   return {begin > 0 ? begin : 0, end < kPage ? end : kPage};
 }
 
+// With so few blocks memory would not be busy: they prefetch their pages while the previous kernel runs. Into L2 only, as that may still write to them.
+constexpr int kFewBlocks = 256;
+PACELINE_DEVICE bool are_few(const Attention& a, int items) { return items * a.kv_heads * a.splits <= kFewBlocks; }
+
+// Prefetches a page's keys and values, by one warp.
+PACELINE_DEVICE void fetch_page(const CacheView& cache, const uint8_t* page) {
+  constexpr size_t kLine = 128;  // of the L2 cache
+  const size_t key_bytes = cache_bytes(cache.key_type, static_cast<size_t>(kPage) * cache.head_size);
+  const size_t value_bytes = cache_bytes(cache.value_type, static_cast<size_t>(kPage) * cache.value_stride);
+  PACELINE_UNROLL_BY(1)
+  for (size_t i = lane_index() * kLine; i < key_bytes; i += kWarp * kLine) fetch_ahead(page + cache.key_offset + i);
+  PACELINE_UNROLL_BY(1)
+  for (size_t i = lane_index() * kLine; i < value_bytes; i += kWarp * kLine) fetch_ahead(page + cache.value_offset + i);
+}
+
 // At an address that is a multiple of 8.
 PACELINE_DEVICE void store_two(float* to, float low, float high) { *reinterpret_cast<Word2*>(to) = {float_to_bits(low), float_to_bits(high)}; }
 

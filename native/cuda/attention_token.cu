@@ -5,9 +5,7 @@
 namespace paceline::cuda {
 namespace {
 
-constexpr int kFewBlocks = 256;
 constexpr int kMostStride = 256;
-constexpr size_t kLine = 128;  // of the L2 cache
 
 template <int most>
 struct Room {
@@ -113,20 +111,14 @@ PACELINE_KERNEL_FOR(kAttentionThreads, most == 8 && !halves ? 1 : 2) attend_toke
   const auto own_page = [&](int split) {
     return cache.pool + static_cast<size_t>(input.pages[item.table + split * kSplitPages + warp]) * cache.page_stride + kv_head * a.head_stride;
   };
-  const size_t key_bytes = cache_bytes(cache.key_type, static_cast<size_t>(kPage) * cache.head_size), value_bytes = cache_bytes(cache.value_type, static_cast<size_t>(kPage) * stride);
-  const auto fetch_page = [&](int split) {  // only ahead, as the previous kernel may still write
+  const auto fetch_own = [&](int split) {
     const Seen seen = seen_of(split);
-    if (seen.begin >= seen.end) return;
-    const uint8_t* const page = own_page(split);
-    PACELINE_UNROLL_BY(1)
-    for (size_t i = lane_index() * kLine; i < key_bytes; i += kWarp * kLine) fetch_ahead(page + cache.key_offset + i);
-    PACELINE_UNROLL_BY(1)
-    for (size_t i = lane_index() * kLine; i < value_bytes; i += kWarp * kLine) fetch_ahead(page + cache.value_offset + i);
+    if (seen.begin < seen.end) fetch_page(cache, own_page(split));
   };
-  const bool few = items * a.kv_heads * a.splits <= kFewBlocks;  // too few to keep memory busy
-  if (part == 0 && few) fetch_page(first_split);
+  const bool few = are_few(a, items);
+  if (part == 0 && few) fetch_own(first_split);
   wait_for_earlier();
-  if (part == 0 && !few) fetch_page(first_split);
+  if (part == 0 && !few) fetch_own(first_split);
 
   SharedMemory memory;
   float* const q = memory.take<float>(static_cast<size_t>(most) * cache.head_size);         // [head_size][most]
@@ -161,7 +153,7 @@ PACELINE_KERNEL_FOR(kAttentionThreads, most == 8 && !halves ? 1 : 2) attend_toke
     const Seen seen = seen_of(split);
     const bool sees = seen.begin < seen.end;
     const uint8_t* const page = sees ? own_page(split) : nullptr;
-    if (part == 0 && split < last_split) fetch_page(split + 1);
+    if (part == 0 && split < last_split) fetch_own(split + 1);
     float low[most], high[most];
     if constexpr (halves) {
       PageScores<CacheType::F16, most, dims> scores;
