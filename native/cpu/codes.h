@@ -17,6 +17,8 @@ PACELINE_INLINE int32_t input_sum(const QuantizedBlock& x) {
 
 #if defined(__AVX512F__)
 
+constexpr float kRaised = 12582912.0f;  // see dot()
+
 struct Codes { __m512i v[8]; };
 
 PACELINE_INLINE Codes load_codes(const uint8_t* p) {
@@ -69,13 +71,13 @@ PACELINE_INLINE void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 8; ++j) _mm512_storeu_si512(p + 64 * j, c.v[j]);
 }
 // Sum of (code - bias) * x for each row, over all inputs or over one of two halves. vpdpbusd does not saturate; codes are
-// unsigned, the bias is taken off through sum(x).
+// unsigned, the bias is taken off through sum(x). It begins at the bits of the float 1.5 * 2^23: so its bits are those of kRaised + the sum, which stays below 2^22.
 template <int bias, int halves, int half>
 PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   static_assert((bias & (bias - 1)) == 0);
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
   __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(static_cast<int32_t>(0u - static_cast<uint32_t>(input_sum<halves, half>(x)))), __builtin_ctz(bias | 256));
-  __m512i odd = _mm512_setzero_si512();
+  __m512i odd = _mm512_castps_si512(_mm512_set1_ps(kRaised));
   const FourCodes* four = reinterpret_cast<const FourCodes*>(x.codes);
   for (int j = first; j < end; j += 2) {
     even = _mm512_dpbusd_epi32(even, c.v[j], _mm512_set1_epi32(four[j]));

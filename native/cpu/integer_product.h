@@ -3,9 +3,9 @@
 //
 //   total = 0; for each segment of 512 inputs, ascending:
 //     acc = 0; for each block of 32 inputs, ascending:
-//       acc = fma(float(isum), d_w * d_a, acc)        isum = sum of (code * activation code), an exact integer
-//       acc = fma(m_w, d_a * sum(a), acc)             formats with minimums only
-//     or, where the halves of a block, low and high, have scales of their own:
+//       sum = float(isum) * d_w                       isum = sum of (code * activation code), an exact integer
+//       sum = fma(m_w, sum(a), sum)                   formats with minimums only
+//       or, where the halves of a block, low and high, have scales of their own:
 //       sum = fma(float(isum_high), d_high, float(isum_low) * d_low)
 //       sum = fma(m_high, sum(a_high), fma(m_low, sum(a_low), sum))   with minimums only
 //       acc = fma(sum, d_a, acc)
@@ -146,6 +146,24 @@ struct Panel {
   PACELINE_INLINE Lanes minimum() const { return load(tile->half[half].minimum); }
 };
 
+// A dot product as floats, and times the scales of 16 rows, rounded once. With AVX-512 that is one operation for each column, where the bits of a dot product are
+// those of a float already; AVX2 has no register for what it needs.
+#if defined(__AVX512F__)
+PACELINE_INLINE Lanes float_of_dot(IntLanes dot) { return float_of_bits(dot) - broadcast(kRaised); }
+struct RowScales {
+  Lanes scale, below;  // below: -kRaised * scale, exact, as a scale has no more than 21 significant bits
+  PACELINE_INLINE explicit RowScales(Lanes scales) : scale(scales), below(scales * broadcast(-kRaised)) {}
+  PACELINE_INLINE Lanes times(IntLanes dot) const { return fma(float_of_bits(dot), scale, below); }
+};
+#else
+PACELINE_INLINE Lanes float_of_dot(IntLanes dot) { return to_float(dot); }
+struct RowScales {
+  Lanes scale;
+  PACELINE_INLINE explicit RowScales(Lanes scales) : scale(scales) {}
+  PACELINE_INLINE Lanes times(IntLanes dot) const { return to_float(dot) * scale; }
+};
+#endif
+
 // tiles [blocks], x [blocks][kGroup]: adds to sums [columns][16], or begins them, segment by segment. Columns up to n are
 // the padding of their group.
 template <class F, int n>
@@ -159,14 +177,16 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
       const F tile(tiles, b);
       for (size_t line = 0; line < tile.ahead_bytes(ahead); line += 64) __builtin_prefetch(tile.ahead(ahead, b) + line);
       const Codes codes = tile.codes();
-      const Lanes scale = tile.template scale<0>(), minimum = tile.template minimum<0>();
+      const RowScales scales(tile.template scale<0>());
+      const Lanes minimum = tile.template minimum<0>();
       const QuantizedBlock* block = x + static_cast<size_t>(b) * kGroup;
       if constexpr (F::kScales == 1) {
         const Dots<F::kBias, 1, 0, n> isum(codes, block);
         PACELINE_UNROLL
         for (int c = 0; c < n; ++c) {
-          acc[c] = fma(to_float(isum[c]), scale * broadcast(block[c].scale), acc[c]);
-          if constexpr (F::kMinimum) acc[c] = fma(minimum, broadcast(block[c].scaled_sum), acc[c]);
+          Lanes sum = scales.times(isum[c]);
+          if constexpr (F::kMinimum) sum = fma(minimum, broadcast(block[c].float_sum), sum);
+          acc[c] = fma(sum, broadcast(block[c].scale), acc[c]);
         }
       } else {
         const Lanes high_scale = tile.template scale<1>(), high_minimum = tile.template minimum<1>();
@@ -174,7 +194,7 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
         const Dots<F::kBias, 2, 1, n> high(codes, block);
         PACELINE_UNROLL
         for (int c = 0; c < n; ++c) {
-          Lanes sum = fma(to_float(high[c]), high_scale, to_float(low[c]) * scale);
+          Lanes sum = fma(float_of_dot(high[c]), high_scale, scales.times(low[c]));
           if constexpr (F::kMinimum) {
             sum = fma(minimum, broadcast(static_cast<float>(input_sum<2, 0>(block[c]))), sum);
             sum = fma(high_minimum, broadcast(static_cast<float>(input_sum<2, 1>(block[c]))), sum);

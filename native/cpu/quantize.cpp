@@ -17,7 +17,7 @@ void quantize_block(const float* y, QuantizedBlock& out) {
   store(out.codes + kLanes, b);
   const int32_t low_sum = sum(a), all = low_sum + sum(b);
   out.scale = tiny ? nothing : peak / 127.0f;
-  out.scaled_sum = out.scale * static_cast<float>(all);
+  out.float_sum = static_cast<float>(all);
   out.sum = all;
   out.low_sum = low_sum;
 }

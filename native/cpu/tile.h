@@ -160,7 +160,7 @@ struct Matrix {
 struct QuantizedBlock {
   int8_t codes[kBlock];   // round(x / scale), in [-127, 127]
   float scale;            // max|x| / 127
-  float scaled_sum;       // scale * sum(codes)
+  float float_sum;        // sum
   int32_t sum;            // sum(codes)
   int32_t low_sum;        // sum(codes[0 .. 15])
 };

@@ -12,8 +12,8 @@ constexpr int kColumns = 8;  // of one mma
 // What products need of a block beside its codes, of one column or of two side by side, since a lane of the mma has two: what most formats need of both is one load.
 template <int columns>
 struct alignas(16) AboutColumns {
-  float scale[columns], scaled_sum[columns];
-  int32_t sum[columns], low_sum[columns];  // of all codes, of the first 16
+  float scale[columns], float_sum[columns];  // float_sum: sum
+  int32_t sum[columns], low_sum[columns];    // of all codes, of the first 16
 };
 using ColumnPair = AboutColumns<2>;
 
@@ -71,7 +71,7 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   if (out.halves) reinterpret_cast<uint16_t*>(out.halves)[place * kBlock + lane % 16 / 4 * 8 + lane / 16 * 4 + lane % 4] = float_to_half(static_cast<float>(code));
   const float scale = broken ? __builtin_nanf("") : tiny ? 0.0f : peak / 127.0f;
   const int32_t all = low_sum + high_sum;
-  const uint32_t field = lane == 0 ? float_to_bits(scale) : lane == 1 ? float_to_bits(scale * static_cast<float>(all)) : static_cast<uint32_t>(lane == 2 ? all : low_sum);
+  const uint32_t field = lane == 0 ? float_to_bits(scale) : lane == 1 ? float_to_bits(static_cast<float>(all)) : static_cast<uint32_t>(lane == 2 ? all : low_sum);
   if (lane < kAboutFields) *about_word(out, column, block, lane) = field;
 }
 

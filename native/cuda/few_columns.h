@@ -93,8 +93,8 @@ struct BlockInputs<f, kAlone> {
       store_codes(block, t, own.codes);
       if (t == 0) {
         const int32_t sum = own.low_sum + own.high_sum;
-        if constexpr (kNeedsSums<f>) about[block] = {{own.scale}, {own.scale * static_cast<float>(sum)}, {sum}, {own.low_sum}};
-        else about[block] = {own.scale, own.scale * static_cast<float>(sum)};
+        if constexpr (kNeedsSums<f>) about[block] = {{own.scale}, {static_cast<float>(sum)}, {sum}, {own.low_sum}};
+        else about[block] = {own.scale, static_cast<float>(sum)};
       }
     }
   }

@@ -1,9 +1,8 @@
 // Integer weights by mma m16n8k32, or two m16n8k16 where a row has two scales. In a block of 32 the sum is an exact integer:
-//   acc = fma(float(isum), d_w * d_a, acc); acc = fma(m_w, d_a * sum(a), acc) for formats with minimums
-// and with two scales
-//   sum = fma(float(isum_high), d_high, float(isum_low) * d_low), then its minimums; acc = fma(sum, d_a, acc)
+//   sum = float(isum) * d_w, or with two scales fma(float(isum_high), d_high, float(isum_low) * d_low); then the minimums, fma(m_w, sum(a), sum)
+//   acc = fma(sum, d_a, acc)
 // Codes are signed, or biased: then the accumulator starts at -bias * sum(a). Added to its start are the bits of the float 1.5 * 2^23, so that the result, read
-// as a float, is 12582912 + isum: one subtraction gives float(isum), where a conversion would take four times as long.
+// as a float, is 12582912 + isum. One subtraction gives float(isum), or one fma its product with a scale, where a conversion would take four times as long.
 //
 // NVFP4's weights are unpacked to halves that include their scales, and codes of activations are halves too: a sum of 16 products has at most 19 significant
 // bits, so a floating-point mma gives isum * d without rounding, in whatever order it adds.
@@ -16,11 +15,7 @@
 
 namespace paceline::cuda {
 
-// float(isum), of 2^shift * isum.
-PACELINE_DEVICE float float_of(int32_t biased, int shift) {
-  const float sum = bits_to_float(static_cast<uint32_t>(biased)), unit = 1.0f / static_cast<float>(1 << shift);
-  return shift ? fma(sum, unit, -12582912.0f * unit) : sum - 12582912.0f;
-}
+PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cast<uint32_t>(biased)) - 12582912.0f; }
 
 // Words of a lane's inputs in a block.
 constexpr int input_words(Format f) { return by_halves(f) ? 4 : 2; }
@@ -29,7 +24,7 @@ template <Format f>
 constexpr bool kNeedsSums = !by_halves(f) && (device_bias(f) != 0 || (layout(f).minimum && layout(f).scales == 2));
 
 struct alignas(8) ScalesOfOne {
-  float scale, scaled_sum;
+  float scale, float_sum;
 };
 // What a format needs of a column that is alone.
 template <Format f>
@@ -77,7 +72,7 @@ PACELINE_DEVICE ColumnPair load_about(const ColumnPair* from) {
   }
   if constexpr (kMinimum && !kTwoScales) {
     const Word4 words = *reinterpret_cast<const Word4*>(from->scale);
-    for (int i = 0; i < 2; ++i) pair.scale[i] = bits_to_float(words.v[i]), pair.scaled_sum[i] = bits_to_float(words.v[2 + i]);
+    for (int i = 0; i < 2; ++i) pair.scale[i] = bits_to_float(words.v[i]), pair.float_sum[i] = bits_to_float(words.v[2 + i]);
   } else {
     const Word2 words = *reinterpret_cast<const Word2*>(from->scale);
     for (int i = 0; i < 2; ++i) pair.scale[i] = bits_to_float(words.v[i]);
@@ -95,18 +90,26 @@ PACELINE_DEVICE AboutColumns<1> load_about(const ScalesOfOne* from) {
   return {{bits_to_float(words.v[0])}, {bits_to_float(words.v[1])}, {0}, {0}};
 }
 
+// Of a tile whose codes are 2^code_shift times too large, scales are as many times too small.
 template <Format f, int own>
 struct Scales {
   float scale[layout(f).scales][own], minimum[layout(f).scales][own];
+  float below[own];  // -12582912 * scale[0]
 
   PACELINE_DEVICE Scales(const Unit<f, own>& unit, int k) {
     for (int half = 0; half < layout(f).scales; ++half)
       for (int row = 0; row < own; ++row) {
-        scale[half][row] = unit.scale(k, half, row);
+        scale[half][row] = unit.scale(k, half, row, code_shift(f, k));
         minimum[half][row] = unit.minimum(k, half, row);
       }
+    for (int row = 0; row < own; ++row) below[row] = -12582912.0f * scale[0][row];
   }
 };
+// isum * scale, rounded once.
+template <Format f, int own>
+PACELINE_DEVICE float scaled(int32_t biased, const Scales<f, own>& w, int row) {
+  return fma(bits_to_float(static_cast<uint32_t>(biased)), w.scale[0][row], w.below[row]);
+}
 
 // A lane's sums: of column j % own of its row j / own.
 template <int own>
@@ -126,8 +129,9 @@ PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scal
   mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[own - 1]);
   PACELINE_UNROLL
   for (int j = 0; j < own * own; ++j) {
-    acc[j] = fma(float_of(own_result<own>(c, j), shift), w.scale[0][j / own] * x.scale[j % own], acc[j]);
-    if constexpr (layout(f).minimum) acc[j] = fma(w.minimum[0][j / own], x.scaled_sum[j % own], acc[j]);
+    float sum = scaled(own_result<own>(c, j), w, j / own);
+    if constexpr (layout(f).minimum) sum = fma(w.minimum[0][j / own], x.float_sum[j % own], sum);
+    acc[j] = fma(sum, x.scale[j % own], acc[j]);
   }
 }
 
@@ -141,8 +145,7 @@ PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Sca
   mma_bytes_16<has_sign(f)>(high, a + 2, b[1], kMagic - bias * high_sum[0], kMagic - bias * high_sum[own - 1]);
   PACELINE_UNROLL
   for (int j = 0; j < own * own; ++j) {
-    const int32_t own_low = own_result<own>(low, j), own_high = own_result<own>(high, j);
-    float sum = fma(float_of(own_high, shift), w.scale[1][j / own], float_of(own_low, shift) * w.scale[0][j / own]);
+    float sum = fma(float_of(own_result<own>(high, j)), w.scale[1][j / own], scaled(own_result<own>(low, j), w, j / own));
     if constexpr (layout(f).minimum) {
       sum = fma(w.minimum[0][j / own], static_cast<float>(x.low_sum[j % own]), sum);
       sum = fma(w.minimum[1][j / own], static_cast<float>(high_sum[j % own]), sum);

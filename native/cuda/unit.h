@@ -192,7 +192,7 @@ struct Unit {
       for (int w = 0; w < 4; ++w) {
         const int half = layout(f).scales == 2 ? w / 2 : 0, upper = w % 2;
         for (int i = 0; i < 4; ++i) {
-          out[w][i] = scale(k, half, upper, true) * static_cast<float>(value(a[w] >> (8 * i + shift) & 0xffu >> shift));
+          out[w][i] = scale(k, half, upper, 0, true) * static_cast<float>(value(a[w] >> (8 * i + shift) & 0xffu >> shift));
           if constexpr (has_header(f) && layout(f).minimum) out[w][i] = out[w][i] - below(k, half, upper, true);
           else if constexpr (layout(f).minimum) out[w][i] = out[w][i] + minimum(k, half, upper);
         }
@@ -200,14 +200,15 @@ struct Unit {
     }
   }
 
-  // half: of inputs 0 .. 15 or 16 .. 31, where a row has two scales. exact: see times_byte().
-  PACELINE_DEVICE float scale(int k, int half, int upper, bool exact = false) const {
+  // half: of inputs 0 .. 15 or 16 .. 31, where a row has two scales. Divided by 2^shift. exact: see times_byte().
+  PACELINE_DEVICE float scale(int k, int half, int upper, int shift = 0, bool exact = false) const {
     const auto& s = scales[upper];
+    const float part = 1.0f / static_cast<float>(1 << shift);
     if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
     else if constexpr (by_halves(f)) return half_to_float(static_cast<uint16_t>(both_halves(s.v[k / 2], k) >> 16 * half));  // 256 times too small
-    else if constexpr (!has_header(f)) return half_to_float(s.two(k));
+    else if constexpr (!has_header(f)) return shift ? half_to_float(s.two(k)) * part : half_to_float(s.two(k));
     else {
-      const float d = half_to_float(header[upper].two(0));
+      const float d = half_to_float(header[upper].two(0)) * part;
       if constexpr (f == Format::Q5_K || f == Format::Q4_K) return times_byte(d, s.v[k / 4], k, exact);
       else if constexpr (f == Format::Q2_K) return times_byte(d, s.v[k / 2] & 0x0f0f0f0fu, 2 * k + half, exact);
       else if constexpr (has_grid(f)) {
