@@ -5,7 +5,7 @@
 //                     g + 8 * (w % 2); its bytes are the inputs, and bits b*k .. of a byte belong to tile k of the 8 / b
 //                     formats with a table of codes: the four 4-bit codes of tile k adjacent in the lower half of a word, those of tile k + 1 in the upper
 //                     NVFP4: the same for magnitudes; the sign bits of tile k are bit 7 of each byte, those of tile k + 1 bit 3
-//                     Q8_0: the code itself, with its sign
+//                     Q8_0: the code itself, with its sign; Q6_K, Q5_0, Q4_0 and Q3_K: in two's complement, too, of as many bits as a code has
 //   grid              in place of the low plane: [2][lanes][4 words], byte k of word w the low byte of the pattern that word w of tile 4i + k has its inputs
 //                     of; of patterns with 8 inputs two lanes share one's, so there are 16, with 4 there are 32. Behind the signs b further bits of
 //                     each number: [lanes][4b bytes], from bit b * (4k + w) on
@@ -32,8 +32,10 @@ constexpr bool has_table(Format f) { return is_nonlinear(f) || is_float4(f); }
 constexpr bool by_halves(Format f) { return f == Format::NVFP4; }
 // Formats that are multiplied as bfloat16, split into parts (product_float16.cu).
 constexpr bool by_brains(Format f) { return f == Format::BF16 || f == Format::F16; }
+// Formats whose codes of fewer than eight bits are in two's complement, and are unpacked into the upper bits of a byte.
+constexpr bool has_upper_codes(Format f) { return f == Format::Q6_K || f == Format::Q5_0 || f == Format::Q4_0 || f == Format::Q3_K; }
 // Whether unpacked codes are the signed values themselves; other formats' codes are biased by layout().bias.
-constexpr bool has_sign(Format f) { return has_table(f) || has_signed_grid(f) || f == Format::Q8_0; }
+constexpr bool has_sign(Format f) { return has_table(f) || has_signed_grid(f) || has_upper_codes(f) || f == Format::Q8_0; }
 constexpr int device_bias(Format f) { return has_sign(f) ? 0 : layout(f).bias; }
 constexpr bool has_header(Format f) { return layout(f).header_bytes > 0; }
 

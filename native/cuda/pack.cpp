@@ -9,7 +9,7 @@ namespace {
 uint32_t plane_word(const uint8_t* plane, int bits, int j, int r) {
   uint32_t word;
   switch (bits) {
-    case 8: std::memcpy(&word, plane + 64 * j + 4 * r, 4); return word ^ 0x80808080u;  // Q8_0: stored with a bias of 128, signed here
+    case 8: std::memcpy(&word, plane + 64 * j + 4 * r, 4); return word;
     case 4: std::memcpy(&word, plane + 64 * (j % 4) + 4 * r, 4); return word >> 4 * (j / 4) & 0x0f0f0f0fu;
     case 2: std::memcpy(&word, plane + 64 * (j / 4) + 4 * r, 4); return word >> 2 * (j % 4) & 0x03030303u;
     default: {
@@ -28,16 +28,18 @@ uint32_t with_signs_apart(uint32_t codes, int k) {
   return in_a_row(sizes, k) | signs << (k % 2 ? 0 : 4);
 }
 
-// Packs tile k's plane into the unit's. f: formats with a table of codes, which have a low plane only, pack them differently (layout.h).
-void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, Format f) {
+// Packs tile k's plane into the unit's. f: formats with a table of codes, which have a low plane only, pack them differently (layout.h). top: of the planes, the one with
+// a code's highest bit, whose bias, where there is one, makes that bit the opposite of a sign.
+void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, Format f, bool top) {
   const int together = 8 / bits;
+  const uint32_t sign = top && (has_upper_codes(f) || f == Format::Q8_0) ? 0x01010101u << (bits - 1) : 0;
   for (int r = 0; r < kTileRows; ++r)
     for (int j = 0; j < 8; ++j) {
       const int lane = 4 * (r % 8) + j % 4, w = r / 8 + 2 * (j / 4);
       uint8_t* at = out + (static_cast<size_t>(k / together) * 32 + lane) * 16 + 4 * w;
       uint32_t word;
       std::memcpy(&word, at, 4);
-      const uint32_t own = plane_word(plane, bits, j, r);
+      const uint32_t own = plane_word(plane, bits, j, r) ^ sign;
       word |= by_halves(f) ? with_signs_apart(own, k) : has_table(f) ? in_a_row(own, k) : own << bits * (k % together);
       std::memcpy(at, &word, 4);
     }
@@ -105,9 +107,9 @@ void pack_row_tile(Format f, int blocks, const uint8_t* tiles, uint8_t* out) {
     if (has_grid(f)) {
       put_patterns(f, unit, k, tile);
     } else {
-      put_plane(unit, shape.low_bits, k, tile, f);
+      put_plane(unit, shape.low_bits, k, tile, f, !shape.high_bits);
     }
-    if (shape.high_bits) put_plane(unit + high_begin(f), shape.high_bits, k, tile + high_offset(f), f);
+    if (shape.high_bits) put_plane(unit + high_begin(f), shape.high_bits, k, tile + high_offset(f), f, true);
     put_scales(f, unit, k, tile);
     if (has_header(f) && k == 0)
       for (int r = 0; r < kTileRows; ++r)

@@ -92,6 +92,7 @@ struct Table {
 
 // Tile k's codes are this many powers of two too large, where that saves shifting their words.
 constexpr int code_shift(Format f, int k) {
+  if (has_upper_codes(f)) return 8 - layout(f).low_bits - layout(f).high_bits;
   return has_table(f) || has_grid(f) || layout(f).high_bits ? 0 : layout(f).low_bits * k % 8;
 }
 
@@ -154,7 +155,8 @@ struct Unit {
       } else if constexpr (has_table(f)) {
         a[w] = table.look_up(low.v[k / 2 * 4 + w], k % 2);
       } else {
-        if constexpr (kHigh > 0) a[w] = field<kLow>(low, k, w) | field<kHigh>(high, k, w) << kLow;
+        if constexpr (has_upper_codes(f)) a[w] = field_at<kLow, 8 - kHigh - kLow>(low, k, w) | field_at<kHigh, 8 - kHigh>(high, k, w);
+        else if constexpr (kHigh > 0) a[w] = field<kLow>(low, k, w) | field<kHigh>(high, k, w) << kLow;
         else if constexpr (kLow == 8) a[w] = low.v[4 * k + w];
         else a[w] = low.v[k / (8 / kLow) * 4 + w] & ((1u << kLow) - 1) * 0x01010101u << code_shift(f, k);
       }
@@ -192,7 +194,7 @@ struct Unit {
       for (int w = 0; w < 4; ++w) {
         const int half = layout(f).scales == 2 ? w / 2 : 0, upper = w % 2;
         for (int i = 0; i < 4; ++i) {
-          out[w][i] = scale(k, half, upper, 0, true) * static_cast<float>(value(a[w] >> (8 * i + shift) & 0xffu >> shift));
+          out[w][i] = scale(k, half, upper, 0, true) * static_cast<float>(value(a[w] >> 8 * i & 0xff, shift));
           if constexpr (has_header(f) && layout(f).minimum) out[w][i] = out[w][i] - below(k, half, upper, true);
           else if constexpr (layout(f).minimum) out[w][i] = out[w][i] + minimum(k, half, upper);
         }
@@ -240,8 +242,8 @@ struct Unit {
       return has_shifted_grid(f) ? codes - (bits >> (kUpper - 1) & 1) * 0x02020202u : codes;
     }
   }
-  // The integer value of a code.
-  PACELINE_DEVICE static int value(uint32_t code) { return has_sign(f) ? static_cast<int8_t>(code) : static_cast<int>(code) - layout(f).bias; }
+  // The integer value of a code that is 2^shift times too large.
+  PACELINE_DEVICE static int value(uint32_t code, int shift) { return has_sign(f) ? static_cast<int8_t>(code) >> shift : static_cast<int>(code >> shift) - layout(f).bias; }
   // What formats with super-blocks of 256 inputs subtract from every weight.
   PACELINE_DEVICE float below(int k, int half, int upper, bool exact = false) const {
     if constexpr (f == Format::Q2_K) return times_byte(half_to_float(header[upper].two(1)), scales[upper].v[k / 2] >> 4 & 0x0f0f0f0fu, 2 * k + half, exact);
@@ -264,6 +266,16 @@ struct Unit {
   PACELINE_DEVICE static uint32_t field(const Plane& plane, int k, int w) {
     if constexpr (bits == 8) return plane.v[4 * k + w];
     else return plane.v[k / (8 / bits) * 4 + w] >> bits * (k % (8 / bits)) & ((1u << bits) - 1) * 0x01010101u;
+  }
+  // The same at bit `to` of each byte.
+  template <int bits, int to, class Plane>
+  PACELINE_DEVICE static uint32_t field_at(const Plane& plane, int k, int w) {
+    if constexpr (bits == 0) return 0;
+    else {
+      const uint32_t word = plane.v[k / (8 / bits) * 4 + w];
+      const int from = bits * (k % (8 / bits));
+      return (from < to ? word << (to - from) : word >> (from - to)) & ((1u << bits) - 1) * 0x01010101u << to;
+    }
   }
   // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of two halves that are 256 times too small, as the table's are too large.
   PACELINE_DEVICE static uint32_t both_halves(uint32_t scales, int k) { return permute_bytes(scales, 0, k % 2 ? 0x4342u : 0x4140u) << 7; }
