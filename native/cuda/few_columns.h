@@ -1,4 +1,4 @@
-// Products of integer weights for few columns: what a thread block does with row tiles, `tiles` of them at a time. A warp has segments of one of these, and their weights
+// Products of integer weights for few columns: what a thread block does with row tiles, `tiles` of them at a time. A warp has segments of one or two of these, and their weights
 // stream through shared memory (weight_stream.h). What becomes of the outputs is the kernels' own (integer_product.h, gated_product.h).
 #pragma once
 
@@ -10,6 +10,14 @@ namespace paceline::cuda {
 // In place of a number of groups of columns: a column that is alone.
 constexpr int kAlone = 0;
 constexpr int groups_of(int n) { return n == kAlone ? 1 : n; }
+
+// Row tiles of a warp: two, which share each input that it reads, where registers have room for the units of both. Columns that are alone have too few row tiles for
+// that, of 32 there are too many sums.
+template <Format f, int n>
+constexpr int rows_of_warp() {
+  const int words = unit_words(f) + (has_header(f) ? 0 : held_scale_words(f));
+  return (n == 1 && words <= 24) || (n == 2 && words <= 20) ? 2 : 1;
+}
 
 // A block's inputs: groups of eight columns in global memory, which the warps read from L1 in the layout of the mma.
 template <Format f, int n>
@@ -123,7 +131,7 @@ struct BlockInputs<f, kAlone> {
 // How the blocks of a product take its row tiles.
 struct Turns {
   int places, step;  // of `tiles` row tiles each: a block takes its own one, and every step-th on
-  int tiles;         // 1, 2 or 4
+  int tiles;         // 1, 2, 4 or 8
   int kept;          // how many segments' sums have room in shared memory
 };
 
@@ -136,8 +144,13 @@ template <Format f, int n>
 class FewColumns {
  public:
   static constexpr int kGroups = groups_of(n), kMost = kColumns * kGroups, kOutputs = kTileRows * kMost;  // of a row tile
-  // The sums of a segment for each warp and the totals of four row tiles have room.
-  static_assert(kStreamRoom<f> + kGridBytes<f> + (kProductWarps + 4) * kOutputs * sizeof(float) <= kMostShared);
+  static constexpr int kRows = rows_of_warp<f, n>();  // row tiles of a warp
+  static constexpr int kHeld = n == kAlone ? 1 : has_header(f) || (by_halves(f) && n == 1) ? 0 : 2;  // rows whose scales a lane holds
+  static constexpr int kScaleFloats = kHeld ? 0 : kRows * SharedScales<f>::kFloats;  // of a warp
+  static constexpr size_t kRoom = kStreamRoom<f, kRows> + kGridBytes<f> + static_cast<size_t>(kProductWarps) * kScaleFloats * sizeof(float);
+  static constexpr int kMostTiles = 4 * kRows;  // of a block
+  // The sums of a segment for each warp and the totals of all row tiles have room.
+  static_assert(kRoom + (kProductWarps * kRows + kMostTiles) * kOutputs * sizeof(float) <= kMostShared);
 
   PACELINE_DEVICE FewColumns(SharedMemory& memory, const Product& product, const Turns& turns)
       : blocks_(product.blocks),
@@ -146,10 +159,14 @@ class FewColumns {
         sums_(memory.take<float>(static_cast<size_t>(turns.kept) * turns.tiles * kOutputs)),
         totals_(memory.take<float>(turns.tiles * kOutputs)),
         grid_(take_grid<f>(memory)),
+        scales_(memory.take<float>(kProductWarps * kScaleFloats) + warp_index() * kScaleFloats),
         inputs_(memory, product.blocks),
         stream_(memory, product.blocks, turns.tiles, tile_place(product), turns.places, turns.step) {}
 
-  // Before the inputs are there. weights_of(place): those of the row tile of a place that is the warp's; null where there is none.
+  // The first of the row tiles of a place that are the warp's.
+  PACELINE_DEVICE int own_tile() const { return static_cast<int>(warp_index()) % (tiles_ / kRows) * kRows; }
+
+  // Before the inputs are there. weights_of(place, weights): those of the row tiles of a place that are the warp's; null where there is none.
   template <class WeightsOf>
   PACELINE_DEVICE void begin(const Product& product, WeightsOf weights_of) {
     stream_.begin(weights_of);
@@ -165,13 +182,12 @@ class FewColumns {
   template <class WeightsOf, class Finish>
   PACELINE_DEVICE void sum(const Product& product, const OwnColumns& own, WeightsOf weights_of, Finish finish) {
     const int segments = segments_of(blocks_), outputs = tiles_ * kOutputs, warp = static_cast<int>(warp_index()), thread = static_cast<int>(thread_index());
+    const int sharers = tiles_ / kRows;  // warps of a segment
     for (int round = 0; round < segments; round += kept_) {
       const int end = round + kept_ < segments ? round + kept_ : segments;
       PACELINE_UNROLL_BY(1)
-      for (int s = round + warp / tiles_; s < end; s += kProductWarps / tiles_) {
-        float* const to = sums_ + (s - round) * outputs + warp % tiles_ * kOutputs;
-        sum_segment(product, own, s, weights_of, to);
-      }
+      for (int s = round + warp / sharers; s < end; s += kProductWarps / sharers)
+        sum_segment(product, own, s, weights_of, sums_ + (s - round) * outputs + own_tile() * kOutputs);
       sync_block();
       PACELINE_UNROLL_BY(1)
       for (int output = thread; output < outputs; output += kProductWarps * kWarp) {
@@ -196,43 +212,49 @@ class FewColumns {
     constexpr int kOwn = BlockInputs<f, n>::Lane::kOwn;
     typename BlockInputs<f, n>::Lane inputs[kGroups];
     inputs_.begin(product, own, segment, inputs);
-    Sums<kOwn> acc[kGroups];
+    Sums<kOwn> acc[kRows][kGroups];
     clear(acc);
     const int end = end_block(product, segment);
     PACELINE_UNROLL_BY(1)
     for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
-      Unit<f, kOwn> unit;
-      unit.template load<FromShared>(stream_.next(weights_of));
-      add_unit<f>(unit, b, end, inputs, own.end - own.first, grid_, acc);
+      Units<f, kHeld, kRows> units;
+      units.scales = scales_;
+      stream_.take(weights_of, [&](int r, const uint8_t* unit) {
+        units.unit[r].template load<FromShared>(unit);
+        if constexpr (kHeld == 0) SharedScales<f>::convert(unit, scales_ + r * SharedScales<f>::kFloats);
+      });
+      add_units<f>(units, b, end, inputs, own.end - own.first, grid_, acc);
     }
     if constexpr (kOwn == 1) {
       const int lane = static_cast<int>(lane_index());
-      if (lane % 4 < 2) to[spread_over_banks(lane / 4 + 8 * (lane % 2))] = acc[0][0];
+      if (lane % 4 < 2) to[spread_over_banks(lane / 4 + 8 * (lane % 2))] = acc[0][0][0];
     } else {
       PACELINE_UNROLL
-      for (int i = 0; i < kGroups; ++i)
-        for (int j = 0; j < kOwn * kOwn; ++j) to[place_of_sum(i, j)] = acc[i][j];
+      for (int r = 0; r < kRows; ++r)
+        for (int i = 0; i < kGroups; ++i)
+          for (int j = 0; j < kOwn * kOwn; ++j) to[r * kOutputs + place_of_sum(i, j)] = acc[r][i][j];
     }
   }
 
   int blocks_, tiles_, kept_;
   float *sums_, *totals_;
   uint32_t* grid_;
+  float* scales_;
   BlockInputs<f, n> inputs_;
-  WeightStream<f> stream_;
+  WeightStream<f, kRows> stream_;
 };
 
 // Shared memory of such a block, but for the sums of segments.
 template <Format f, int n>
 size_t bytes_beside_sums(const Product& product, int tiles) {
-  return static_cast<size_t>(tiles) * FewColumns<f, n>::kOutputs * sizeof(float) + kGridBytes<f> + BlockInputs<f, n>::bytes(product.blocks) + kStreamRoom<f>;
+  return static_cast<size_t>(tiles) * FewColumns<f, n>::kOutputs * sizeof(float) + BlockInputs<f, n>::bytes(product.blocks) + FewColumns<f, n>::kRoom;
 }
 
 // Whether there is room for a column's inputs and, of four row tiles, the sums of a segment for each warp.
 template <Format f>
 bool fits_alone(const Product& product) {
   constexpr size_t kSums = static_cast<size_t>(kProductWarps) * FewColumns<f, kAlone>::kOutputs * sizeof(float);
-  constexpr size_t kLeast = kSums / 2 + kGridBytes<f> + kStreamRoom<f>;  // with four row tiles
+  constexpr size_t kLeast = kSums / 2 + FewColumns<f, kAlone>::kRoom;  // with four row tiles
   static_assert(kLeast + kSums + BlockInputs<f, kAlone>::bytes(kAloneBlocks) <= kMostShared);
   return kLeast + kSums + BlockInputs<f, kAlone>::bytes(product.blocks) <= kMostShared;
 }
@@ -242,27 +264,41 @@ size_t shared_bytes(const Product& product, int tiles, int kept) {
   return static_cast<size_t>(kept) * tiles * FewColumns<f, n>::kOutputs * sizeof(float) + bytes_beside_sums<f, n>(product, tiles);
 }
 
+// As much shared memory to a block as leaves 92 KiB of an H100's L1 for inputs, where two are on a multiprocessor.
+constexpr size_t kBlockBytes = 80 << 10;
+
 template <Format f, int n>
 Turns turns_for(const Product& product, int tiles, int places, int most_columns) {
-  constexpr int kMost = FewColumns<f, n>::kMost;
-  const int kept = segments_kept(product.blocks, tiles * kMost, kProductWarps / tiles, bytes_beside_sums<f, n>(product, tiles));
+  constexpr int kMost = FewColumns<f, n>::kMost, kRows = FewColumns<f, n>::kRows;
+  const int step = kProductWarps * kRows / tiles;  // segments at a time
+  const size_t beside = bytes_beside_sums<f, n>(product, tiles), least = static_cast<size_t>(step) * tiles * kTileRows * kMost * sizeof(float);
+  const size_t most = n == kAlone ? kMostSums : beside + least < kBlockBytes ? kBlockBytes - beside : least;
+  const int kept = segments_kept(product.blocks, tiles * kMost, step, beside, most);
   return {places, blocks_for(product, places, (most_columns + kMost - 1) / kMost, shared_bytes<f, n>(product, tiles, kept)), tiles, kept};
+}
+
+// As few row tiles to a block as read their inputs at the same time, so that these are fewer bytes from L2 than the weights are from memory.
+template <Format f, int n>
+constexpr int fewest_tiles() {
+  constexpr bool kManyInputs = n > 2 || (n == 2 && by_halves(f));
+  return kManyInputs ? 2 * FewColumns<f, n>::kRows : FewColumns<f, n>::kRows;
 }
 
 // Row tiles to a block at a time: as many as let the last warp end soonest, or the last multiprocessor, if each loads as fast as the others. 5120 inputs are ten segments,
 // for eight warps as long as sixteen; those of four row tiles are five for each. Of experts, whose blocks are many, as many as leave the fewest warps idle.
 template <Format f, int n>
-int tiles_together(const Product& product, int fewest, int most_columns) {
+int tiles_together(const Product& product, int most_columns) {
+  constexpr int kRows = FewColumns<f, n>::kRows, kFewest = fewest_tiles<f, n>();
   const auto rounds = [](int items, int takers) { return (items + takers - 1) / takers; };
   const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors(), segments = segments_of(product.blocks);
-  int best = fewest;
+  int best = kFewest;
   double least = 0.0;
-  for (int tiles = fewest; tiles <= 4; tiles *= 2) {
-    const int places = rounds(all_tiles(product), tiles), each = rounds(segments, kProductWarps / tiles);
+  for (int tiles = kFewest; tiles <= FewColumns<f, n>::kMostTiles; tiles *= 2) {
+    const int places = rounds(all_tiles(product), tiles), each = rounds(segments, kProductWarps * kRows / tiles) * kRows;
     const double last_warp = rounds(places, turns_for<f, n>(product, tiles, places, most_columns).step) * each;
     const double last_multiprocessor = rounds(places, busy) * tiles * segments / static_cast<double>(kStreamBlocks * kProductWarps);
     const double time = product.lists ? each / static_cast<double>(tiles) : last_warp > last_multiprocessor ? last_warp : last_multiprocessor;
-    if (tiles > fewest && time >= least) continue;
+    if (tiles > kFewest && time >= least) continue;
     best = tiles;
     least = time;
   }

@@ -8,8 +8,7 @@ namespace paceline::cuda {
 // Two row tiles of gate and the same two of up: 32 outputs, which make one block of activations. No sum leaves the thread block.
 constexpr int kGatedTiles = 4;
 
-PACELINE_DEVICE const uint8_t* gated_weights(const Product& product, const OwnColumns& columns, int pair, size_t row_bytes) {
-  const int part = own_part<kGatedTiles>();
+PACELINE_DEVICE const uint8_t* gated_weights(const Product& product, const OwnColumns& columns, int pair, int part, size_t row_bytes) {
   return tile_of(product, columns, part / 2, 2 * pair).weights + (2 * pair + part % 2) * row_bytes;
 }
 
@@ -38,7 +37,10 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) gated_product(Product 
   SharedMemory memory;
   Few few(memory, product, turns);
   const auto weights_of = [&](const OwnColumns& columns) {
-    return [&](int pair) { return gated_weights(product, columns, pair, row_bytes); };
+    return [&](int pair, const uint8_t* (&weights)[Few::kRows]) {
+      weights[0] = gated_weights(product, columns, pair, few.own_tile(), row_bytes);
+      if constexpr (Few::kRows == 2) weights[1] = weights[0] + row_bytes;
+    };
   };
   const OwnColumns columns = begin_product(product, Few::kMost, [&](const OwnColumns& own) { few.begin(product, weights_of(own)); });
   if (!columns.end) return;
@@ -65,15 +67,15 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) gated_product_of_64(Product produc
   SharedMemory memory;
   float* const sums = memory.take<float>(static_cast<size_t>(kept) * kGatedTiles * kTileRows * kMost);
   uint32_t* const grid = take_grid<f>(memory);
-  Unit<f> unit;
+  Units<f, 2> unit;
   const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
-    begin_tiles<f, kGatedTiles>(product, gated_weights(product, own, pair, row_bytes), unit);
+    begin_tiles<f, kGatedTiles>(product, gated_weights(product, own, pair, own_part<kGatedTiles>(), row_bytes), unit);
     fill_grid<f>(grid);
   });
   if (!columns.end) return;
   if constexpr (has_grid(f)) sync_block();
   float total[kOwnOutputs<kMost, kGatedTiles>];
-  sum_tiles<f, kGatedTiles>(product, columns, gated_weights(product, columns, pair, row_bytes), kept, grid, unit, sums, total);
+  sum_tiles<f, kGatedTiles>(product, columns, gated_weights(product, columns, pair, own_part<kGatedTiles>(), row_bytes), kept, grid, unit, sums, total);
   PACELINE_UNROLL
   for (int i = 0; i < kOwnOutputs<kMost, kGatedTiles>; ++i)
     keep_output<kMost>(product, columns, pair, static_cast<int>(thread_index()) + i * kProductWarps * kWarp, total[i], sums);

@@ -13,9 +13,12 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) integer_product(Produc
   SharedMemory memory;
   Few few(memory, product, turns);
   const auto weights_of = [&](const OwnColumns& columns) {
-    return [&](int place) {
-      const OwnTile own = own_tile(product, columns, place * turns.tiles + static_cast<int>(warp_index()) % turns.tiles);
-      return own.out ? own.weights + own.tile * row_bytes : nullptr;
+    return [&](int place, const uint8_t* (&weights)[Few::kRows]) {
+      PACELINE_UNROLL
+      for (int r = 0; r < Few::kRows; ++r) {
+        const OwnTile own = own_tile(product, columns, place * turns.tiles + few.own_tile() + r);
+        weights[r] = own.out ? own.weights + own.tile * row_bytes : nullptr;
+      }
     };
   };
   const OwnColumns columns = begin_product(product, Few::kMost, [&](const OwnColumns& own) { few.begin(product, weights_of(own)); });
@@ -34,7 +37,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) integer_product(Produc
 template <Format f, int n>
 void launch_few_columns(const Product& product, int most_columns, Stream stream) {
   constexpr int kMost = FewColumns<f, n>::kMost;
-  const int tiles = tiles_together<f, n>(product, n > 2 ? 2 : 1, most_columns);  // of 32 columns two row tiles: their warps read the same inputs at the same time
+  const int tiles = tiles_together<f, n>(product, most_columns);
   const Turns turns = turns_for<f, n>(product, tiles, (all_tiles(product) + tiles - 1) / tiles, most_columns);
   launch("integer_product", integer_product<f, n>, grid_of(product, turns.step, most_columns, kMost), kProductWarps * kWarp,
          shared_bytes<f, n>(product, turns.tiles, turns.kept), stream, product, turns);
@@ -43,33 +46,33 @@ void launch_few_columns(const Product& product, int most_columns, Stream stream)
 // The sums of `tiles` row tiles of up to 64 columns, as add_segments() has them. Their sums need the shared memory, so weights are loaded into registers, a unit while the
 // one before is computed: `unit` is the first of the warp's first segment. weights: of the warp's row tile.
 template <Format f, int tiles>
-PACELINE_DEVICE void sum_tiles(const Product& product, const OwnColumns& own, const uint8_t* weights, int kept, const uint32_t* grid, Unit<f>& unit, float* sums,
+PACELINE_DEVICE void sum_tiles(const Product& product, const OwnColumns& own, const uint8_t* weights, int kept, const uint32_t* grid, Units<f, 2>& unit, float* sums,
                                float (&total)[kOwnOutputs<64, tiles>]) {
   constexpr int n = 8;
   add_segments<kColumns * n, tiles, tiles>(product, kept, sums, total, [&](int segment, int next, float* to) {
     LaneInputs inputs[n];
     begin_inputs<f, n>(product.input, own.first, own.end - own.first, segment * kSegmentBlocks, inputs);
-    float acc[n][4];
+    float acc[1][n][4];
     clear(acc);
     const int end = end_block(product, segment);
     if (next >= 0) fetch_segment<f>(weights, product.blocks, next);
     const uint8_t* const next_place = next < 0 ? nullptr : segment_of<f>(weights, next);
     const uint8_t* at = segment_of<f>(weights, segment);
     for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
-      Unit<f> following;
+      Units<f, 2> following;
       at = b + unit_tiles(f) < end ? at + device_unit_bytes(f) : next_place;
       if (at) load_counted(following, at);
-      add_unit<f>(unit, b, end, inputs, own.end - own.first, grid, acc);
+      add_units<f>(unit, b, end, inputs, own.end - own.first, grid, acc);
       unit = following;
     }
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
-      for (int j = 0; j < 4; ++j) to[place_of_sum(i, j)] = acc[i][j];
+      for (int j = 0; j < 4; ++j) to[place_of_sum(i, j)] = acc[0][i][j];
   });
 }
 // Loads that first unit, and prefetches what follows it.
 template <Format f, int tiles>
-PACELINE_DEVICE void begin_tiles(const Product& product, const uint8_t* weights, Unit<f>& unit) {
+PACELINE_DEVICE void begin_tiles(const Product& product, const uint8_t* weights, Units<f, 2>& unit) {
   const int segment = first_segment<tiles>(product);
   if (segment < 0) return;
   load_counted(unit, segment_of<f>(weights, segment));
@@ -89,7 +92,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) product_of_64(Product product, int
     const OwnTile own = own_tile(product, columns, first + own_part<kTiles>());
     return own.weights + own.tile * row_bytes;
   };
-  Unit<f> unit;
+  Units<f, 2> unit;
   const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
     begin_tiles<f, kTiles>(product, weights_of(own), unit);
     fill_grid<f>(grid);
@@ -128,30 +131,30 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   const uint8_t* const weights = first_tile.weights + first_tile.tile * row_bytes;
   LaneInputs inputs[n];
   begin_inputs<f, n>(product.input, columns.first, columns.end - columns.first, 0, inputs);
-  float total[n][4];
+  float total[1][n][4];
   clear(total);
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
     const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
     sync_block();  // keeps the warps in step: they read the same inputs, while these are in L1
     if (end < product.blocks) fetch_segment<f>(weights, product.blocks, first / kSegmentBlocks + 1);
-    float acc[n][4];
+    float acc[1][n][4];
     clear(acc);
     const uint8_t* from = segment_of<f>(weights, first / kSegmentBlocks);
     for (int b = first; b < end; b += unit_tiles(f), from += device_unit_bytes(f)) {
-      Unit<f> unit;
+      Units<f, 2> unit;
       load_counted(unit, from);
-      add_unit<f>(unit, b, end, inputs, columns.end - columns.first, grid, acc);
+      add_units<f>(unit, b, end, inputs, columns.end - columns.first, grid, acc);
     }
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
-      for (int j = 0; j < 4; ++j) total[i][j] = total[i][j] + acc[i][j];
+      for (int j = 0; j < 4; ++j) total[0][i][j] = total[0][i][j] + acc[0][i][j];
   }
   const OwnTile own = own_tile(product, columns, place);  // again, so that nothing of it takes registers meanwhile
   if (!own.out) return;
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < 4; ++j)
-      if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), total[i][j]);
+      if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), total[0][i][j]);
 }
 
 template <Format f>

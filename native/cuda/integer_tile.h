@@ -90,18 +90,39 @@ PACELINE_DEVICE AboutColumns<1> load_about(const ScalesOfOne* from) {
   return {{bits_to_float(words.v[0])}, {bits_to_float(words.v[1])}, {0}, {0}};
 }
 
+// Units of `rows` row tiles in registers, of whose scales `held` are there (see Unit), or all in shared memory.
+template <Format f, int held, int rows = 1>
+struct Units {
+  Unit<f, held> unit[rows];
+  const float* scales = nullptr;  // where held is 0: [rows] as in SharedScales
+};
+
 // Of a tile whose codes are 2^code_shift times too large, scales are as many times too small.
 template <Format f, int own>
 struct Scales {
   float scale[layout(f).scales][own], minimum[layout(f).scales][own];
   float below[own];  // -12582912 * scale[0]
 
-  PACELINE_DEVICE Scales(const Unit<f, own>& unit, int k) {
-    for (int half = 0; half < layout(f).scales; ++half)
-      for (int row = 0; row < own; ++row) {
-        scale[half][row] = unit.scale(k, half, row, code_shift(f, k));
-        minimum[half][row] = unit.minimum(k, half, row);
-      }
+  // Those of row tile r's tile k.
+  template <int held, int rows>
+  PACELINE_DEVICE void take(const Units<f, held, rows>& units, int r, int k) {
+    constexpr int kScales = layout(f).scales;
+    if constexpr (held == 0) {
+      using Shared = SharedScales<f>;
+      float values[2 * Shared::kOwn];
+      Shared::read(units.scales + r * Shared::kFloats, k, values);
+      for (int row = 0; row < 2; ++row)
+        for (int half = 0; half < kScales; ++half) {
+          scale[half][row] = values[row * Shared::kOwn + half];
+          minimum[half][row] = layout(f).minimum ? values[row * Shared::kOwn + kScales + half] : 0.0f;
+        }
+    } else {
+      for (int half = 0; half < kScales; ++half)
+        for (int row = 0; row < own; ++row) {
+          scale[half][row] = units.unit[r].scales[row].scale(k, half, code_shift(f, k));
+          minimum[half][row] = units.unit[r].scales[row].minimum(k, half);
+        }
+    }
     for (int row = 0; row < own; ++row) below[row] = -12582912.0f * scale[0][row];
   }
 };
@@ -154,8 +175,9 @@ PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Sca
   }
 }
 
-template <Format f, class Inputs, int n>
-PACELINE_DEVICE void add_tile(const Unit<f, Inputs::kOwn>& unit, int k, const Inputs (&inputs)[n], int columns, const uint32_t* grid, Sums<Inputs::kOwn> (&acc)[n]) {
+// Adds tile k of a unit of each of `rows` row tiles, whose inputs are loaded once for all of these.
+template <Format f, int held, int rows, class Inputs, int n>
+PACELINE_DEVICE void add_tile(const Units<f, held, rows>& units, int k, const Inputs (&inputs)[n], int columns, const uint32_t* grid, Sums<Inputs::kOwn> (&acc)[rows][n]) {
   constexpr int kOwn = Inputs::kOwn;
   const auto each_group = [&](auto add) {
     PACELINE_UNROLL
@@ -163,30 +185,40 @@ PACELINE_DEVICE void add_tile(const Unit<f, Inputs::kOwn>& unit, int k, const In
       if (n > 2 && i > 0 && kColumns * i >= columns) continue;  // absent groups; uniform across the warp
       uint32_t b[input_words(f)];
       load_inputs<f>(inputs[i], k, b);
-      add(b, load_about<f>(inputs[i].about + k * (Inputs::kColumnsOfBlock / kOwn)), acc[i]);
+      const auto about = load_about<f>(inputs[i].about + k * (Inputs::kColumnsOfBlock / kOwn));
+      PACELINE_UNROLL
+      for (int r = 0; r < rows; ++r) add(r, b, about, acc[r][i]);
     }
   };
   if constexpr (by_halves(f)) {
-    uint32_t a[2][4];
-    unit.halves(k, a);
-    each_group([&](const uint32_t (&b)[4], const AboutColumns<kOwn>& x, Sums<kOwn>& to) {
+    uint32_t a[rows][2][4];
+    PACELINE_UNROLL
+    for (int r = 0; r < rows; ++r) units.unit[r].halves(k, a[r]);
+    Scales<f, kOwn> scales[rows];
+    if constexpr (held != 2)
+      for (int r = 0; r < rows; ++r) scales[r].take(units, r, k);
+    each_group([&](int r, const uint32_t (&b)[4], const AboutColumns<kOwn>& x, Sums<kOwn>& to) {
       float low[4], high[4];
-      mma_halves(low, a[0], b);
-      mma_halves(high, a[1], b + 2);
-      if constexpr (kOwn == 1) {  // sums of codes times one row's scales, which is as exact
-        const float sum = fma(own_result<1>(high, 0), unit.scale(k, 1, 0), own_result<1>(low, 0) * unit.scale(k, 0, 0));
-        to[0] = fma(sum, x.scale[0], to[0]);
-      } else {
-        for (int j = 0; j < kOwn * kOwn; ++j) to[j] = fma(low[j] + high[j], x.scale[j % kOwn], to[j]);
+      mma_halves(low, a[r][0], b);
+      mma_halves(high, a[r][1], b + 2);
+      for (int j = 0; j < kOwn * kOwn; ++j) {
+        float sum = own_result<kOwn>(high, j);
+        if constexpr (held == 2) sum = own_result<kOwn>(low, j) + sum;
+        else sum = fma(sum, scales[r].scale[1][j / kOwn], own_result<kOwn>(low, j) * scales[r].scale[0][j / kOwn]);  // as exact
+        to[j] = fma(sum, x.scale[j % kOwn], to[j]);
       }
     });
   } else {
-    uint32_t a[4];
-    unit.codes(k, a, grid);
-    const Scales<f, kOwn> scales(unit, k);
-    each_group([&](const uint32_t (&b)[2], const AboutColumns<kOwn>& x, Sums<kOwn>& to) {
-      if constexpr (layout(f).scales == 1) add_one_scale<f, kOwn>(a, code_shift(f, k), scales, b, x, to);
-      else add_two_scales<f, kOwn>(a, code_shift(f, k), scales, b, x, to);
+    uint32_t a[rows][4];
+    Scales<f, kOwn> scales[rows];
+    PACELINE_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      units.unit[r].codes(k, a[r], grid);
+      scales[r].take(units, r, k);
+    }
+    each_group([&](int r, const uint32_t (&b)[2], const AboutColumns<kOwn>& x, Sums<kOwn>& to) {
+      if constexpr (layout(f).scales == 1) add_one_scale<f, kOwn>(a[r], code_shift(f, k), scales[r], b, x, to);
+      else add_two_scales<f, kOwn>(a[r], code_shift(f, k), scales[r], b, x, to);
     });
   }
 }
@@ -204,18 +236,18 @@ PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, in
   }
 }
 
-// Adds the tiles of a unit that begins with block b; advances `inputs` past it. end: of the row's blocks, or more.
-template <Format f, class Inputs, int n>
-PACELINE_DEVICE void add_unit(const Unit<f, Inputs::kOwn>& unit, int b, int end, Inputs (&inputs)[n], int columns, const uint32_t* grid, Sums<Inputs::kOwn> (&acc)[n]) {
+// Adds the tiles of units that begin with block b; advances `inputs` past them. end: of the row's blocks, or more.
+template <Format f, int held, int rows, class Inputs, int n>
+PACELINE_DEVICE void add_units(const Units<f, held, rows>& units, int b, int end, Inputs (&inputs)[n], int columns, const uint32_t* grid, Sums<Inputs::kOwn> (&acc)[rows][n]) {
   constexpr int kTiles = unit_tiles(f);
-  add_tile<f>(unit, 0, inputs, columns, grid, acc);
+  add_tile<f>(units, 0, inputs, columns, grid, acc);
   if (has_header(f) || b + kTiles <= end) {  // formats with a header have full units only
     PACELINE_UNROLL
-    for (int k = 1; k < kTiles; ++k) add_tile<f>(unit, k, inputs, columns, grid, acc);
+    for (int k = 1; k < kTiles; ++k) add_tile<f>(units, k, inputs, columns, grid, acc);
   } else {
     PACELINE_UNROLL
     for (int k = 1; k < kTiles; ++k)
-      if (b + k < end) add_tile<f>(unit, k, inputs, columns, grid, acc);
+      if (b + k < end) add_tile<f>(units, k, inputs, columns, grid, acc);
   }
   PACELINE_UNROLL
   for (int i = 0; i < n; ++i) {
@@ -225,16 +257,17 @@ PACELINE_DEVICE void add_unit(const Unit<f, Inputs::kOwn>& unit, int b, int end,
 }
 
 template <Format f>
-PACELINE_DEVICE void load_counted(Unit<f>& unit, const uint8_t* place) {
+PACELINE_DEVICE void load_counted(Units<f, 2>& units, const uint8_t* place) {
   if (lane_index() == 0) count_weights(device_unit_bytes(f));
-  unit.load(place);
+  units.unit[0].load(place);
 }
 
-template <int n, int sums>
-PACELINE_DEVICE void clear(float (&acc)[n][sums]) {
+template <int rows, int n, int sums>
+PACELINE_DEVICE void clear(float (&acc)[rows][n][sums]) {
   PACELINE_UNROLL
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < sums; ++j) acc[i][j] = 0.0f;
+  for (int r = 0; r < rows; ++r)
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < sums; ++j) acc[r][i][j] = 0.0f;
 }
 
 // The table of a format with a grid, in shared memory; nothing for others. It is filled with a block's first loads, and read behind a sync_block().

@@ -5,8 +5,8 @@
 //
 // A thread block computes a row tile (16 outputs) of up to 8 * N columns at a time. Its warps take segments in turn; a warp reads its weights once, keeps further
 // loads in flight while it computes, and leaves the sums of its segments in shared memory, where they are added in ascending order. So a matrix of 4096 x 4096 keeps
-// 2048 warps busy for a single column. With few columns a block takes row tiles in turn, one to four at a time, and their integer weights
-// stream through shared memory (few_columns.h). With many it owns two row tiles, and where there are enough columns to fill most of the device, eight or sixteen: each warp then has one or two
+// 2048 warps busy for a single column. With few columns a block takes row tiles in turn, one to eight at a time, and their integer weights
+// stream through shared memory; for up to 16 columns a warp has two of these (few_columns.h). With many it owns two row tiles, and where there are enough columns to fill most of the device, eight or sixteen: each warp then has one or two
 // tiles and all of their segments. For then most of what a block reads is activations, and its warps read the same ones at the same time.
 //
 // For experts, a block's columns are those of one expert, from a list built on the device (experts.cu).
@@ -95,13 +95,15 @@ inline void run_gated_product(Format format, const Product& product, int most_co
 constexpr int segments_of(int blocks) { return (blocks + kSegmentBlocks - 1) / kSegmentBlocks; }
 
 // How many segments' sums a block keeps in shared memory: all, or what fits, then a multiple of `step`. columns: of all row tiles of a block; beside: bytes of
-// shared memory for other things.
-constexpr int segments_kept(int blocks, int columns, int step, size_t beside = 0) {
+// shared memory for other things; most: for the sums.
+constexpr size_t kMostSums = 48 << 10;
+constexpr int segments_kept(int blocks, int columns, int step, size_t beside, size_t most) {
   const int segments = segments_of(blocks), size = kTileRows * columns * static_cast<int>(sizeof(float));
-  const size_t most = columns > 64 ? 64 << 10 : 48 << 10;  // large sums: a block has its SM to itself, and its warps should have equal work
   const int room = static_cast<int>(most + beside <= kMostShared ? most : kMostShared - beside) / size;
   return segments <= room ? segments : room / step * step;
 }
+// Large sums: a block has its SM to itself, and its warps should have equal work.
+constexpr int segments_kept(int blocks, int columns, int step, size_t beside = 0) { return segments_kept(blocks, columns, step, beside, columns > 64 ? 64 << 10 : kMostSums); }
 
 // Columns per block: a row tile is unpacked once for all of them.
 constexpr int columns_together(Format format, int most_columns) {

@@ -109,7 +109,119 @@ struct NoTable {
   PACELINE_DEVICE void load() {}
 };
 
-// rows: of whose scales a lane has: both of its rows, or one, row g + 8 * (t % 2).
+// Registers that a lane has for a unit: for its codes, and for the scales of both of its rows.
+constexpr int unit_words(Format f) {
+  return (has_grid(f) ? unit_tiles(f) : unit_tiles(f) * layout(f).low_bits / 2) + unit_tiles(f) * layout(f).high_bits / 2 + layout(f).upper_bits;
+}
+constexpr int held_scale_words(Format f) { return (scale_bytes(f) + minimum_bytes(f) + header_bytes(f) + 1) / 4 * 2; }
+
+// The scales of a row of a unit, as they lie in it: of all its tiles, or of half of them.
+template <Format f, int tiles = unit_tiles(f)>
+struct RowScales {
+  static constexpr int kParts = unit_tiles(f) / tiles;
+  Bytes<scale_bytes(f) / kParts> scales;
+  Bytes<minimum_bytes(f) / kParts> minimums;
+  Bytes<header_bytes(f)> header;
+
+  template <class From>
+  PACELINE_DEVICE void load(const uint8_t* unit, int row, int part = 0) {
+    scales.template load<From>(unit + (row * kParts + part) * (scale_bytes(f) / kParts) + scales_begin(f));
+    minimums.template load<From>(unit + (row * kParts + part) * (minimum_bytes(f) / kParts) + minimums_begin(f));
+    header.template load<From>(unit + row * header_bytes(f) + header_begin(f));
+  }
+
+  // half: of inputs 0 .. 15 or 16 .. 31, where a row has two scales. Divided by 2^shift. exact: see times_byte().
+  PACELINE_DEVICE float scale(int k, int half, int shift = 0, bool exact = false) const {
+    const auto& s = scales;
+    const float part = 1.0f / static_cast<float>(1 << shift);
+    if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
+    else if constexpr (by_halves(f)) return half_to_float(static_cast<uint16_t>(both_halves(k) >> 16 * half));  // 256 times too small
+    else if constexpr (!has_header(f)) return shift ? half_to_float(s.two(k)) * part : half_to_float(s.two(k));
+    else {
+      const float d = half_to_float(header.two(0)) * part;
+      if constexpr (f == Format::Q5_K || f == Format::Q4_K) return times_byte(d, s.v[k / 4], k, exact);
+      else if constexpr (f == Format::Q2_K) return times_byte(d, s.v[k / 2] & 0x0f0f0f0fu, 2 * k + half, exact);
+      else if constexpr (has_grid(f)) {
+        constexpr float factor = patterns_of(f).factor * 0.5f;
+        if constexpr (layout(f).scales == 1) return times_byte(d * factor, s.v[0] >> 4 * (k % 2) & 0x0f0f0f0fu, k / 2, exact, 2, 1);
+        else return times_byte(d * factor, s.v[k / 4] >> 4 * half & 0x0f0f0f0fu, k, exact, 2, 1);
+      }
+      else if constexpr (f == Format::IQ4_XS) return times_byte(d, s.v[k / 4], k, exact);
+      else return times_byte(d, s.v[k / 2], 2 * k + half, exact);
+    }
+  }
+  PACELINE_DEVICE float minimum(int k, int half) const {
+    if constexpr (!layout(f).minimum) return 0.0f;
+    else if constexpr (has_header(f)) return -below(k, half);
+    else return half_to_float(minimums.two(k));
+  }
+  // What formats with super-blocks of 256 inputs subtract from every weight.
+  PACELINE_DEVICE float below(int k, int half, bool exact = false) const {
+    if constexpr (f == Format::Q2_K) return times_byte(half_to_float(header.two(1)), scales.v[k / 2] >> 4 & 0x0f0f0f0fu, 2 * k + half, exact);
+    else if constexpr (has_header(f) && minimum_bytes(f) > 0) return times_byte(half_to_float(header.two(1)), minimums.v[k / 4], k, exact);
+    else return 0.0f;
+  }
+  // Bytes 2k and 2k + 1 of UE4M3 scales, as the bits of two halves that are 256 times too small, as the table's are too large.
+  PACELINE_DEVICE uint32_t both_halves(int k) const { return permute_bytes(scales.v[k / 2], 0, k % 2 ? 0x4342u : 0x4140u) << 7; }
+
+ private:
+  // d * (factor * byte + more), of signed byte `place % 4` of a word, rounded once, for a d with the bits of a half: d * 12582912 is exact then. Two instructions
+  // for each byte, where a conversion takes three or a slow one. exact, with one more: zeros have the sign of d, and an infinite d makes no NaN; a sum of
+  // products is the same without, but for infinities.
+  PACELINE_DEVICE static float times_byte(float d, uint32_t word, int place, bool exact, uint32_t factor = 1, uint32_t more = 0) {
+    const float biased = bits_to_float(dot_bytes<true>(word, factor << 8 * (place % 4), kMagic + more));
+    return exact ? (biased - 12582912.0f) * d : fma(biased, d, d * -12582912.0f);
+  }
+  // 2^(e - 128)
+  PACELINE_DEVICE static float power_of(uint32_t e) { return bits_to_float(e < 2 ? 0x200000u << e : (e - 1) << 23); }
+};
+
+// A unit's scales as floats, in shared memory: a lane converts those of half a row, a quarter of what it reads.
+template <Format f>
+struct SharedScales {
+  static constexpr int kOwn = layout(f).scales * (layout(f).minimum ? 2 : 1);  // of a row of a tile: scales, then minimums
+  static constexpr int kFloats = unit_tiles(f) * kTileRows * kOwn;             // [tiles][8][2][kOwn]: rows g and g + 8 together
+
+  // All lanes must meet before they read, and before the next.
+  PACELINE_DEVICE static void convert(const uint8_t* unit, float* to) {
+    constexpr int kTiles = unit_tiles(f) / 2;
+    const int lane = static_cast<int>(lane_index()), row = lane / 2, part = lane % 2;
+    RowScales<f, kTiles> own;
+    own.template load<FromShared>(unit, row, part);
+    PACELINE_UNROLL
+    for (int i = 0; i < kTiles; ++i) {
+      float values[kOwn];
+      for (int half = 0; half < layout(f).scales; ++half) {
+        values[half] = own.scale(i, half, code_shift(f, i));
+        if constexpr (layout(f).minimum) values[layout(f).scales + half] = own.minimum(i, half);
+      }
+      store<kOwn>(values, to + (kTiles * part + i) * (kTileRows * kOwn) + (row % 8 * 2 + row / 8) * kOwn);
+    }
+  }
+  // Of tile k and rows g and g + 8 -> values [2][kOwn].
+  PACELINE_DEVICE static void read(const float* from, int k, float (&values)[2 * kOwn]) {
+    const float* const own = from + k * (kTileRows * kOwn) + static_cast<int>(lane_index()) / 4 * (2 * kOwn);
+    if constexpr (kOwn == 1) {
+      const Word2 two = *reinterpret_cast<const Word2*>(own);
+      for (int i = 0; i < 2; ++i) values[i] = bits_to_float(two.v[i]);
+    } else {
+      for (int i = 0; i < 2 * kOwn; i += 4) {
+        const Word4 four = *reinterpret_cast<const Word4*>(own + i);
+        for (int j = 0; j < 4; ++j) values[i + j] = bits_to_float(four.v[j]);
+      }
+    }
+  }
+
+ private:
+  template <int count>
+  PACELINE_DEVICE static void store(const float (&values)[count], float* to) {
+    if constexpr (count == 1) *to = values[0];
+    else if constexpr (count == 2) *reinterpret_cast<Word2*>(to) = {float_to_bits(values[0]), float_to_bits(values[1])};
+    else *reinterpret_cast<Word4*>(to) = {float_to_bits(values[0]), float_to_bits(values[1]), float_to_bits(values[2]), float_to_bits(values[3])};
+  }
+};
+
+// rows: of whose scales a lane has: both of its rows, one, row g + 8 * (t % 2), or none.
 template <Format f, int rows = 2>
 struct Unit {
   static constexpr int kTiles = unit_tiles(f);
@@ -119,9 +231,7 @@ struct Unit {
   Bytes<has_grid(f) ? 4 * kTiles : 2 * kTiles * kLow> low;
   Bytes<2 * kTiles * kHigh> high;
   Bytes<4 * kUpper> upper_bits;  // of patterns' numbers
-  Bytes<scale_bytes(f)> scales[rows];
-  Bytes<minimum_bytes(f)> minimums[rows];
-  Bytes<header_bytes(f)> header[rows];
+  RowScales<f> scales[rows ? rows : 1];
 
   template <class From = FromGlobal>
   PACELINE_DEVICE void load(const uint8_t* unit) {
@@ -139,11 +249,7 @@ struct Unit {
     if constexpr (kHigh > 0)
       for (int i = 0; i < 2 * kTiles * kHigh / 16; ++i) load_plane<From>(high, i, own + high_begin(f));
     const int row = rows == 2 ? g : g + 8 * (lane % 2);
-    for (int i = 0; i < rows; ++i) {
-      scales[i].template load<From>(unit + row * scale_bytes(f) + (scales_begin(f) + 8 * i * scale_bytes(f)));
-      minimums[i].template load<From>(unit + row * minimum_bytes(f) + (minimums_begin(f) + 8 * i * minimum_bytes(f)));
-      header[i].template load<From>(unit + row * header_bytes(f) + (header_begin(f) + 8 * i * header_bytes(f)));
-    }
+    for (int i = 0; i < rows; ++i) scales[i].template load<From>(unit, row + 8 * i);
   }
 
   // Tile k's codes times 2^code_shift, signed or biased (device_bias). grid: the format's own (device_grid).
@@ -163,17 +269,17 @@ struct Unit {
     }
   }
   // Tile k's weights in half precision, an A operand of mma_halves for each half of the block: exact, as a scale has 4 significant bits and an E2M1 code 2.
-  // With one row, whose scales are applied to sums, they are its codes' values times 256.
+  // Without the scales of both rows, which are for sums then, they are its codes' values times 256.
   PACELINE_DEVICE void halves(int k, uint32_t a[2][4]) const {
     static_assert(by_halves(f));
     for (int upper = 0; upper < 2; ++upper) {
-      const uint32_t both = rows == 2 ? both_halves(scales[upper].v[k / 2], k) : 0;
+      const uint32_t both = rows == 2 ? scales[upper].both_halves(k) : 0;
       for (int half = 0; half < 2; ++half) {
         const uint32_t word = low.v[k / 2 * 4 + 2 * half + upper], signs = k % 2 ? word << 4 : word;
         const uint32_t bytes = table.look_up(word, k % 2) | (signs & 0x80808080u);
         for (int w = 0; w < 2; ++w) {
           const uint32_t codes = permute_bytes(bytes, 0, w ? 0x3424u : 0x1404u);
-          a[half][2 * w + upper] = rows == 1 ? codes : half ? multiply_halves<1>(codes, both) : multiply_halves<0>(codes, both);
+          a[half][2 * w + upper] = rows != 2 ? codes : half ? multiply_halves<1>(codes, both) : multiply_halves<0>(codes, both);
         }
       }
     }
@@ -194,38 +300,12 @@ struct Unit {
       for (int w = 0; w < 4; ++w) {
         const int half = layout(f).scales == 2 ? w / 2 : 0, upper = w % 2;
         for (int i = 0; i < 4; ++i) {
-          out[w][i] = scale(k, half, upper, 0, true) * static_cast<float>(value(a[w] >> 8 * i & 0xff, shift));
-          if constexpr (has_header(f) && layout(f).minimum) out[w][i] = out[w][i] - below(k, half, upper, true);
-          else if constexpr (layout(f).minimum) out[w][i] = out[w][i] + minimum(k, half, upper);
+          out[w][i] = scales[upper].scale(k, half, 0, true) * static_cast<float>(value(a[w] >> 8 * i & 0xff, shift));
+          if constexpr (has_header(f) && layout(f).minimum) out[w][i] = out[w][i] - scales[upper].below(k, half, true);
+          else if constexpr (layout(f).minimum) out[w][i] = out[w][i] + scales[upper].minimum(k, half);
         }
       }
     }
-  }
-
-  // half: of inputs 0 .. 15 or 16 .. 31, where a row has two scales. Divided by 2^shift. exact: see times_byte().
-  PACELINE_DEVICE float scale(int k, int half, int upper, int shift = 0, bool exact = false) const {
-    const auto& s = scales[upper];
-    const float part = 1.0f / static_cast<float>(1 << shift);
-    if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
-    else if constexpr (by_halves(f)) return half_to_float(static_cast<uint16_t>(both_halves(s.v[k / 2], k) >> 16 * half));  // 256 times too small
-    else if constexpr (!has_header(f)) return shift ? half_to_float(s.two(k)) * part : half_to_float(s.two(k));
-    else {
-      const float d = half_to_float(header[upper].two(0)) * part;
-      if constexpr (f == Format::Q5_K || f == Format::Q4_K) return times_byte(d, s.v[k / 4], k, exact);
-      else if constexpr (f == Format::Q2_K) return times_byte(d, s.v[k / 2] & 0x0f0f0f0fu, 2 * k + half, exact);
-      else if constexpr (has_grid(f)) {
-        constexpr float factor = patterns_of(f).factor * 0.5f;
-        if constexpr (layout(f).scales == 1) return times_byte(d * factor, s.v[0] >> 4 * (k % 2) & 0x0f0f0f0fu, k / 2, exact, 2, 1);
-        else return times_byte(d * factor, s.v[k / 4] >> 4 * half & 0x0f0f0f0fu, k, exact, 2, 1);
-      }
-      else if constexpr (f == Format::IQ4_XS) return times_byte(d, s.v[k / 4], k, exact);
-      else return times_byte(d, s.v[k / 2], 2 * k + half, exact);
-    }
-  }
-  PACELINE_DEVICE float minimum(int k, int half, int upper) const {
-    if constexpr (!layout(f).minimum) return 0.0f;
-    else if constexpr (has_header(f)) return -below(k, half, upper);
-    else return half_to_float(minimums[upper].two(k));
   }
 
  private:
@@ -244,19 +324,6 @@ struct Unit {
   }
   // The integer value of a code that is 2^shift times too large.
   PACELINE_DEVICE static int value(uint32_t code, int shift) { return has_sign(f) ? static_cast<int8_t>(code) >> shift : static_cast<int>(code >> shift) - layout(f).bias; }
-  // What formats with super-blocks of 256 inputs subtract from every weight.
-  PACELINE_DEVICE float below(int k, int half, int upper, bool exact = false) const {
-    if constexpr (f == Format::Q2_K) return times_byte(half_to_float(header[upper].two(1)), scales[upper].v[k / 2] >> 4 & 0x0f0f0f0fu, 2 * k + half, exact);
-    else if constexpr (has_header(f) && minimum_bytes(f) > 0) return times_byte(half_to_float(header[upper].two(1)), minimums[upper].v[k / 4], k, exact);
-    else return 0.0f;
-  }
-  // d * (factor * byte + more), of signed byte `place % 4` of a word, rounded once, for a d with the bits of a half: d * 12582912 is exact then. Two instructions
-  // for each byte, where a conversion takes three or a slow one. exact, with one more: zeros have the sign of d, and an infinite d makes no NaN; a sum of
-  // products is the same without, but for infinities.
-  PACELINE_DEVICE static float times_byte(float d, uint32_t word, int place, bool exact, uint32_t factor = 1, uint32_t more = 0) {
-    const float biased = bits_to_float(dot_bytes<true>(word, factor << 8 * (place % 4), kMagic + more));
-    return exact ? (biased - 12582912.0f) * d : fma(biased, d, d * -12582912.0f);
-  }
   template <class From, class Plane>
   PACELINE_DEVICE static void load_plane(Plane& plane, int i, const uint8_t* own, int lanes = kWarp) {
     const Word4 w = From::load_16(own + i * lanes * 16);
@@ -277,10 +344,6 @@ struct Unit {
       return (from < to ? word << (to - from) : word >> (from - to)) & ((1u << bits) - 1) * 0x01010101u << to;
     }
   }
-  // Bytes 2k and 2k + 1 of a row's UE4M3 scales, as the bits of two halves that are 256 times too small, as the table's are too large.
-  PACELINE_DEVICE static uint32_t both_halves(uint32_t scales, int k) { return permute_bytes(scales, 0, k % 2 ? 0x4342u : 0x4140u) << 7; }
-  // 2^(e - 128)
-  PACELINE_DEVICE static float power_of(uint32_t e) { return bits_to_float(e < 2 ? 0x200000u << e : (e - 1) << 23); }
 };
 
 }  // namespace paceline::cuda
