@@ -8,16 +8,19 @@ namespace {
 constexpr int kWarps = 4;
 
 PACELINE_KERNEL convolve_channels(GatedConvolution g, const RowInput* rows, const Column* columns, const int* count) {
-  begin_kernel();
+  let_next_begin();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int block = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), channel = block * kBlock + lane;
-  if (column >= *count || block * kBlock >= g.width) return;
+  if (column >= *count || block * kBlock >= g.width) return wait_for_earlier();
   const RowInput row = rows[columns ? columns[column].row : 0];
   const RecurrentState& state = g.state;
   const int index = column - row.first_column, kept = g.taps - 1;  // index: in the row
   const bool inside = channel < g.width;
   const float* const mixed = g.mixed + static_cast<size_t>(row.first_column) * g.stride;
   const float* const past = state.conv(row.slot, row.state);
+  if (lane < g.taps) fetch_ahead(g.taps_weights + static_cast<size_t>(lane) * state.channel_stride + block * kBlock);
+  if (lane < kept && row.position > 0) fetch_ahead(past + static_cast<size_t>(lane) * state.channel_stride + block * kBlock);
+  wait_for_earlier();
   const auto input = [&](int token) {
     if (token < 0) return row.position == 0 ? 0.0f : past[static_cast<size_t>(token + kept) * state.channel_stride + channel];
     if (!g.mixed) return state.update(row.slot, token)[channel];

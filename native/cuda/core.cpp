@@ -143,7 +143,7 @@ Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int
   sizes.outputs = power_of_two(counts.outputs);
   sizes.splits = splits_of(longest);
   const int together = tokens_of(LayerKind::Attention), local_together = tokens_of(LayerKind::Sliding);
-  sizes.tokens = most_tokens == 1 ? 1 : std::max(together, local_together);
+  sizes.tokens = most_tokens == 1 ? 1 : std::max({together, local_together, 2});
   sizes.sampled = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
     return row.outputs && (row.sampling.temperature >= kColdest || row.sampling.changes() || row.sampling.logprobs > 0 || row.allowed);
   });

@@ -244,6 +244,11 @@ struct RecurrentJoin {
   Activations out;
 };
 void join_recurrent(const RecurrentJoin& join, int most, Stream stream);
+// recurrent_token.cu: convolve and delta_rule of rows of one token, where they fit_recurrent_token(), and of heads that joins_heads(), join_recurrent, too; otherwise
+// join.weight is null.
+bool fits_recurrent_token(const Recurrent& recurrent);
+bool joins_heads(const Recurrent& recurrent, const RecurrentJoin& join);
+void recurrent_token(const Recurrent& recurrent, const RecurrentJoin& join, const RowInput* rows, const int* count, int most_rows, Stream stream);
 constexpr int kMostNormed = 24576;  // outputs of groups that a block has in shared memory, where gates come first
 
 // vocabulary.cu

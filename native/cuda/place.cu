@@ -7,6 +7,33 @@ namespace {
 
 constexpr int kWarps = 4;
 
+// A warp's own of some floats, the first `most` of a lane in registers before the kernel waits for the one before: each wait for L2 is a fifth of this kernel's time.
+template <int most>
+struct EarlyFloats {
+  const float* from;
+  int size;
+  float own[most];
+
+  PACELINE_DEVICE EarlyFloats(const float* floats, int count) : from(floats), size(floats ? count : 0) {
+    PACELINE_UNROLL
+    for (int j = 0; j < most; ++j) {
+      const int i = static_cast<int>(lane_index()) + j * kWarp;
+      own[j] = i < size ? from[i] : 0.0f;
+    }
+  }
+};
+// use(i, j): of each of a warp's `size` places, the j-th of its lane, or `most` for all behind as many.
+template <int most, class Use>
+PACELINE_DEVICE void each_place(int size, Use use) {
+  const int lane = static_cast<int>(lane_index());
+  PACELINE_UNROLL
+  for (int j = 0; j < most; ++j)
+    if (lane + j * kWarp < size) use(lane + j * kWarp, j);
+  for (int i = lane + most * kWarp; i < size; i += kWarp) use(i, most);
+}
+template <int most>
+PACELINE_DEVICE float early(const EarlyFloats<most>& floats, int i, int j) { return j < most ? floats.own[j < most ? j : 0] : floats.from[i]; }
+
 PACELINE_KERNEL place_heads(Place p, StepInput input) {
   let_next_begin();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
@@ -14,17 +41,16 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   if (column >= input.counts->columns || unit >= p.heads + 2 * p.kv_heads) return wait_for_earlier();
   const Column where = input.columns[column];
   const int half = p.rope_size / 2, page_number = input.pages[where.table + where.position / kPage];
-  const float* const cosines = p.cosine + static_cast<size_t>(where.position) * half;
-  const float* const sines = p.sine + static_cast<size_t>(where.position) * half;
   const bool is_query = unit < p.heads, is_key = !is_query && unit < p.heads + p.kv_heads;
   const int index = is_query ? unit : is_key ? unit - p.heads : unit - p.heads - p.kv_heads;  // of its kind
   const float* const norm = is_query ? p.q_norm : is_key ? p.k_norm : p.v_norm;
   const float* const weight = norm && p.whole_norms && (is_query || is_key) ? norm + index * p.head_size : norm;
-  if (weight) fetch_floats(weight, p.head_size);
-  if (is_query || is_key) {
-    fetch_floats(cosines, half);
-    fetch_floats(sines, half);
-  }
+  const bool turns = is_query || is_key, norms_last = turns && p.rotates_first;
+  constexpr int kWeights = 8, kTurns = 4;
+  const EarlyFloats<kWeights> weights(weight, p.head_size);
+  const EarlyFloats<kTurns> cosines(turns ? p.cosine + static_cast<size_t>(where.position) * half : nullptr, half);
+  const EarlyFloats<kTurns> sines(turns ? p.sine + static_cast<size_t>(where.position) * half : nullptr, half);
+  const float temperature = is_query && p.temperatures ? p.temperatures[where.position] : 1.0f;
   wait_for_earlier();
   SharedMemory memory;
   const int room = (p.head_size + kBlock - 1) / kBlock * kBlock;
@@ -33,29 +59,28 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
                             (is_query ? (p.gates ? 2 * index : index) * p.head_size : (is_key ? p.key_offset : p.value_offset) + index * p.head_size);
   for (int i = lane; i < room; i += kWarp) head[i] = i < p.head_size ? from[i] : 0.0f;
   sync_warp();
-  const bool turns = is_query || is_key, norms_last = turns && p.rotates_first;
   const auto norm_head = [&] {
     const bool whole = p.whole_norms && turns;
     const float scale = whole ? inverse_rms(from - index * p.head_size, (is_query ? p.heads : p.kv_heads) * p.head_size, p.epsilon) : inverse_rms(head, p.head_size, p.epsilon);
     sync_warp();  // all have read the head
-    for (int i = lane; i < p.head_size; i += kWarp) head[i] = head[i] * scale * weight[i];
+    each_place<kWeights>(p.head_size, [&](int i, int j) { head[i] = head[i] * scale * early(weights, i, j); });
     sync_warp();
   };
   if (weight && !norms_last) norm_head();
   if (turns) {
-    for (int i = lane; i < half; i += kWarp) {
+    each_place<kTurns>(half, [&](int i, int j) {
       float& first = head[p.pairs ? 2 * i : i];
       float& second = head[p.pairs ? 2 * i + 1 : i + half];
-      const float a = first, b = second, cosine = cosines[i], sine = sines[i];
+      const float a = first, b = second, cosine = early(cosines, i, j), sine = early(sines, i, j);
       first = fma(a, cosine, -(b * sine));
       second = fma(a, sine, b * cosine);
-    }
+    });
     sync_warp();
   }
   if (weight && norms_last) norm_head();
   if (is_query) {
     const size_t to = (static_cast<size_t>(column) * p.heads + index) * p.head_size;
-    const float scale = p.query_scale * (p.temperatures ? p.temperatures[where.position] : 1.0f);
+    const float scale = p.query_scale * temperature;
     for (int i = lane; i < p.head_size; i += kWarp) {
       p.queries[to + i] = head[i] * scale;
       if (p.gates) p.gates[to + i] = from[p.head_size + i];

@@ -340,9 +340,9 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   Activations joined = work.attention_input;
   joined.blocks = layer.output.blocks;
   Attention attention{work.queries, s.heads, kv_heads, view, head_stride, layer.kind == LayerKind::Sliding, sizes.splits, nullptr, work.attended, queries, place.gates, layer.sinks, joined};
-  const int together = sizes.tokens == 1 && fits_token(attention) ? kTokenSplits : 1;
+  const int tokens = std::min(sizes.tokens, tokens_of(layer.kind)), together = tokens == 1 && fits_token(attention) ? kTokenSplits : 1;
   if (work.splits_apart(sizes, blocks_of_heads(head_size, s.heads, kv_heads), together)) attention.partial = work.partial;
-  attend(attention, input, std::min(sizes.tokens, tokens_of(layer.kind)), most, stream);
+  attend(attention, input, tokens, most, stream);
   if (!attention.ends_with_blocks()) quantize(work.attended, queries, queries, place.gates, queries, columns, joined, most, stream);
   join(layer.output, joined, layer.attention_post_norm, nullptr, pass);
 }

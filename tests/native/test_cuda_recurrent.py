@@ -21,6 +21,27 @@ MODELS: dict[str, dict[str, Any]] = {
     "nemotron_h": {"architecture": "nemotron_h", "type": "Q8_0", "value_size": 24, "layers": 6},
 }
 WIDE = {"type": "Q8_0", "layers": 2, "interval": 2, "value_heads": 16, "value_size": 64}
+# Heads of Qwen3.5's size; of one block, with more taps and channels that are padded; of a state space; too large for
+# shared memory.
+ONE_TOKEN: dict[str, dict[str, Any]] = {
+    "qwen35": {"architecture": "qwen35", "key_heads": 2, "value_heads": 6, "key_size": 128, "value_size": 128},
+    "taps": {
+        "architecture": "qwen3next",
+        "key_heads": 1,
+        "value_heads": 3,
+        "key_size": 12,
+        "value_size": 32,
+        "conv_kernel": 6,
+    },
+    "granitehybrid": {
+        "architecture": "granitehybrid",
+        "key_heads": 2,
+        "value_heads": 16,
+        "key_size": 24,
+        "value_size": 64,
+    },
+    "large": {"architecture": "qwen35", "key_heads": 1, "value_heads": 2, "key_size": 200, "value_size": 160},
+}
 
 
 def opened(path: Path, kind: str) -> Core:
@@ -59,6 +80,28 @@ def test_heads_that_end_with_a_block_have_the_bits_of_the_cpu(tiny_model: Any, a
     cpu, device = opened(path, "cpu"), opened(path, KIND)
     ids = ids_of(2, 20, cpu.vocab)
     assert same_bits(all_logits(device, 0, ids, (9,)), all_logits(cpu, 0, ids))
+
+
+@pytest.mark.parametrize("shape", ONE_TOKEN)
+def test_rows_of_one_token_have_the_bits_of_a_prompt(tiny_model: Any, shape: str) -> None:
+    """They have a kernel of their own, in which heads that share queries and keys compute them each for itself."""
+    path = tiny_model(type="Q8_0", layers=2, interval=2, **ONE_TOKEN[shape])
+    cpu, device = opened(path, "cpu"), opened(path, KIND)
+    ids = [ids_of(20 + slot, 9, cpu.vocab) for slot in range(SLOTS)]
+    expected = [all_logits(cpu, slot, ids[slot]) for slot in range(SLOTS)]
+    for position in range(9):
+        here = [slot for slot in range(SLOTS) if position >= 3 * slot]  # they come one after the other
+        rows = [
+            Row(slot, [ids[slot][position - 3 * slot]], position - 3 * slot, 1, table(slot, CONTEXT)) for slot in here
+        ]
+        with lanes("shuffled", position):
+            results, _ = device.step(rows)
+        for row, (_, logits, *_) in zip(rows, results, strict=True):
+            assert same_bits(logits, expected[row.slot][row.position : row.position + 1])
+            device.commit(row.slot, row.position + 1)
+    cpu.keep(0, 0)
+    device.keep(0, 0)
+    assert device.read_state(0) == cpu.read_state(0)
 
 
 def test_a_seat_on_shared_pages(cores: tuple[Core, Core]) -> None:
