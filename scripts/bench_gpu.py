@@ -18,6 +18,8 @@ static batch and its continuous batching: bench_gpu_peer), and llama.cpp where -
 Q8_0 of the dense model: bench_gpu_llama). `ratios` are our tokens per second over theirs: BF16 beside transformers,
 the same format beside llama.cpp.
 
+With PyTorch, a line tells which kernels the time of some steps goes to (bench_gpu_kernels).
+
 What matters most comes first (bench_gpu_order); after --seconds nothing new is begun, peers are stopped, and what is
 missing is recorded with that reason. `at_s` is when a figure was ready, `making_s` how long its weights took before.
 """
@@ -60,6 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=numbers, default=ROWS)
     parser.add_argument("--contexts", type=numbers, default=CONTEXTS)
     parser.add_argument("--no-products", dest="products", action="store_false")
+    parser.add_argument("--no-kernels", dest="kernels", action="store_false", help="not which take a step's time")
     parser.add_argument("--no-peer", dest="peer", action="store_false", help="not transformers")
     parser.add_argument("--llama-cpp", type=Path, help="a folder of it, or llama-cpp-python's .tar.gz")
     parser.add_argument("--build-seconds", type=float, default=600, help="of llama.cpp, before all others")
@@ -133,7 +136,7 @@ def main() -> int:
         record.add({"kind": "peer", "peer": "llama.cpp", "skipped": llama})
         llama = None
     asked = (chosen.models, chosen.formats, chosen.rows, chosen.contexts)
-    plan = Plan(chosen.device, worker, *asked, roof, clock, chosen.products, chosen.peer, llama)
+    plan = Plan(chosen.device, worker, *asked, roof, clock, chosen.products, chosen.peer, llama, chosen.kernels)
     try:
         good = measure(plan, record, clock)
         with suppress(*KNOWN, RuntimeError):

@@ -116,38 +116,54 @@ def more_experts(shape: Any, rows: int) -> int:
     return round(reached) - shape.experts_used
 
 
+def opened(
+    device: Device, model: str, kind: str, rows: tuple[int, ...], contexts: tuple[int, ...]
+) -> tuple[Any, Any, int]:
+    """A model for so many rows and contexts, its memory, and how many pages of cache there was room for."""
+    stepper, memory = synthetic(MODELS[model], kind, max(contexts) + PAGE, max(rows), device.open)
+    stepper.make_room(max(rows), max(rows))
+    pages = min(max(rows) * (max(contexts) // PAGE + 2), memory.free // stepper.page_bytes)
+    if pages < 1:
+        raise MemoryError("no room for a page of cache")
+    stepper.take_pages(pages)
+    return stepper, memory, pages
+
+
+def batch_of(stepper: Any, number: int, used: int, pages: int) -> list[Row]:
+    """Rows of one token, each behind a context of its own; ValueError without room."""
+    per_row = used // PAGE + 1
+    if number * per_row > pages:
+        raise ValueError(f"no room for {number * per_row} pages")
+    if stepper.state_bytes:
+        stepper.write_state(0, used.to_bytes(8, "little") + bytes(stepper.state_bytes))
+    batch = []
+    for slot in range(number):
+        stepper.seat(slot, [1] * used, 0 if stepper.state_bytes else None)
+        table = array("i", range(slot * per_row, (slot + 1) * per_row))
+        batch.append(Row(0, slot, 0, [1 + slot], used, 1, None, used, table, False))
+    return batch
+
+
 def steps(
     device: Device, model: str, kind: str, rows: tuple[int, ...], contexts: tuple[int, ...], roof: float, clock: Clock
 ) -> Iterator[dict[str, Any]]:
     """Whole steps of a model; contexts ascending. Each row has its own token, so that rows choose experts
     independently."""
-    shape, context, begun = MODELS[model], max(contexts) + PAGE, time.perf_counter()
-    stepper, memory = synthetic(shape, kind, context, max(rows), device.open)
-    stepper.make_room(max(rows), max(rows))
-    held = context // PAGE + 1
-    pages = min(max(rows) * held, memory.free // stepper.page_bytes)
+    shape, begun = MODELS[model], time.perf_counter()
+    stepper, memory, pages = opened(device, model, kind, rows, contexts)
     about = {"kind": "step", "model": model, "format": kind, "making_s": time.perf_counter() - begun}
-    if pages < 1:
-        raise MemoryError("no room for a page of cache")
-    stepper.take_pages(pages)
     each_expert = expert_bytes(shape, kind)
     weights = stepper.step([Row(0, 0, 0, [1], 0, 1, None, 1, array("i", [0]), False)])[1]
     for used in contexts:
-        if stepper.state_bytes:
-            stepper.write_state(0, used.to_bytes(8, "little") + bytes(stepper.state_bytes))
         for number in rows:
-            per_row = used // PAGE + 1
             if clock.left() <= 0:
                 yield about | {"rows": number, "context": used, "skipped": clock.over}
                 continue
-            if number * per_row > pages:
-                yield about | {"rows": number, "context": used, "skipped": f"no room for {number * per_row} pages"}
+            try:
+                batch = batch_of(stepper, number, used, pages)
+            except ValueError as reason:
+                yield about | {"rows": number, "context": used, "skipped": str(reason)}
                 continue
-            batch = []
-            for slot in range(number):
-                stepper.seat(slot, [1] * used, 0 if stepper.state_bytes else None)
-                table = array("i", range(slot * per_row, (slot + 1) * per_row))
-                batch.append(Row(0, slot, 0, [1 + slot], used, 1, None, used, table, False))
             seconds = timed(lambda batch=batch: stepper.step(batch) and None, lambda: None, device.seconds)
             alone = timed(stepper.run_again, lambda: memory.fetch([]), device.seconds)
             moved = weights + more_experts(shape, number) * each_expert

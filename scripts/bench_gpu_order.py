@@ -15,6 +15,7 @@ from bench_gpu_worker import Worker
 
 PEER_ROWS = (1, 8, 16)
 DENSE, HYBRID = "Qwen3-8B", "Qwen3.5-27B hybrid"
+KERNEL_PAIRS = ((DENSE, "Q4_K"), (HYBRID, "Q4_K"))  # whose kernels are timed
 FIRST = ((DENSE, "Q4_K"), (DENSE, "Q8_0"), (HYBRID, "Q4_K"), (DENSE, "BF16"))  # the last to compare with transformers
 
 Numbers = tuple[int, ...]
@@ -43,6 +44,7 @@ class Plan:
     products: bool
     peer: bool
     llama: LlamaCpp | None
+    kernels: bool = False
 
     def works(self) -> Iterator[Work]:
         """Products; the first steps at the near context; peers there; the rest, one format after the other.
@@ -59,6 +61,8 @@ class Plan:
                 yield self._products(kind)
         for model, kind in first:
             yield self._steps(model, kind, near)
+        for model, kind in [pair for pair in KERNEL_PAIRS if pair in pairs] if self.kernels else []:
+            yield self._kernels(model, kind, near[0])
         yield from self._peers(main, near)
         if far:
             for model, kind in first:
@@ -82,8 +86,21 @@ class Plan:
         asked = (model, kind, self.rows, contexts, self.roof)
         return Work(about, lambda: self.worker.run("steps", *asked, clock=self.clock))
 
+    def _kernels(self, model: str, kind: str, context: int) -> Work:
+        def run() -> Iterator[dict[str, Any]]:
+            own = Worker(self.worker.device)  # what records kernels might slow down what follows
+            try:
+                yield from own.run("kernels", model, kind, self._peer_rows(), context, clock=self.clock)
+            finally:
+                own.close()
+
+        return Work({"kind": "kernels", "model": model, "format": kind}, run)
+
+    def _peer_rows(self) -> Numbers:
+        return tuple(number for number in self.rows if number in PEER_ROWS) or self.rows[:1]
+
     def _peers(self, model: str, contexts: Numbers) -> Iterator[Work]:
-        rows = tuple(number for number in self.rows if number in PEER_ROWS) or self.rows[:1]
+        rows = self._peer_rows()
         clock, place = self.clock, self.device
         if self.peer:
             about = {"kind": "peer", "peer": "transformers", "model": model, "format": "BF16"}

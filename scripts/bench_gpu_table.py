@@ -7,6 +7,8 @@ from typing import Any
 
 PEERS = ("transformers", "transformers continuous", "llama.cpp")
 
+MOST_KERNELS = 6  # of a line
+
 Found = dict[str, Any]
 
 
@@ -17,6 +19,9 @@ def line(found: Found) -> str:
     )
     if "skipped" in found:
         return f"{name} {sizes:16} {found['skipped']}"
+    if found["kind"] == "kernels":
+        most = [f"{kind['kernel']} {kind['us']:.0f} us" for kind in found["kernels"][:MOST_KERNELS]]
+        return f"{name} {sizes:16} {', '.join(most)}"
     host = f"  host {1e3 * found['host_ms']:6.0f} us" if "host_ms" in found else ""
     speed = f"  {found['tokens_per_s']:9.1f} tokens/s" if "tokens_per_s" in found else ""
     share = f"  {found['bytes_per_s'] / 1e9:7.1f} GB/s  {found['share']:4.0%} of a copy" if "share" in found else ""

@@ -9,20 +9,21 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
+from bench_gpu_kernels import kernels
 from bench_gpu_measure import Clock, Device, copy_bandwidth, products, steps
 
 PATIENCE = 25.0  # seconds after the run's time is over, in which what has begun may finish
 MOST = 120.0  # seconds to wait for a figure, and for the weights before the first
 KNOWN = (ValueError, MemoryError, ImportError, TimeoutError)  # what is known not to be possible
 
-MEASURES = {"products": products, "steps": steps, "roof": copy_bandwidth}
+MEASURES = {"products": products, "steps": steps, "kernels": kernels, "roof": copy_bandwidth}
 
 
 class Worker:
     """A process that measures one thing after the other; after an error, a new one."""
 
     def __init__(self, device: Device) -> None:
-        self._device = device
+        self.device = device
         self._pipe: Connection | None = None
 
     def run(self, name: str, *arguments: Any, clock: Clock) -> Iterator[dict[str, Any]]:
@@ -65,7 +66,7 @@ class Worker:
     def _start(self) -> Connection:
         spawn = multiprocessing.get_context("spawn")
         self._pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=serve, args=(self._device, theirs), daemon=True)
+        self.process = spawn.Process(target=serve, args=(self.device, theirs), daemon=True)
         self.process.start()
         theirs.close()
         return self._pipe

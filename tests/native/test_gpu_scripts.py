@@ -66,10 +66,36 @@ def test_what_was_asked_for_first_comes_first(script: Any) -> None:
     assert [about["format"] for about in works[:5]] == list(formats)
     assert [(about["model"], about["format"]) for about in works[5:9]] == list(order.FIRST)
     assert (works[9]["kind"], works[9]["model"]) == ("peer", "Qwen3-8B")
+    timed = [work.about for work in replace(plan, kernels=True).works()]
+    assert [about["kind"] for about in timed[9:12]] == ["kernels", "kernels", "peer"]
+    assert [about for about in timed if about["kind"] != "kernels"] == works
     steps = [(about["model"], about["format"]) for about in works if about["kind"] == "step"]
     assert set(steps) == {(model, kind) for model in models for kind in formats}
     assert len(steps) == len(set(steps)) + len(order.FIRST)  # those, at the other context
     assert sum(about["kind"] == "peer" for about in works) == 2 * len(models)
+
+
+def test_a_kernel_is_given_the_time_that_only_it_took(script: Any) -> None:
+    """Kernels overlap: what counts is by how much each ends later than all before it."""
+    module, measure = script("bench_gpu_kernels"), script("bench_gpu_measure")
+    product, attention = "void paceline::cuda::(anonymous namespace)::", "paceline::cuda::attend_token"
+    product += "integer_product<(paceline::Format)13, 0>(paceline::cuda::Product, paceline::cuda::Turns)"
+    timeline = [(product, 1000, 6000), (attention, 2000, 9000), (product, 8000, 21000), (attention, 9000, 22000)]
+
+    def record(run: Any) -> list[tuple[str, int, int]]:
+        run()
+        return timeline
+
+    asked = (measure.Device("emulator", True), "tiny", "Q4_K", (1, 2), 64, measure.Clock(120))
+    found = list(module.kernels(*asked, record=record))
+    assert [one["rows"] for one in found] == [1, 2]
+    expected = [
+        {"kernel": "integer_product<13, 0>", "count": 0.4, "us": (5 + 12) / 5},
+        {"kernel": "attend_token", "count": 0.4, "us": (3 + 1) / 5},
+    ]
+    assert found[0]["kernels"] == expected
+    assert "integer_product<13, 0> 3 us, attend_token 1 us" in script("bench_gpu_table").line(found[0])
+    assert module.times_of([], 5) == []
 
 
 def test_a_process_that_fails_hangs_or_dies_costs_one_figure(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
