@@ -17,9 +17,8 @@ PACELINE_INLINE int32_t input_sum(const QuantizedBlock& x) {
 
 #if defined(__AVX512F__)
 
-constexpr float kRaised = 12582912.0f;  // see dot()
-
 struct Codes { __m512i v[8]; };
+struct DotLanes { __m512i v; };
 
 PACELINE_INLINE Codes load_codes(const uint8_t* p) {
   Codes c;
@@ -71,9 +70,11 @@ PACELINE_INLINE void store_codes(uint8_t* p, const Codes& c) {
   for (int j = 0; j < 8; ++j) _mm512_storeu_si512(p + 64 * j, c.v[j]);
 }
 // Sum of (code - bias) * x for each row, over all inputs or over one of two halves. vpdpbusd does not saturate; codes are
-// unsigned, the bias is taken off through sum(x). It begins at the bits of the float 1.5 * 2^23: so its bits are those of kRaised + the sum, which stays below 2^22.
+// unsigned, the bias is taken off through sum(x). It begins at the bits of the float kRaised, and stays below 2^22: so its bits are those of kRaised + the sum.
+constexpr float kRaised = 12582912.0f;  // 1.5 * 2^23
+PACELINE_INLINE Lanes raised(DotLanes a) { return {_mm512_castsi512_ps(a.v)}; }
 template <int bias, int halves, int half>
-PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
+PACELINE_INLINE DotLanes dot(const Codes& c, const QuantizedBlock& x) {
   static_assert((bias & (bias - 1)) == 0);
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
   __m512i even = bias == 0 ? _mm512_setzero_si512() : _mm512_slli_epi32(_mm512_set1_epi32(static_cast<int32_t>(0u - static_cast<uint32_t>(input_sum<halves, half>(x)))), __builtin_ctz(bias | 256));
@@ -342,6 +343,10 @@ PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
 
 #endif
 
+#if !defined(__AVX512F__)
+using DotLanes = IntLanes;
+#endif
+
 #if !PACELINE_NEON
 // The dot products of a block's first n columns, each computed when it is asked for.
 template <int bias, int halves, int half, int n>
@@ -350,7 +355,7 @@ struct Dots {
   const QuantizedBlock* x;
 
   PACELINE_INLINE Dots(const Codes& c, const QuantizedBlock* columns) : codes(c), x(columns) {}
-  PACELINE_INLINE IntLanes operator[](int column) const { return dot<bias, halves, half>(codes, x[column]); }
+  PACELINE_INLINE DotLanes operator[](int column) const { return dot<bias, halves, half>(codes, x[column]); }
 };
 #endif
 

@@ -146,21 +146,21 @@ struct Panel {
   PACELINE_INLINE Lanes minimum() const { return load(tile->half[half].minimum); }
 };
 
-// A dot product as floats, and times the scales of 16 rows, rounded once. With AVX-512 that is one operation for each column, where the bits of a dot product are
-// those of a float already; AVX2 has no register for what it needs.
+// A dot product as floats, and times the scales of 16 rows, rounded once. With AVX-512 that is one operation for each column, as the bits of a dot product are those
+// of a float; AVX2 has no register for what that needs.
 #if defined(__AVX512F__)
-PACELINE_INLINE Lanes float_of_dot(IntLanes dot) { return float_of_bits(dot) - broadcast(kRaised); }
-struct RowScales {
-  Lanes scale, below;  // below: -kRaised * scale, exact, as a scale has no more than 21 significant bits
-  PACELINE_INLINE explicit RowScales(Lanes scales) : scale(scales), below(scales * broadcast(-kRaised)) {}
-  PACELINE_INLINE Lanes times(IntLanes dot) const { return fma(float_of_bits(dot), scale, below); }
+PACELINE_INLINE Lanes float_of_dot(DotLanes dot) { return raised(dot) - broadcast(kRaised); }
+struct TileScales {
+  Lanes scale, offset;  // offset: -kRaised * scale, exact, as a scale has no more than 21 significant bits
+  PACELINE_INLINE explicit TileScales(Lanes scales) : scale(scales), offset(scales * broadcast(-kRaised)) {}
+  PACELINE_INLINE Lanes times(DotLanes dot) const { return fma(raised(dot), scale, offset); }
 };
 #else
-PACELINE_INLINE Lanes float_of_dot(IntLanes dot) { return to_float(dot); }
-struct RowScales {
+PACELINE_INLINE Lanes float_of_dot(DotLanes dot) { return to_float(dot); }
+struct TileScales {
   Lanes scale;
-  PACELINE_INLINE explicit RowScales(Lanes scales) : scale(scales) {}
-  PACELINE_INLINE Lanes times(IntLanes dot) const { return to_float(dot) * scale; }
+  PACELINE_INLINE explicit TileScales(Lanes scales) : scale(scales) {}
+  PACELINE_INLINE Lanes times(DotLanes dot) const { return to_float(dot) * scale; }
 };
 #endif
 
@@ -177,7 +177,7 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
       const F tile(tiles, b);
       for (size_t line = 0; line < tile.ahead_bytes(ahead); line += 64) __builtin_prefetch(tile.ahead(ahead, b) + line);
       const Codes codes = tile.codes();
-      const RowScales scales(tile.template scale<0>());
+      const TileScales scales(tile.template scale<0>());
       const Lanes minimum = tile.template minimum<0>();
       const QuantizedBlock* block = x + static_cast<size_t>(b) * kGroup;
       if constexpr (F::kScales == 1) {

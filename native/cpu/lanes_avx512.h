@@ -38,7 +38,6 @@ inline IntLanes widen(__m128i a) { return {_mm512_cvtepu8_epi32(a)}; }
 inline IntLanes load_signed(const uint8_t* p) { return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
 inline Lanes from_halves(__m256i a) { return {_mm512_cvtph_ps(a)}; }
 inline Lanes to_float(IntLanes a) { return {_mm512_cvtepi32_ps(a.v)}; }
-inline Lanes float_of_bits(IntLanes a) { return {_mm512_castsi512_ps(a.v)}; }
 inline Lanes power_of_two(IntLanes n) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
 }

@@ -49,7 +49,7 @@ struct Sizes {
   int columns = 0;  // tokens of all rows
   int outputs = 0;
   int splits = 0;   // of the longest history
-  int tokens = 0;   // 1: no row has more; otherwise those of a row that attend together, at most
+  int tokens = 0;   // 1: no row has more; otherwise those of a row that attend together, at most, but at least 2
   int sampled = 0;  // whether some output wants more than the largest logit's id
   bool operator==(const Sizes&) const = default;
 };

@@ -1,4 +1,4 @@
-// Products of integer weights for few columns: what a thread block does with row tiles, `tiles` of them at a time. A warp has segments of one or two of these, and their weights
+// Products of integer weights for few columns: what a thread block does with row tiles, `tiles` of them at a time. A warp has segments of one of these, or of two, and their weights
 // stream through shared memory (weight_stream.h). What becomes of the outputs is the kernels' own (integer_product.h, gated_product.h).
 #pragma once
 
@@ -11,10 +11,10 @@ namespace paceline::cuda {
 constexpr int kAlone = 0;
 constexpr int groups_of(int n) { return n == kAlone ? 1 : n; }
 
-// Row tiles of a warp: two, which share each input that it reads, where registers have room for the units of both. Columns that are alone have too few row tiles for
-// that, of 32 there are too many sums.
+// Row tiles of a warp, at most: two, which share each input that it reads, where registers have room for the units of both. A column that is alone is too little work
+// for that, of 32 there are too many sums.
 template <Format f, int n>
-constexpr int rows_of_warp() {
+constexpr int most_rows() {
   const int words = unit_words(f) + (has_header(f) ? 0 : held_scale_words(f));
   return (n == 1 && words <= 24) || (n == 2 && words <= 20) ? 2 : 1;
 }
@@ -139,16 +139,16 @@ struct Turns {
 template <int most>
 PACELINE_DEVICE int kept_place(int output) { return output ^ (output / (kTileRows * most) % 2 * kTileRows); }
 
-// A block's inputs, its warps' weights, and the sums of their segments.
-template <Format f, int n>
+// A block's inputs, its warps' weights, and the sums of their segments. rows: row tiles of a warp.
+template <Format f, int n, int rows>
 class FewColumns {
  public:
   static constexpr int kGroups = groups_of(n), kMost = kColumns * kGroups, kOutputs = kTileRows * kMost;  // of a row tile
-  static constexpr int kRows = rows_of_warp<f, n>();  // row tiles of a warp
+  static constexpr int kRows = rows;
   static constexpr int kHeld = n == kAlone ? 1 : has_header(f) || (by_halves(f) && n == 1) ? 0 : 2;  // rows whose scales a lane holds
   static constexpr int kScaleFloats = kHeld ? 0 : kRows * SharedScales<f>::kFloats;  // of a warp
   static constexpr size_t kRoom = kStreamRoom<f, kRows> + kGridBytes<f> + static_cast<size_t>(kProductWarps) * kScaleFloats * sizeof(float);
-  static constexpr int kMostTiles = 4 * kRows;  // of a block
+  static constexpr int kMostTiles = n <= 1 ? 4 * rows : 4;  // of a block
   // The sums of a segment for each warp and the totals of all row tiles have room.
   static_assert(kRoom + (kProductWarps * kRows + kMostTiles) * kOutputs * sizeof(float) <= kMostShared);
 
@@ -245,62 +245,64 @@ class FewColumns {
 };
 
 // Shared memory of such a block, but for the sums of segments.
-template <Format f, int n>
+template <Format f, int n, int rows>
 size_t bytes_beside_sums(const Product& product, int tiles) {
-  return static_cast<size_t>(tiles) * FewColumns<f, n>::kOutputs * sizeof(float) + BlockInputs<f, n>::bytes(product.blocks) + FewColumns<f, n>::kRoom;
+  using Few = FewColumns<f, n, rows>;
+  return static_cast<size_t>(tiles) * Few::kOutputs * sizeof(float) + BlockInputs<f, n>::bytes(product.blocks) + Few::kRoom;
 }
 
 // Whether there is room for a column's inputs and, of four row tiles, the sums of a segment for each warp.
 template <Format f>
 bool fits_alone(const Product& product) {
-  constexpr size_t kSums = static_cast<size_t>(kProductWarps) * FewColumns<f, kAlone>::kOutputs * sizeof(float);
-  constexpr size_t kLeast = kSums / 2 + FewColumns<f, kAlone>::kRoom;  // with four row tiles
+  using Few = FewColumns<f, kAlone, 1>;
+  constexpr size_t kSums = static_cast<size_t>(kProductWarps) * Few::kOutputs * sizeof(float);
+  constexpr size_t kLeast = kSums / 2 + Few::kRoom;  // with four row tiles
   static_assert(kLeast + kSums + BlockInputs<f, kAlone>::bytes(kAloneBlocks) <= kMostShared);
   return kLeast + kSums + BlockInputs<f, kAlone>::bytes(product.blocks) <= kMostShared;
 }
 
-template <Format f, int n>
+template <Format f, int n, int rows>
 size_t shared_bytes(const Product& product, int tiles, int kept) {
-  return static_cast<size_t>(kept) * tiles * FewColumns<f, n>::kOutputs * sizeof(float) + bytes_beside_sums<f, n>(product, tiles);
+  return static_cast<size_t>(kept) * tiles * FewColumns<f, n, rows>::kOutputs * sizeof(float) + bytes_beside_sums<f, n, rows>(product, tiles);
 }
 
-// As much shared memory to a block as leaves 92 KiB of an H100's L1 for inputs, where two are on a multiprocessor.
+// Shared memory of a block, if it can do with as little: two of these on a multiprocessor leave 92 KiB of an H100's L1 for inputs.
 constexpr size_t kBlockBytes = 80 << 10;
 
-template <Format f, int n>
+template <Format f, int n, int rows>
 Turns turns_for(const Product& product, int tiles, int places, int most_columns) {
-  constexpr int kMost = FewColumns<f, n>::kMost, kRows = FewColumns<f, n>::kRows;
-  const int step = kProductWarps * kRows / tiles;  // segments at a time
-  const size_t beside = bytes_beside_sums<f, n>(product, tiles), least = static_cast<size_t>(step) * tiles * kTileRows * kMost * sizeof(float);
+  constexpr int kMost = FewColumns<f, n, rows>::kMost;
+  const int step = kProductWarps * rows / tiles;  // segments at a time
+  const size_t beside = bytes_beside_sums<f, n, rows>(product, tiles), least = static_cast<size_t>(step) * tiles * kTileRows * kMost * sizeof(float);
   const size_t most = n == kAlone ? kMostSums : beside + least < kBlockBytes ? kBlockBytes - beside : least;
   const int kept = segments_kept(product.blocks, tiles * kMost, step, beside, most);
-  return {places, blocks_for(product, places, (most_columns + kMost - 1) / kMost, shared_bytes<f, n>(product, tiles, kept)), tiles, kept};
+  return {places, blocks_for(product, places, (most_columns + kMost - 1) / kMost, shared_bytes<f, n, rows>(product, tiles, kept)), tiles, kept};
 }
 
 // As few row tiles to a block as read their inputs at the same time, so that these are fewer bytes from L2 than the weights are from memory.
-template <Format f, int n>
+template <Format f, int n, int rows>
 constexpr int fewest_tiles() {
-  constexpr bool kManyInputs = n > 2 || (n == 2 && by_halves(f));
-  return kManyInputs ? 2 * FewColumns<f, n>::kRows : FewColumns<f, n>::kRows;
+  return n > 2 || (n == 2 && by_halves(f)) ? 2 * rows : rows;
 }
 
 // Row tiles to a block at a time: as many as let the last warp end soonest, or the last multiprocessor, if each loads as fast as the others. 5120 inputs are ten segments,
 // for eight warps as long as sixteen; those of four row tiles are five for each. Of experts, whose blocks are many, as many as leave the fewest warps idle.
-template <Format f, int n>
-int tiles_together(const Product& product, int most_columns) {
-  constexpr int kRows = FewColumns<f, n>::kRows, kFewest = fewest_tiles<f, n>();
+struct Together {
+  int tiles;
+  double time;  // in segments of a warp
+};
+template <Format f, int n, int rows>
+Together tiles_together(const Product& product, int most_columns) {
+  constexpr int kFewest = fewest_tiles<f, n, rows>();
   const auto rounds = [](int items, int takers) { return (items + takers - 1) / takers; };
   const int busy = product.multiprocessors ? product.multiprocessors : multiprocessors(), segments = segments_of(product.blocks);
-  int best = kFewest;
-  double least = 0.0;
-  for (int tiles = kFewest; tiles <= FewColumns<f, n>::kMostTiles; tiles *= 2) {
-    const int places = rounds(all_tiles(product), tiles), each = rounds(segments, kProductWarps * kRows / tiles) * kRows;
-    const double last_warp = rounds(places, turns_for<f, n>(product, tiles, places, most_columns).step) * each;
+  Together best = {};
+  for (int tiles = kFewest; tiles <= FewColumns<f, n, rows>::kMostTiles; tiles *= 2) {
+    const int places = rounds(all_tiles(product), tiles), each = rounds(segments, kProductWarps * rows / tiles) * rows;
+    const double last_warp = rounds(places, turns_for<f, n, rows>(product, tiles, places, most_columns).step) * each;
     const double last_multiprocessor = rounds(places, busy) * tiles * segments / static_cast<double>(kStreamBlocks * kProductWarps);
     const double time = product.lists ? each / static_cast<double>(tiles) : last_warp > last_multiprocessor ? last_warp : last_multiprocessor;
-    if (tiles > kFewest && time >= least) continue;
-    best = tiles;
-    least = time;
+    if (tiles == kFewest || time < best.time) best = {tiles, time};
   }
   return best;
 }

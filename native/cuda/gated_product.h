@@ -32,7 +32,7 @@ PACELINE_DEVICE void store_activated(const Product& product, const OwnColumns& c
 
 template <Format f, int n>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) gated_product(Product product, Turns turns) {
-  using Few = FewColumns<f, n>;
+  using Few = FewColumns<f, n, most_rows<f, n>()>;
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
   Few few(memory, product, turns);
@@ -54,9 +54,10 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) gated_product(Product 
 
 template <Format f, int n>
 void launch_gated_product(const Product& product, int most_columns, Stream stream) {
-  const Turns turns = turns_for<f, n>(product, kGatedTiles, all_tiles(product) / kGatedTiles, most_columns);
-  launch("gated_product", gated_product<f, n>, grid_of(product, turns.step, most_columns, FewColumns<f, n>::kMost), kProductWarps * kWarp, shared_bytes<f, n>(product, turns.tiles, turns.kept),
-         stream, product, turns);
+  constexpr int kRows = most_rows<f, n>();
+  const Turns turns = turns_for<f, n, kRows>(product, kGatedTiles, all_tiles(product) / kGatedTiles, most_columns);
+  launch("gated_product", gated_product<f, n>, grid_of(product, turns.step, most_columns, FewColumns<f, n, kRows>::kMost), kProductWarps * kWarp,
+         shared_bytes<f, n, kRows>(product, turns.tiles, turns.kept), stream, product, turns);
 }
 
 template <Format f>

@@ -6,9 +6,9 @@
 
 namespace paceline::cuda {
 
-template <Format f, int n>
+template <Format f, int n, int rows>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) integer_product(Product product, Turns turns) {
-  using Few = FewColumns<f, n>;
+  using Few = FewColumns<f, n, rows>;
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
   Few few(memory, product, turns);
@@ -34,13 +34,26 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, kStreamBlocks) integer_product(Produc
     });
 }
 
+template <Format f, int n, int rows>
+void launch_few_columns(const Product& product, int tiles, int most_columns, Stream stream) {
+  const Turns turns = turns_for<f, n, rows>(product, tiles, (all_tiles(product) + tiles - 1) / tiles, most_columns);
+  launch("integer_product", integer_product<f, n, rows>, grid_of(product, turns.step, most_columns, FewColumns<f, n, rows>::kMost), kProductWarps * kWarp,
+         shared_bytes<f, n, rows>(product, turns.tiles, turns.kept), stream, product, turns);
+}
+
+// Two row tiles to a warp take it fewer instructions, so many in place of one (sm_90a). With few row tiles they would leave too many warps idle; of 16 columns the inputs,
+// shared, matter more.
+constexpr double kTimeOfTwo = 0.88;
+
 template <Format f, int n>
 void launch_few_columns(const Product& product, int most_columns, Stream stream) {
-  constexpr int kMost = FewColumns<f, n>::kMost;
-  const int tiles = tiles_together<f, n>(product, most_columns);
-  const Turns turns = turns_for<f, n>(product, tiles, (all_tiles(product) + tiles - 1) / tiles, most_columns);
-  launch("integer_product", integer_product<f, n>, grid_of(product, turns.step, most_columns, kMost), kProductWarps * kWarp,
-         shared_bytes<f, n>(product, turns.tiles, turns.kept), stream, product, turns);
+  constexpr int kRows = most_rows<f, n>();
+  const Together together = tiles_together<f, n, kRows>(product, most_columns);
+  if constexpr (kRows == 2 && n == 1) {
+    const Together apart = tiles_together<f, n, 1>(product, most_columns);
+    if (apart.time < kTimeOfTwo * together.time) return launch_few_columns<f, n, 1>(product, apart.tiles, most_columns, stream);
+  }
+  launch_few_columns<f, n, kRows>(product, together.tiles, most_columns, stream);
 }
 
 // The sums of `tiles` row tiles of up to 64 columns, as add_segments() has them. Their sums need the shared memory, so weights are loaded into registers, a unit while the

@@ -4,8 +4,8 @@
 // Codes are signed, or biased: then the accumulator starts at -bias * sum(a). Added to its start are the bits of the float 1.5 * 2^23, so that the result, read
 // as a float, is 12582912 + isum. One subtraction gives float(isum), or one fma its product with a scale, where a conversion would take four times as long.
 //
-// NVFP4's weights are unpacked to halves that include their scales, and codes of activations are halves too: a sum of 16 products has at most 19 significant
-// bits, so a floating-point mma gives isum * d without rounding, in whatever order it adds.
+// NVFP4's weights are unpacked to halves, and codes of activations are halves too. With the weights' scales included a sum of 16 products has at most 19 significant
+// bits, so a floating-point mma gives isum * d without rounding, in whatever order it adds. Of up to eight columns sums are fewer than weights, and scales meet these.
 #pragma once
 
 #include <type_traits>
@@ -101,7 +101,7 @@ struct Units {
 template <Format f, int own>
 struct Scales {
   float scale[layout(f).scales][own], minimum[layout(f).scales][own];
-  float below[own];  // -12582912 * scale[0]
+  float offset[own];  // -12582912 * scale[0]
 
   // Those of row tile r's tile k.
   template <int held, int rows>
@@ -123,13 +123,13 @@ struct Scales {
           minimum[half][row] = units.unit[r].scales[row].minimum(k, half);
         }
     }
-    for (int row = 0; row < own; ++row) below[row] = -12582912.0f * scale[0][row];
+    for (int row = 0; row < own; ++row) offset[row] = -12582912.0f * scale[0][row];
   }
 };
 // isum * scale, rounded once.
 template <Format f, int own>
 PACELINE_DEVICE float scaled(int32_t biased, const Scales<f, own>& w, int row) {
-  return fma(bits_to_float(static_cast<uint32_t>(biased)), w.scale[0][row], w.below[row]);
+  return fma(bits_to_float(static_cast<uint32_t>(biased)), w.scale[0][row], w.offset[row]);
 }
 
 // A lane's sums: of column j % own of its row j / own.
@@ -144,8 +144,9 @@ PACELINE_DEVICE T own_result(const T (&c)[4], int j) {
 
 // A row has one scale in a block.
 template <Format f, int own>
-PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scales<f, own>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, Sums<own>& acc) {
-  const int bias = device_bias(f) << shift;
+PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], const Scales<f, own>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, Sums<own>& acc) {
+  constexpr int bias = device_bias(f);
+  static_assert(bias == 0 || code_shift(f, 1) == 0);
   int32_t c[4];
   mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[own - 1]);
   PACELINE_UNROLL
@@ -158,8 +159,9 @@ PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], int shift, const Scal
 
 // A row has two.
 template <Format f, int own>
-PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], int shift, const Scales<f, own>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, Sums<own>& acc) {
-  const int bias = device_bias(f) << shift;
+PACELINE_DEVICE void add_two_scales(const uint32_t (&a)[4], const Scales<f, own>& w, const uint32_t (&b)[2], const AboutColumns<own>& x, Sums<own>& acc) {
+  constexpr int bias = device_bias(f);
+  static_assert(bias == 0 || code_shift(f, 1) == 0);
   int32_t low[4], high[4], high_sum[own];
   for (int i = 0; i < own; ++i) high_sum[i] = x.sum[i] - x.low_sum[i];
   mma_bytes_16<has_sign(f)>(low, a, b[0], kMagic - bias * x.low_sum[0], kMagic - bias * x.low_sum[own - 1]);
@@ -217,8 +219,8 @@ PACELINE_DEVICE void add_tile(const Units<f, held, rows>& units, int k, const In
       scales[r].take(units, r, k);
     }
     each_group([&](int r, const uint32_t (&b)[2], const AboutColumns<kOwn>& x, Sums<kOwn>& to) {
-      if constexpr (layout(f).scales == 1) add_one_scale<f, kOwn>(a[r], code_shift(f, k), scales[r], b, x, to);
-      else add_two_scales<f, kOwn>(a[r], code_shift(f, k), scales[r], b, x, to);
+      if constexpr (layout(f).scales == 1) add_one_scale<f, kOwn>(a[r], scales[r], b, x, to);
+      else add_two_scales<f, kOwn>(a[r], scales[r], b, x, to);
     });
   }
 }

@@ -148,7 +148,7 @@ struct OwnTiles {
 // Row tiles per block: one, or two for many columns. A warp takes `at_once` of them: both where there are enough segments for all warps, so that inputs are
 // loaded once for two tiles.
 constexpr int tiles_of_block(int n) { return n > 2 ? 2 : 1; }
-constexpr int resident_blocks(int n) { return n > 2 ? 1 : 2; }
+constexpr int resident_blocks(int n) { return n > 4 ? 1 : 2; }
 
 template <Format f, int n, int at_once>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, resident_blocks(n)) product_of_16_bits(Product product, int kept) {
@@ -243,6 +243,9 @@ void product_of(const Product& product, int most_columns, Stream stream) {
   switch (columns_together(f, most_columns)) {
     case 8: return launch_product<f, 1, 1>(product, most_columns, stream);
     case 16: return launch_product<f, 2, 1>(product, most_columns, stream);
+    case 32:
+      if (segments_of(product.blocks) < kProductWarps) return launch_product<f, 4, 1>(product, most_columns, stream);
+      return launch_product<f, 4, 2>(product, most_columns, stream);
     default: break;
   }
   constexpr int kTiles = 2 * kProductWarps;

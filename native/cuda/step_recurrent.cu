@@ -51,16 +51,16 @@ void DeviceCore::recurrent(const Layer& layer, const Pass& pass) {
   r.out_stride = work.attention;
   const float* const gates = work.mixed + gate_offset;
   const int normed = s.recurrent_norm_size(), most_rows = std::min(most, options_.slots);
-  const RecurrentJoin heads = {work.attended, work.attention, gates, work.stride_mixed, layer.recurrent_norm, s.inner() / normed, normed, s.state_space, s.norm_epsilon, columns,
+  const RecurrentJoin outputs = {work.attended, work.attention, gates, work.stride_mixed, layer.recurrent_norm, s.inner() / normed, normed, s.state_space, s.norm_epsilon, columns,
                                work.recurrent_input};
-  const bool together = sizes.tokens == 1 && fits_recurrent_token(r), joins = together && joins_heads(r, heads);
+  const bool together = sizes.tokens == 1 && fits_recurrent_token(r), joins = together && joins_heads(r, outputs);
   if (together) {
-    recurrent_token(r, joins ? heads : RecurrentJoin{}, input.rows, &input.counts->rows, most_rows, stream);
+    recurrent_token(r, joins ? outputs : RecurrentJoin{}, input.rows, &input.counts->rows, most_rows, stream);
   } else {
     convolve(r, input.rows, input.columns, columns, most, stream);
     delta_rule(r, input.rows, &input.counts->rows, most_rows, stream);
   }
-  if (!joins) join_recurrent(heads, most, stream);
+  if (!joins) join_recurrent(outputs, most, stream);
   join(layer.output, work.recurrent_input, nullptr, nullptr, pass);
 }
 

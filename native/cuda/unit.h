@@ -50,7 +50,6 @@ struct Bytes {
     }
   }
   PACELINE_DEVICE uint32_t byte(int i) const { return v[i / 4] >> 8 * (i % 4) & 0xff; }
-  PACELINE_DEVICE int signed_byte(int i) const { return static_cast<int8_t>(byte(i)); }
   PACELINE_DEVICE uint16_t two(int i) const { return static_cast<uint16_t>(v[i / 2] >> 16 * (i % 2)); }
 };
 template <>
@@ -113,7 +112,7 @@ struct NoTable {
 constexpr int unit_words(Format f) {
   return (has_grid(f) ? unit_tiles(f) : unit_tiles(f) * layout(f).low_bits / 2) + unit_tiles(f) * layout(f).high_bits / 2 + layout(f).upper_bits;
 }
-constexpr int held_scale_words(Format f) { return (scale_bytes(f) + minimum_bytes(f) + header_bytes(f) + 1) / 4 * 2; }
+constexpr int held_scale_words(Format f) { return 2 * (scale_bytes(f) + minimum_bytes(f)) / 4; }
 
 // The scales of a row of a unit, as they lie in it: of all its tiles, or of half of them.
 template <Format f, int tiles = unit_tiles(f)>

@@ -18,7 +18,7 @@ template <Format f, int rows>
 constexpr int kStageBytes = rows * static_cast<int>(device_unit_bytes(f));
 template <Format f, int rows>
 constexpr int stages_of_stream() {
-  const int fit = kStreamBytes / kStageBytes<f, rows>;
+  const int fit = (kStreamBytes + kStageBytes<f, rows> / 2) / kStageBytes<f, rows>;  // to the nearest
   return fit < 1 ? 1 : fit > kMostStages ? kMostStages : fit;
 }
 template <Format f, int rows>

@@ -60,8 +60,8 @@ def test_a_copy_is_the_same_matrix() -> None:
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
     """Many columns: on a small device a warp has a row tile for itself, on a large one segments of it; few: on a small
-    one a block has four row tiles at a time, on a large one one. 147 rows: ten row tiles, of which some are of blocks
-    that are not full."""
+    one a block has eight row tiles at a time and a warp two, on a large one each has one. 147 rows: ten row tiles, of
+    which some are of blocks that are not full."""
     columns = columns_of(name, 19)
     data = np.tile(random_blocks(name, columns), (4, 1))[:147]
     cpu, device = _cpu.ProductProbe(name, 147, columns, data), Product(name, 147, columns, data, most=130)
@@ -113,6 +113,8 @@ def test_lanes_in_any_order_give_the_same_bits(name: str, order: str) -> None:
     [
         ("Q8_0", 97, 16, (1, 2, 20)),
         ("Q8_0", 40, 16, (1,)),
+        ("Q4_K", 20, 37, (12,)),
+        ("Q2_K", 20, 37, (12,)),
         ("F32", 19, 16, (1, 3, 16, 20, 40, 64)),
         ("BF16", 9, 37, (1, 20)),
         ("F16", 9, 37, (20,)),
@@ -120,8 +122,9 @@ def test_lanes_in_any_order_give_the_same_bits(name: str, order: str) -> None:
     ],
 )
 def test_many_segments_are_added_in_rounds(name: str, segments: int, rows: int, counts: tuple[int, ...]) -> None:
-    """More segments than a block's warps, or than shared memory keeps sums of: 96 of them for 8 columns; for 64 eight,
-    of float32 six. Beside a column that is alone, if it has room there: 40 of whose segments have, 97 not."""
+    """More segments than a block's warps, or than shared memory keeps sums of: 16 of them for 16 columns of two row
+    tiles; for 64 eight, of float32 six. Beside a column that is alone, if it has room there: 40 of whose segments have,
+    97 not."""
     columns = segments * 512
     data = random_blocks(name, columns)[:rows]
     cpu, device = _cpu.ProductProbe(name, rows, columns, data), Product(name, rows, columns, data)
