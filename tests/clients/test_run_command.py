@@ -36,7 +36,8 @@ def client(demo_model: Path) -> Iterator[Client]:
 
 def said(client: Client, *messages: tuple[str, str], **options: float) -> str:
     prompt = [{"role": role, "content": text} for role, text in messages]
-    return "".join(piece.text for piece in client.generate(prompt, 16, **options)) + "\n"  # type: ignore[arg-type]
+    answer = "".join(piece.text for piece in client.generate(prompt, 16, **options))  # type: ignore[arg-type]
+    return answer if answer.endswith("\n") else answer + "\n"
 
 
 def test_in_a_pipe_there_is_the_answer_and_nothing_else(client: Client) -> None:
