@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kWarps = 4;
 
-// A warp's own of some floats, the first `most` of a lane in registers before the kernel waits for the one before: each wait for L2 is a fifth of this kernel's time.
+// A warp's own of some floats, the first `most` of a lane in registers before the kernel waits for the one before: behind that it would wait for L2 once more for each.
 template <int most>
 struct EarlyFloats {
   const float* from;

@@ -5,9 +5,10 @@
 //
 // A thread block computes a row tile (16 outputs) of up to 8 * N columns at a time. Its warps take segments in turn; a warp reads its weights once, keeps further
 // loads in flight while it computes, and leaves the sums of its segments in shared memory, where they are added in ascending order. So a matrix of 4096 x 4096 keeps
-// 2048 warps busy for a single column. With few columns a block takes row tiles in turn, one to eight at a time, and their integer weights
-// stream through shared memory; for up to 16 columns a warp has two of these, where registers have room (few_columns.h). With many it owns two row tiles, and where there are enough columns to fill most of the device, eight or sixteen: each warp then has one or two
-// tiles and all of their segments. For then most of what a block reads is activations, and its warps read the same ones at the same time.
+// 2048 warps busy for a single column. With few columns a block takes row tiles in turn, one to eight at a time, and their integer weights stream through shared
+// memory; for up to 16 columns a warp may have two of these (few_columns.h). With many it owns two row tiles, and where there are enough columns to fill most of the
+// device, eight or sixteen: each warp then has one or two tiles and all of their segments. For then most of what a block reads is activations, and its warps read the
+// same ones at the same time.
 //
 // For experts, a block's columns are those of one expert, from a list built on the device (experts.cu).
 #pragma once

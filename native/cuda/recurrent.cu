@@ -23,7 +23,7 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   const size_t stride = r.mixed ? r.stride : state.update_size;
   const bool is_gates = unit == heads + r.value_heads, is_value = unit >= heads;
   const Channels own = channels_of(r, unit);
-  const int kept = r.taps - 1, channels = heads * r.key_size + r.value_heads * r.value_size, own_end = own.begin + own.size;
+  const int kept = r.taps - 1, own_end = own.begin + own.size, end = padded_end(r, own_end);
   const Convolution convolution = {r, mixed, stride, state.conv(row.slot, row.state), index, row.position};
   if (!is_gates) convolution.fetch(own);
   wait_for_earlier();
@@ -42,8 +42,6 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   }
   float* const next = state.conv(row.slot, row.state ^ 1);
   float* const out = r.convolved + static_cast<size_t>(column) * state.channel_stride;
-  // The padding behind the last channel is zeros.
-  const int end = own_end == channels ? state.channel_stride : own_end;
   float squares = 0.0f;
   for (int first = own.begin; first < end; first += kChannelsTogether) {
     float y[kChannelsTogether / kWarp];
@@ -85,7 +83,7 @@ PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) 
   if (row.position > 0) part.fetch(r);
   wait_for_earlier();
   part.copy(r, row.position == 0, s);
-  const int key_head = r.grouped_heads ? head / (r.value_heads / r.key_heads) : head % r.key_heads, value = first + lane;
+  const int key_head = key_head_of(r, head), value = first + lane;
   const float* const convolved = r.convolved + static_cast<size_t>(row.first_column) * state.channel_stride;
   const float* const queries = convolved + r.query_channel + key_head * r.key_size;
   const float* const keys = convolved + r.key_channel + key_head * r.key_size;
@@ -136,9 +134,8 @@ void convolve(const Recurrent& r, const RowInput* rows, const Column* columns, c
 }
 
 void delta_rule(const Recurrent& r, const RowInput* rows, const int* count, int most_rows, Stream stream) {
-  const unsigned parts = static_cast<unsigned>((r.state.value_stride + kDeltaPart - 1) / kDeltaPart);
   const size_t vector = (static_cast<size_t>(r.key_size) * 4 + 15) / 16 * 16, shared = static_cast<size_t>(r.key_size) * kDeltaPart * 4 + 2 * vector;
-  launch("delta_rule", delta_part, {parts, static_cast<unsigned>(r.value_heads), static_cast<unsigned>(most_rows)}, kWarp, shared, stream, r, rows, count);
+  launch("delta_rule", delta_part, {static_cast<unsigned>(parts_of(r)), static_cast<unsigned>(r.value_heads), static_cast<unsigned>(most_rows)}, kWarp, shared, stream, r, rows, count);
 }
 
 }  // namespace paceline::cuda

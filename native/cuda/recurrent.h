@@ -48,6 +48,12 @@ PACELINE_DEVICE Channels channels_of(const Recurrent& r, int unit) {
   if (unit >= heads) return {r.value_channel + (unit - heads) * r.value_size, r.value_size};
   return {unit < r.key_heads ? r.query_channel + unit * r.key_size : r.key_channel + (unit - r.key_heads) * r.key_size, r.key_size};
 }
+// Where channels that end here end with the padding behind the last of all, which is zeros.
+PACELINE_DEVICE int padded_end(const Recurrent& r, int end) {
+  return end == 2 * r.key_heads * r.key_size + r.value_heads * r.value_size ? r.state.channel_stride : end;
+}
+// Whose queries and keys a head has.
+PACELINE_DEVICE int key_head_of(const Recurrent& r, int head) { return r.grouped_heads ? head / (r.value_heads / r.key_heads) : head % r.key_heads; }
 constexpr int kChannelsTogether = 4 * kWarp;  // whose inputs are all on their way before the first is used
 
 // The convolution of one token of a row.
@@ -170,7 +176,8 @@ PACELINE_DEVICE float pass_token(const Recurrent& r, float* column, const float*
   return r.skip ? fma(skip, value, out) : out;
 }
 
-// A warp's part of a head's state: kDeltaPart values, or the last ones.
+// A head's state in parts, one for a warp: kDeltaPart values each, or the last ones.
+PACELINE_HOST_DEVICE int parts_of(const Recurrent& r) { return (r.state.value_stride + kDeltaPart - 1) / kDeltaPart; }
 struct StatePart {
   const float* from;
   float* to;

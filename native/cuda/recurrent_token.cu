@@ -6,8 +6,8 @@ namespace paceline::cuda {
 namespace {
 
 size_t shared_bytes(const Recurrent& r) {
-  const size_t parts = static_cast<size_t>((r.state.value_stride + kDeltaPart - 1) / kDeltaPart), vector = (static_cast<size_t>(r.key_size) * 4 + 15) / 16 * 16;
-  return parts * r.key_size * kDeltaPart * 4 + 2 * vector + static_cast<size_t>(r.value_size) * 4;
+  const size_t vector = (static_cast<size_t>(r.key_size) * 4 + 15) / 16 * 16;
+  return static_cast<size_t>(parts_of(r)) * r.key_size * kDeltaPart * 4 + 2 * vector + static_cast<size_t>(r.value_size) * 4;
 }
 
 // Of the convolution's inputs, those of a row of one token that the next one needs, for channels first + lane < end; zeros from `own_end` on.
@@ -18,19 +18,13 @@ PACELINE_DEVICE void keep_inputs(const Convolution& convolution, float* next, in
     next[static_cast<size_t>(i) * convolution.r.state.channel_stride + channel] = channel < own_end ? convolution.input(i + 1 - kept, channel) : 0.0f;
 }
 
-// Where channels that end here end with the padding behind the last of all, which is zeros.
-PACELINE_DEVICE int padded_end(const Recurrent& r, int end) {
-  return end == 2 * r.key_heads * r.key_size + r.value_heads * r.value_size ? r.state.channel_stride : end;
-}
-
 PACELINE_KERNEL pass_head(Recurrent r, RecurrentJoin join, const RowInput* rows, const int* count) {
   let_next_begin();
   const int head = static_cast<int>(block_x()), index = static_cast<int>(block_y()), lane = static_cast<int>(lane_index()), warp = static_cast<int>(warp_index());
   if (index >= *count) return wait_for_earlier();
   const RowInput row = rows[index];
-  const int warps = (r.state.value_stride + kDeltaPart - 1) / kDeltaPart, value = warp * kDeltaPart + lane;
-  const int sharing = r.value_heads / r.key_heads, key_head = r.grouped_heads ? head / sharing : head % r.key_heads;
-  const bool keeps_keys = r.grouped_heads ? head % sharing == 0 : head < r.key_heads;  // for all heads that share them
+  const int warps = parts_of(r), value = warp * kDeltaPart + lane, key_head = key_head_of(r, head);
+  const bool keeps_keys = r.grouped_heads ? head % (r.value_heads / r.key_heads) == 0 : head < r.key_heads;  // for all heads that share them
   const float* const mixed = r.mixed + static_cast<size_t>(row.first_column) * r.stride;
   const Convolution convolution = {r, mixed, static_cast<size_t>(r.stride), r.state.conv(row.slot, row.state), 0, row.position};
   const StatePart part(r, row, head, warp);
@@ -97,8 +91,7 @@ bool fits_recurrent_token(const Recurrent& r) { return r.state.value_stride <= 8
 bool joins_heads(const Recurrent& r, const RecurrentJoin& join) { return !join.gates_first && join.size == r.value_size && r.value_size % kBlock == 0; }
 
 void recurrent_token(const Recurrent& r, const RecurrentJoin& join, const RowInput* rows, const int* count, int most_rows, Stream stream) {
-  const int warps = (r.state.value_stride + kDeltaPart - 1) / kDeltaPart;
-  launch("recurrent_token", pass_head, {static_cast<unsigned>(r.value_heads), static_cast<unsigned>(most_rows), 1}, warps * kWarp, shared_bytes(r), stream, r, join, rows, count);
+  launch("recurrent_token", pass_head, {static_cast<unsigned>(r.value_heads), static_cast<unsigned>(most_rows), 1}, parts_of(r) * kWarp, shared_bytes(r), stream, r, join, rows, count);
 }
 
 }  // namespace paceline::cuda
