@@ -69,6 +69,7 @@ static inline float power_scale(uint8_t e) {
   std::memcpy(&f, &bits, 4);
   return f;
 }
+constexpr uint8_t kLargestPower = 230;  // larger ones are taken for it: times 12582912 they would be no number (integer_product.h)
 
 // Half of a UE4M3 scale (4 bits of exponent with bias 7, 3 of mantissa), for codes that are doubled: 2^7 times the
 // binary16 of the same fields. Bit 7 must be 0.

@@ -151,7 +151,7 @@ struct Panel {
 #if defined(__AVX512F__)
 PACELINE_INLINE Lanes float_of_dot(DotLanes dot) { return raised(dot) - broadcast(kRaised); }
 struct TileScales {
-  Lanes scale, offset;  // offset: -kRaised * scale, exact, as a scale has no more than 21 significant bits
+  Lanes scale, offset;  // offset: -kRaised * scale, exact: a scale has no more than 21 significant bits, and is finite or NaN (repack.cpp)
   PACELINE_INLINE explicit TileScales(Lanes scales) : scale(scales), offset(scales * broadcast(-kRaised)) {}
   PACELINE_INLINE Lanes times(DotLanes dot) const { return fma(raised(dot), scale, offset); }
 };

@@ -76,6 +76,14 @@ void put_codes(uint8_t* tile, int row, const FileBlock& block) {
   }
 }
 
+// A half of a scale or minimum. An infinite one becomes NaN: products take different ways from there, which must not end differently (integer_product.h).
+void put_half(uint8_t* halves, int row, const uint8_t* from) {
+  uint16_t half;
+  std::memcpy(&half, from, 2);
+  if ((half & 0x7fff) == 0x7c00) half |= 0x200;
+  std::memcpy(halves + 2 * row, &half, 2);
+}
+
 template <Format F>
 void put_scales(uint8_t* header, uint8_t* tile, int row, const FileBlock& block) {
   constexpr Layout shape = layout(F);
@@ -85,14 +93,16 @@ void put_scales(uint8_t* header, uint8_t* tile, int row, const FileBlock& block)
     else scales[row] = static_cast<uint8_t>(block.scales[0] | block.scales[1] << 4);
   } else if constexpr (F == Format::Q2_K) {
     for (int h = 0; h < 2; ++h) scales[kTileRows * h + row] = static_cast<uint8_t>(block.scales[h] | block.minimums[h] << 4);
-  } else if constexpr (shape.header_bytes > 0 || is_float4(F)) {
+  } else if constexpr (F == Format::MXFP4) {
+    scales[row] = block.scales[0] < kLargestPower ? block.scales[0] : kLargestPower;
+  } else if constexpr (shape.header_bytes > 0 || F == Format::NVFP4) {
     for (int h = 0; h < shape.scales; ++h) scales[kTileRows * h + row] = block.scales[h];
     if (shape.minimum) scales[kTileRows + row] = block.minimums[0];
   }
   if constexpr (is_float4(F)) return;
   uint8_t* halves = shape.header_bytes ? header : scales;
-  std::memcpy(halves + 2 * row, block.scale, 2);
-  if (shape.minimum) std::memcpy(halves + 2 * kTileRows + 2 * row, block.minimum, 2);
+  put_half(halves, row, block.scale);
+  if (shape.minimum) put_half(halves + 2 * kTileRows, row, block.minimum);
 }
 
 // Unit by unit, so that what is being written stays near.

@@ -111,8 +111,7 @@ struct RowScales {
 
  private:
   // d * (factor * byte + more), of signed byte `place % 4` of a word, rounded once, for a d with the bits of a half: d * 12582912 is exact then. Two instructions
-  // for each byte, where a conversion takes three or a slow one. exact, with one more: zeros have the sign of d, and an infinite d makes no NaN; a sum of
-  // products is the same without, but for infinities.
+  // for each byte, where a conversion takes three or a slow one. exact, with one more: zeros have the sign of d; a sum of products is the same without.
   PACELINE_DEVICE static float times_byte(float d, uint32_t word, int place, bool exact, uint32_t factor = 1, uint32_t more = 0) {
     const float biased = bits_to_float(dot_bytes<true>(word, factor << 8 * (place % 4), kMagic + more));
     return exact ? (biased - 12582912.0f) * d : fma(biased, d, d * -12582912.0f);

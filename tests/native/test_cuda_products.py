@@ -10,7 +10,7 @@ from paceline.native import _cpu
 from paceline.native.files.model_file import MATRIX_TYPES
 
 from .emulated import ORDERS, Product, lanes, same_bits
-from .test_formats import ROWS, columns_of, random_blocks
+from .test_formats import ROWS, columns_of, extreme_blocks, random_blocks, same_numbers
 
 IN_PARTS = {"BF16": 2.0**-16, "F16": 2.0**-15}  # of a product's terms, what may be left out
 # Up to 8, 16 and 32 of integer formats; then come tiles of 64 columns, whole ones and parts.
@@ -44,6 +44,18 @@ def test_products_have_the_bits_of_the_cpu(name: str) -> None:
     for count in COUNTS:
         inputs = inputs_of(count, columns)
         assert same_bits(device(inputs), expected_of(name, cpu, device, inputs)), count
+
+
+@pytest.mark.parametrize("name", [name for name in MATRIX_TYPES if name not in IN_PARTS])
+def test_scales_of_broken_files_mean_the_same_as_on_the_cpu(name: str) -> None:
+    columns = columns_of(name, 19)
+    data = extreme_blocks(name, columns)
+    cpu, device = _cpu.ProductProbe(name, ROWS, columns, data), Product(name, ROWS, columns, data)
+    for count in (1, 5, 12, 20, 40):
+        inputs = inputs_of(count, columns)
+        inputs[:, 64:128] = 0.0
+        assert same_numbers(device(inputs), cpu.product(inputs, "auto")), count
+    assert same_numbers(device.read([*range(ROWS)]), cpu.rows())
 
 
 def test_a_copy_is_the_same_matrix() -> None:

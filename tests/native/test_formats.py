@@ -70,6 +70,37 @@ def random_blocks(name: str, columns: int, seed: int = 0) -> npt.NDArray[np.uint
     return blocks.reshape(ROWS, -1)
 
 
+def extreme_blocks(name: str, columns: int) -> npt.NDArray[np.uint8]:
+    """[ROWS, bytes of a row]: ordinary weights, but in a block of most rows is a scale or minimum (a weight, of float
+    types) that no working model has: infinite, NaN, as large or as small as can be, a negative zero."""
+    data = random_blocks(name, columns, seed=5)
+    size, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
+    blocks = data.reshape(ROWS, columns // size, block_bytes)
+    halves = np.array([0x7C00, 0xFC00, 0x7E00, 0x7BFF, 0xFBFF, 0x0001, 0x8001, 0x8000, 0x03FF], np.uint16)
+    floats = np.array([np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, -1e-45, -0.0, 1e-39], np.float32)
+    numbers = {"F32": floats, "BF16": (floats.view(np.uint32) >> 16).astype(np.uint16)}.get(name, halves)
+    for row in range(ROWS - 1):
+        block = blocks[row, row * 5 % blocks.shape[1]]
+        number = numbers[row % len(numbers) :][:1]
+        if name == "MXFP4":
+            block[0] = (255, 254, 231, 230, 229, 2, 1, 0)[row % 8]
+        elif name == "NVFP4":
+            block[:4] = (0x7F, 0x7E, 0x80, 0xFF, 0x01, 0x00)[row % 6]
+        elif name == "IQ1_M":
+            words = block[48:].view(np.uint16)
+            words[:] = words & 0xFFF | number >> 4 * np.arange(4, dtype=np.uint16) << 12
+        else:
+            places = HALVES.get(name, [0])
+            place = places[row % len(places)]
+            block[place : place + number.nbytes] = number.view(np.uint8)
+    return data
+
+
+def same_numbers(ours: npt.NDArray[np.float32], theirs: npt.NDArray[np.float32]) -> bool:
+    """The same bits, or both NaN, whose bits are the processor's affair."""
+    return bool(np.all((ours.view(np.uint32) == theirs.view(np.uint32)) | (np.isnan(ours) & np.isnan(theirs))))
+
+
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_rows_are_what_the_gguf_package_reads(name: str) -> None:
     columns = columns_of(name, 3)
@@ -109,6 +140,20 @@ def test_products_have_the_same_bits_everywhere(name: str, blocks: int) -> None:
         for count in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 27, 33, 40):
             found = probe.product(inputs[:count], isa)
             assert np.array_equal(found.view(np.uint32), expected[:count].view(np.uint32)), (isa, count)
+
+
+@pytest.mark.parametrize("name", MATRIX_TYPES)
+def test_scales_of_broken_files_mean_the_same_everywhere(name: str) -> None:
+    columns = columns_of(name, 33)
+    probe = _cpu.ProductProbe(name, ROWS, columns, extreme_blocks(name, columns))
+    inputs = np.random.default_rng(6).normal(0, 1, (40, columns)).astype(np.float32)
+    inputs[:, 64:128] = 0.0  # sums of 0, times an infinite scale
+    expected = probe.product(inputs, "plain")
+    assert np.isnan(expected).any() != (name in ("MXFP4", "NVFP4"))
+    assert np.isfinite(expected[:, ROWS - 1]).all()
+    for isa in _cpu.instruction_sets():
+        for count in (1, 3, 4, 8, 16, 40):
+            assert same_numbers(probe.product(inputs[:count], isa), expected[:count]), (isa, count)
 
 
 @pytest.mark.parametrize("name", ["NVFP4", "F16"])
