@@ -120,7 +120,8 @@ class Cache:
         """Releases its pages. What they hold can be found until they are needed."""
         if self._reuse and request.position >= PAGE:
             self._file(request)
-            self.keep_state(request)
+            if not request.overtaken:
+                self.keep_state(request)
         self.commits.pop(_slot(request), None)
         self.pages.release(request.table)
 

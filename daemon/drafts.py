@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import islice, takewhile
 
+from .continuing import Continuing
 from .guesses import PROPOSED, Guesser
 from .plan import Row
 from .requests import Request, State
@@ -60,34 +61,36 @@ class Drafts:
         self._column_cost = column_cost
         self._draft_cost = draft_cost
 
-    def rows(self, shares: Sequence[Share]) -> tuple[Row, ...]:
-        """The rows of a step, with what is drafted for them, and what is to be drafted for the next one."""
-        drafts = self._choose(shares) if self._most else {}
+    def rows(self, shares: Sequence[Share], continuing: Continuing) -> tuple[Row, ...]:
+        """The rows of a step, with what is drafted for them, and what is to be drafted for the next one; or without, if
+        it has been begun already, or the next one should be."""
+        drafts, worth = self._choose(shares) if self._most else ({}, 0.0)
         asked = self._ask(shares) if self._most and self._draft_cost else {}
-        if not drafts and not asked:
-            return tuple([request.row(count) for request, count in shares])
+        begun, going = continuing.has_begun(shares), continuing.choose(shares, worth)
+        if begun or going or not (drafts or asked):
+            return tuple([request.row(count, continues=request in going) for request, count in shares])
         return tuple([request.row(count, drafts.get(request, ()), asked.get(request, 0)) for request, count in shares])
 
     def propose(self, request: Request, tokens: Sequence[int]) -> None:
         """The engine has drafted these behind all of its output so far."""
         self._guesser(request).propose(tokens)
 
-    def _choose(self, shares: Sequence[Share]) -> dict[Request, Sequence[int]]:
-        """What is drafted for whom. Prefills beside them are not counted as a cost: in a long step drafts would seem
-        cheap, and first tokens would come later for them."""
+    def _choose(self, shares: Sequence[Share]) -> tuple[dict[Request, Sequence[int]], float]:
+        """What is drafted for whom, and how many steps of one token that should save. Prefills beside them are not
+        counted as a cost: in a long step drafts would seem cheap, and first tokens would come later for them."""
         decoders = [request for request, _ in shares if request.state is State.DECODE]
         rows = len(decoders)
         if self._full(rows):
-            return {}
+            return {}, 0.0
         offers = []
         for order, request in enumerate(decoders):
             chances = self._chances(request)
             if (first := next(chances, None)) is not None:
                 offers.append((-first, order, chances))
         if not offers:
-            return {}
-        counts = self._share_out(offers, rows)
-        return {decoders[order]: _drafted(decoders[order], count) for order, count in counts.items()}
+            return {}, 0.0
+        counts, worth = self._share_out(offers, rows)
+        return {decoders[order]: _drafted(decoders[order], count) for order, count in counts.items()}, worth
 
     def _ask(self, shares: Sequence[Share]) -> dict[Request, int]:
         """How many tokens the engine is to draft behind whose row, for a step of all that will decode then: for each as
@@ -181,11 +184,11 @@ class Drafts:
             request.guessed += 1
         return guesser
 
-    def _share_out(self, offers: list[tuple[float, int, Iterator[float]]], rows: int) -> Counter[int]:
-        """How many tokens are drafted for whom."""
+    def _share_out(self, offers: list[tuple[float, int, Iterator[float]]], rows: int) -> tuple[Counter[int], float]:
+        """How many tokens are drafted for whom, and how many more steps of one token as many would take without."""
         taken: list[int] = []
         best, tokens = 0, float(rows)
-        most = tokens / self._cost(rows)
+        plain = most = tokens / self._cost(rows)
         heapify(offers)
         while offers and len(taken) < self._step_tokens - rows:
             unlikely, order, chances = offers[0]
@@ -198,7 +201,7 @@ class Drafts:
                 heapreplace(offers, (-chance, order, chances))
             else:
                 heappop(offers)
-        return Counter(taken[:best])
+        return Counter(taken[:best]), self._cost(rows + best) * (most / plain - 1)
 
     def _full(self, rows: int) -> bool:
         """Whether a step of so many rows has no drafts, as only nearly certain ones would pay."""

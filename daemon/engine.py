@@ -90,6 +90,7 @@ class NativeEngine:
             greedy_only=core.greedy_only,
             seats_feed=core.seats_feed,
             column_cost=core.column_cost,
+            wait_cost=core.wait_cost,
             draft_cost=core.draft_cost,
         )
 

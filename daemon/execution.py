@@ -1,8 +1,9 @@
 """How a plan is carried out.
 
 A slot's state moves only by commit. So a batch that throws is simply retried row by row, and only a row that also
-throws alone has failed. It is first retried whole: as a rule it was another row that threw. Then without what is tried
-ahead and without what is to be drafted, as either may be what threw, and the text needs neither.
+throws alone has failed (as does one of a recurrent model behind which the engine has begun the next step). It is first
+retried whole: as a rule it was another row that threw. Then without what is tried ahead and without what is to be
+drafted, as either may be what threw, and the text needs neither.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from .admission import Admission, FindOrigin
 from .beginnings import Beginnings
 from .cache import Cache
 from .constraints import Grammars
+from .continuing import Continuing
 from .drafts import Drafts
 from .endings import Endings
 from .grants import Grants
@@ -42,6 +43,7 @@ class Lifecycle:
         self.sharing = Sharing()
         self.live: dict[int, Request] = {}
         self.grants = Grants(limits, self.live, self.scheduler)
+        self.continuing = Continuing(info.wait_cost, self.scheduler, self.grants, self.admission.waiting)
         self.endings = Endings(self.live, self.scheduler, self.admission, self.sharing, self.counters)
         self.progress = Progress(
             self.live,

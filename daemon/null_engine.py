@@ -6,9 +6,10 @@ and writes the pages. `commit` moves a slot to a position that the last step rea
 already is; anything else is an error. So a lost, doubled or misplaced row shows at once, and so does a page that was
 shared, copied or evicted wrongly: as an error, or as tokens that differ from those of a run alone.
 
-With `recurrent`, a slot can be seated only from a kept state, as with a hybrid model; otherwise from its ids. With
-`drafts`, it drafts what it would predict, but sometimes less than it is asked for, and sometimes a token that is wrong:
-when is the hash's to say.
+With `recurrent`, a slot can be seated only from a kept state, as with a hybrid model; otherwise from its ids. Then a
+row that continues loses its committed state, as on a device that begins the next step at once. With `drafts`, it drafts
+what it would predict, but sometimes less than it is asked for, and sometimes a token that is wrong: when is the hash's
+to say.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .plan import PAGE, EngineInfo, Logprobs, Row, RowResult
 
 VOCABULARY = 32000
 DRAFT_COST = 0.1
+LOST = -1  # in place of a recurrent state that the step behind the last one may have replaced
 _MASK = (1 << 64) - 1
 
 
@@ -157,6 +159,8 @@ class NullEngine:
             scratch.append(state)
             self._page(row.table[at // PAGE])[at % PAGE] = state
         buffers.scratch = scratch
+        if row.continues and self.info.state_bytes:
+            buffers.state = LOST
         outputs = range(len(scratch) - row.outputs, len(scratch))
         seed = row.sampling.seed if row.sampling is not None and row.sampling.temp > 0 else None
         tokens = tuple(

@@ -38,6 +38,9 @@ class EngineInfo:
     column_cost: float = 0.16
     """About what one more token makes a step take, as a share of what a step of one token takes. Always the same for
     one engine, so that the same commands make the same steps."""
+    wait_cost: float = 0.0
+    """About what waiting for the host between two steps takes, as such a share, and as constant, of an engine that need
+    not wait: it begins the step behind one whose rows continue. 0: it waits."""
     draft_cost: float = 0.0
     """About what drafting one token behind every row of a step takes, as such a share, and as constant; 0: it drafts
     nothing."""
@@ -51,6 +54,9 @@ class Row(NamedTuple):
     `allowed` has, for each output, a bit for each token that it may be, in little-endian words of 32; None: all.
     `ahead` tokens are to be drafted behind the last right output; 0 unless the engine drafts and the row has outputs.
     `following` is the prompt's token behind those of a row without outputs.
+    `continues`: as a rule the next step will feed it its one prediction, unless that ends the request, and have nobody
+    else. The engine may begin that step at once, behind which a recurrent state is lost: if the row fails, its slot can
+    only be seated anew.
     """
 
     req_id: int
@@ -66,6 +72,7 @@ class Row(NamedTuple):
     allowed: bytes | None = None
     ahead: int = 0
     following: int | None = None
+    continues: bool = False
 
     def without_draft(self) -> Row:
         """It up to its first prediction, behind which nothing is drafted."""

@@ -75,6 +75,7 @@ class Progress:
     ) -> None:
         """Applies what a step of `company` rows has brought for it."""
         if isinstance(outcome, RowFailure):
+            request.overtaken = row.continues
             items += self._endings.end(request, "failed", now, code="step_failed", error=outcome.error)
             return
         request.steps += 1

@@ -77,6 +77,7 @@ class Request:
     ahead: Ahead | None = None  # what its next tokens may be, by that
     guesser: Guesser | None = None  # once a step might try drafted tokens
     guessed: int = 0  # tokens of the output that it knows
+    overtaken: bool = False  # the engine has begun the step behind one that failed: its recurrent state is lost
     ended: str | None = None  # the reason, once it is no longer live
 
     rank: int = 0  # the scheduler's: place in the line
@@ -136,9 +137,16 @@ class Request:
         """Pages for its whole lifetime: the last token is emitted, never fed."""
         return pages_for(len(self.prompt) + self.total - 1)
 
-    def row(self, count: int, draft: Sequence[int] = (), ahead: int = 0, logits: bool = False) -> Row:
+    def row(
+        self,
+        count: int,
+        draft: Sequence[int] = (),
+        ahead: int = 0,
+        logits: bool = False,
+        continues: bool = False,
+    ) -> Row:
         """Its row in a step that feeds it `count` tokens, and behind a pending one what is drafted. The engine is to
-        draft `ahead` tokens for the step after it."""
+        draft `ahead` tokens for the step after it. continues: see continuing.py."""
         assert self.slot is not None and self.epoch is not None
         position = self.position
         if self.pending is None:
@@ -161,6 +169,7 @@ class Request:
             b"".join(self.ahead.allowed[:outputs]) if outputs and self.ahead is not None else None,
             ahead,
             following,
+            continues,
         )
 
 

@@ -29,6 +29,10 @@ that order. So a long prompt does not hold up short ones and still makes progres
 soon as if it had run alone after those before it. The budget is `step_tokens` if anybody decodes in this step,
 otherwise `prefill_tokens`.
 
+Steps begun ahead. An engine may have begun the next step of those that were in the last one (continuing.py). As long as
+one of them has its seat, the step is theirs, and everybody else waits for the one behind it; turns that are over are
+over all the same.
+
 Common prefixes. A prefill that waits for what another one in the step computes gets a single token; the rest of its
 share goes to that one, as far as their prompts agree (leaders.py).
 """
@@ -37,6 +41,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from .leaders import Leaders, each_itself, missing, needed
 from .requests import Request, State
@@ -74,12 +79,17 @@ class Scheduler:
                 return
         raise ValueError(f"request {request.req_id} is not due")
 
-    def step(self, seats: int) -> list[Share]:
-        """Each request of the next step with the number of tokens that it is fed."""
+    def step(self, seats: int, begun: frozenset[Request] = frozenset()) -> list[Share]:
+        """Each request of the next step with the number of tokens that it is fed. `begun`: for whom the engine has
+        begun one."""
         for place in (self.seated, self.paused):  # target steps use up turns of the paused, too
             for request in [request for request in place if request.turn <= 0]:
                 place.remove(request)
                 self.enter(request)
+        if begun and len(self.seated) <= seats:
+            kept = [request for request in self.seated if request in begun]
+            if kept and not begun.issuperset(chain(self.seated, self.paused, self.waiting)):
+                return self._divide(kept)
         if seats == 1:
             return self._divide(self._share_one_seat())
         if len(self.seated) != seats or self.paused or self.waiting:

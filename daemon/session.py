@@ -112,7 +112,7 @@ class Session:
     def next_step(self, now: float) -> Plan | None:
         lifecycle = self.lifecycle
         if self._target is None:
-            shares = lifecycle.scheduler.step(lifecycle.grants.seats)
+            shares = lifecycle.scheduler.step(lifecycle.grants.seats, lifecycle.continuing.begun)
             if not shares:
                 return self.moves() if lifecycle.cache.moves else None
             for request, _ in shares:
@@ -120,8 +120,9 @@ class Session:
                     request.started = now
         commits, moves = lifecycle.cache.take()
         if self._target is not None:
+            lifecycle.continuing.begun = frozenset()
             return self._target.plan(commits, moves)
-        return Plan(PlanKind.STEP, commits, (lifecycle.drafts.rows(shares),), moves)
+        return Plan(PlanKind.STEP, commits, (lifecycle.drafts.rows(shares, lifecycle.continuing),), moves)
 
     def moves(self) -> Plan:
         """A plan without a step: what is to be done to slots, pages and states now."""

@@ -87,6 +87,7 @@ class Core:
         self.seats_feed = isinstance(stepper, ReferenceStepper)  # it has no pages: seat computes the ids again
         self.column_cost = column_cost
         self.draft_cost = draft_cost
+        self.wait_cost = stepper.wait_cost if isinstance(stepper, DeviceStepper) else 0.0
         # Of the model, the cache types, and a GPU that rounds in its own way; only used for files.
         self.fingerprint = fingerprint.hexdigest() if self.has_files else ""
         # The stepper's methods without a wrapper: commit is called for every row of every step.

@@ -40,6 +40,7 @@ class CupyMemory:
         self.without_graph: str | None = None  # why a key is launched every time, if one is
         self._given, self._taken = Pinned(cupy), Pinned(cupy)  # used by begin; by the rest
         self._copied = cupy.cuda.Event(disable_timing=True)  # the upload of the last begin() is complete
+        self._brought = cupy.cuda.Event(disable_timing=True)  # the downloads of the last bring() are
         with self._errors(f"{bytes} bytes of the device: "):
             self._pieces: dict[int, tuple[Any, int]] | None = {} if os.environ.get(PIECES) else None  # and its offset
             self._whole = cupy.cuda.Memory(ALIGNMENT + (bytes if self._pieces is None else 0))
@@ -87,7 +88,7 @@ class CupyMemory:
     def download(self, place: int, bytes: int) -> Bytes:
         return self.fetch([(place, bytes)])[0]
 
-    def fetch(self, pieces: Sequence[tuple[int, int]]) -> list[Bytes]:
+    def bring(self, pieces: Sequence[tuple[int, int]]) -> Callable[[], list[Bytes]]:
         with self._errors():
             buffer = self._taken.of(sum(bytes for _, bytes in pieces))
             at = 0
@@ -96,9 +97,18 @@ class CupyMemory:
                     kind = self._runtime.memcpyDeviceToHost
                     self._runtime.memcpyAsync(self._taken.place + at, place, bytes, kind, self._stream.ptr)
                 at += bytes
-            self._stream.synchronize()  # also for no bytes: a step's errors must be reported in that step
-        ends = np.cumsum([bytes for _, bytes in pieces])
-        return [buffer[end - bytes : end].copy() for end, (_, bytes) in zip(ends, pieces, strict=True)]
+            self._brought.record(self._stream)
+
+        def wait() -> list[Bytes]:
+            with self._errors():
+                self._brought.synchronize()  # also for no bytes: a step's errors must be reported in that step
+            ends = np.cumsum([bytes for _, bytes in pieces])
+            return [buffer[end - bytes : end].copy() for end, (_, bytes) in zip(ends, pieces, strict=True)]
+
+        return wait
+
+    def fetch(self, pieces: Sequence[tuple[int, int]]) -> list[Bytes]:
+        return self.bring(pieces)()
 
     def copy(self, source: int, target: int, bytes: int) -> None:
         with self._errors():

@@ -36,8 +36,12 @@ class DeviceMemory(Protocol):
         """data: whatever has the buffer protocol, contiguous."""
 
     def download(self, place: int, bytes: int) -> Bytes: ...
+    def bring(self, pieces: Sequence[tuple[int, int]]) -> Callable[[], list[Bytes]]:
+        """Begins several downloads, each a place and its bytes. What it returns waits for them all and for what was run
+        before, but not for what is run after; it must be called before the next download or upload but for begin()."""
+
     def fetch(self, pieces: Sequence[tuple[int, int]]) -> list[Bytes]:
-        """Several downloads, each a place and its bytes, and one wait for them all and for what was run before."""
+        """The same, with the wait."""
 
     def copy(self, source: int, target: int, bytes: int) -> None: ...
 
@@ -86,8 +90,12 @@ class EmulatedMemory:
     def download(self, place: int, bytes: int) -> Bytes:
         return _view(place, bytes).copy()
 
+    def bring(self, pieces: Sequence[tuple[int, int]]) -> Callable[[], list[Bytes]]:
+        found = [self.download(place, bytes) for place, bytes in pieces]
+        return lambda: found
+
     def fetch(self, pieces: Sequence[tuple[int, int]]) -> list[Bytes]:
-        return [self.download(place, bytes) for place, bytes in pieces]
+        return self.bring(pieces)()
 
     def copy(self, source: int, target: int, bytes: int) -> None:
         self._wrote(target, bytes)

@@ -56,6 +56,7 @@ class Row(NamedTuple):
     allowed: None = None
     ahead: int = 0
     following: int | None = None
+    continues: bool = False
 
 
 @dataclass(frozen=True)

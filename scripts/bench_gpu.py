@@ -7,11 +7,12 @@
 
 Weights are random blocks that no file holds: 16 MiB of a matrix are packed and sent once, and copied. A product is
 measured over several matrices of 32 MiB or more, 512 MiB in all, so that none is still in a cache when its turn comes
-again. A step computes one token for each of so many rows, each with a context of its own; its milliseconds are those of
-the whole, from the rows to their tokens in Python; `device_ms` is its graph alone, replayed back to back, and host_ms
-the difference. Bytes are those of the weights once (of experts, as many as rows that choose at random reach), of the
-cache of all rows, and of each recurrent state twice; `share` is bytes per second over those of a copy, read and
-written, in the same run. For a model or a number of rows without room or kernels, a line says so.
+again. A step computes one token for each of so many rows, each with a context of its own, and feeds it to the next; its
+milliseconds are those of the whole, from the rows to their tokens in Python, where the device begins the next step by
+itself; `waiting_ms` are those where it waits for the host. `device_ms` is a step's graph alone, replayed back to back,
+and host_ms what the whole takes more. Bytes are those of the weights once (of experts, as many as rows that choose at
+random reach), of the cache of all rows, and of each recurrent state twice; `share` is bytes per second over those of a
+copy, read and written, in the same run. For a model or a number of rows without room or kernels, a line says so.
 
 Peers decode the same shapes in the same run, at 1, 8 and 16 rows: transformers where it can be imported (bfloat16, a
 static batch and its continuous batching: bench_gpu_peer), and llama.cpp where --llama-cpp names its sources (Q4_K and

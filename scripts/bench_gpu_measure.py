@@ -14,6 +14,7 @@ from paceline.daemon.plan import Row
 from paceline.native.core import PAGE
 from paceline.native.device_memory import EmulatedMemory
 from paceline.native.open_device import open_gpu
+from paceline.protocol import Sampling
 
 COLUMNS = 4096  # of an isolated product
 SHARE = 0.94  # of the free memory
@@ -130,7 +131,7 @@ def opened(
 
 
 def batch_of(stepper: Any, number: int, used: int, pages: int) -> list[Row]:
-    """Rows of one token, each behind a context of its own; ValueError without room."""
+    """Rows of one token, drawn with a seed of its own, each behind a context of its own; ValueError without room."""
     per_row = used // PAGE + 1
     if number * per_row > pages:
         raise ValueError(f"no room for {number * per_row} pages")
@@ -138,10 +139,40 @@ def batch_of(stepper: Any, number: int, used: int, pages: int) -> list[Row]:
         stepper.write_state(0, used.to_bytes(8, "little") + bytes(stepper.state_bytes))
     batch = []
     for slot in range(number):
-        stepper.seat(slot, [1] * used, 0 if stepper.state_bytes else None)
+        seat(stepper, slot, used)
         table = array("i", range(slot * per_row, (slot + 1) * per_row))
-        batch.append(Row(0, slot, 0, [1 + slot], used, 1, None, used, table, False))
+        batch.append(Row(0, slot, 0, [1 + slot], used, 1, Sampling(temp=1.0, seed=slot), used, table, False))
     return batch
+
+
+def seat(stepper: Any, slot: int, used: int) -> None:
+    stepper.seat(slot, [1] * used, 0 if stepper.state_bytes else None)
+
+
+class Decode:
+    """Rows that decode as the daemon has them do: each is fed its prediction. Called for each step; to the end of a
+    page, then from the begin again. begins: the device may begin the next step, and so need not wait for the host."""
+
+    def __init__(self, stepper: Any, batch: list[Row], begins: bool) -> None:
+        self._stepper, self._first, self._begins = stepper, batch, begins
+        self._last = (batch[0].position // PAGE + 1) * PAGE - 1
+        self._rows: list[Row] = []
+
+    def __call__(self) -> None:
+        stepper, rows = self._stepper, self._rows
+        if not rows or rows[0].position > self._last:
+            rows = self._first
+            for row in rows:
+                seat(stepper, row.slot, row.position)
+        continues = self._begins and rows[0].position < self._last
+        results, _ = stepper.step([row._replace(continues=continues) for row in rows])
+        position = rows[0].position + 1
+        for row in rows:
+            stepper.commit(row.slot, position)
+        self._rows = [
+            row._replace(tokens=[max(0, tokens[0])], position=position)
+            for row, (tokens, *_) in zip(rows, results, strict=True)
+        ]
 
 
 def steps(
@@ -164,10 +195,17 @@ def steps(
             except ValueError as reason:
                 yield about | {"rows": number, "context": used, "skipped": str(reason)}
                 continue
-            seconds = timed(lambda batch=batch: stepper.step(batch) and None, lambda: None, device.seconds)
+            seconds, waiting = (
+                timed(Decode(stepper, batch, begins), lambda: None, device.seconds) for begins in (True, False)
+            )
             alone = timed(stepper.run_again, lambda: memory.fetch([]), device.seconds)
             moved = weights + more_experts(shape, number) * each_expert
             moved += number * (used * stepper.page_bytes // PAGE + 2 * stepper.state_bytes)
             found = {"rows": number, "context": used, "ms": 1e3 * seconds, "device_ms": 1e3 * alone}
-            found |= {"host_ms": 1e3 * (seconds - alone), "tokens_per_s": number / seconds, "bytes": moved}
+            found |= {
+                "waiting_ms": 1e3 * waiting,
+                "host_ms": 1e3 * (seconds - alone),
+                "tokens_per_s": number / seconds,
+                "bytes": moved,
+            }
             yield about | found | {"bytes_per_s": moved / seconds, "share": moved / seconds / roof}

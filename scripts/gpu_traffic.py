@@ -42,6 +42,7 @@ class Row(NamedTuple):
     allowed: None = None
     ahead: int = 0
     following: int | None = None
+    continues: bool = False
 
 
 def table(core: Core, slot: int) -> "array[int]":

@@ -3,13 +3,21 @@
 
 #include "../cuda/core.h"
 #include "../cuda/probe.h"
+#include "prepared.h"
 #include "register.h"
-#include "rows.h"
 
 namespace py = pybind11;
 namespace cuda = paceline::cuda;
+using paceline_bindings::Chosen;
 using paceline_bindings::FloatTable;
+using paceline_bindings::Logits;
+using paceline_bindings::Prepared;
 using paceline_bindings::Rows;
+using paceline_bindings::sizes_of;
+using paceline_bindings::SizeTuple;
+using paceline_bindings::Told;
+using paceline_bindings::Tokens;
+using paceline_bindings::tuple_of;
 
 namespace {
 
@@ -48,16 +56,6 @@ class PythonMemory final : public cuda::Memory {
 
 std::pair<uintptr_t, uintptr_t> places_of(const cuda::Copy& copy) { return {number_of(copy.from), number_of(copy.to)}; }
 
-using SizeTuple = std::tuple<int, int, int, int, int>;
-cuda::Sizes sizes_of(const SizeTuple& t) { return {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t), std::get<4>(t)}; }
-
-// Rows that were checked, and what they need.
-struct Prepared {
-  Rows rows;
-  SizeTuple sizes;
-  size_t outputs = 0, told_bytes = 0;
-};
-
 class DeviceCore {
  public:
   DeviceCore(const paceline::Shape& shape, const FloatTable& cosine, const FloatTable& sine, const FloatTable& local_cosine, const FloatTable& local_sine,
@@ -69,24 +67,46 @@ class DeviceCore {
 
   std::unique_ptr<Prepared> prepare(const py::sequence& sources) {
     auto prepared = std::unique_ptr<Prepared>(new Prepared{Rows(sources), {}});
-    const cuda::Sizes sizes = core_->prepare(prepared->rows.rows);
-    prepared->sizes = {sizes.columns, sizes.outputs, sizes.splits, sizes.tokens, sizes.sampled};
+    if ((prepared->begun = core_->take_next(prepared->rows.rows))) {
+      prepared->sizes = tuple_of(prepared->begun->sizes);
+      prepared->outputs = prepared->begun->outputs;
+      prepared->told_bytes = prepared->begun->told_bytes;
+      return prepared;
+    }
+    prepared->sizes = tuple_of(core_->prepare(prepared->rows.rows));
     prepared->told_bytes = core_->told_bytes(prepared->rows.rows);
     for (const paceline::Row& row : prepared->rows.rows) prepared->outputs += row.outputs;
     return prepared;
   }
 
-  py::tuple finish(const Prepared& prepared, const py::array_t<int32_t, py::array::c_style>& tokens, const py::array_t<uint8_t, py::array::c_style>& told,
-                   const std::optional<py::array_t<float, py::array::c_style>>& logits) {
+  // The sizes of the step behind the one that was prepared, whose input is ready; or None.
+  std::optional<SizeTuple> prepare_next(const Prepared& prepared) {
+    std::vector<int> outputs;
+    int output = 0;
+    for (size_t r = 0; r < prepared.rows.rows.size(); ++r) {
+      outputs.push_back(prepared.begun ? prepared.begun->places[r] : output);
+      output += prepared.rows.rows[r].outputs;
+    }
+    const std::optional<cuda::Sizes> sizes = core_->prepare_next(prepared.rows.rows, outputs);
+    return sizes ? std::optional(tuple_of(*sizes)) : std::nullopt;
+  }
+
+  py::tuple finish(const Prepared& prepared, const Tokens& tokens, const Told& told, const Logits& logits) {
     if (static_cast<size_t>(tokens.size()) < prepared.outputs) throw std::invalid_argument("fewer tokens than outputs");
     if (static_cast<size_t>(told.size()) != prepared.told_bytes) throw std::invalid_argument("told_bytes are what is told");
     if (logits && static_cast<size_t>(logits->size()) < prepared.outputs * core_->logits_stride()) throw std::invalid_argument("fewer logits than outputs");
-    paceline::StepResult result = core_->finish(prepared.rows.rows, tokens.data(), told.data(), logits ? logits->data() : nullptr);
+    core_->know_tokens(tokens.data());
+    const std::vector<paceline::Row>& rows = prepared.rows.rows;
+    const float* const own_logits = logits ? logits->data() : nullptr;
+    std::optional<Chosen> chosen;
+    if (prepared.begun) chosen.emplace(*prepared.begun, tokens.data(), told.data(), own_logits, core_->logits_stride());
+    paceline::StepResult result = chosen ? core_->finish(rows, chosen->tokens.data(), chosen->told.data(), chosen->logits.data())
+                                         : core_->finish(rows, tokens.data(), told.data(), own_logits);
     result.weight_bytes += core_->weight_bytes(sizes_of(prepared.sizes));
     return paceline_bindings::results_of(prepared.rows, result, core_->shape().vocab, core_->logits_stride());
   }
 
-  void begin_drafts(const Prepared& prepared, const py::array_t<int32_t, py::array::c_style>& tokens) {
+  void begin_drafts(const Prepared& prepared, const Tokens& tokens) {
     if (static_cast<size_t>(tokens.size()) < prepared.outputs) throw std::invalid_argument("fewer tokens than outputs");
     core_->begin_drafts(prepared.rows.rows, tokens.data());
   }
@@ -96,10 +116,10 @@ class DeviceCore {
     const std::optional<cuda::Sizes> sizes = core_->prepare_draft();
     if (!sizes) return py::none();
     drafts_ = sizes->outputs;
-    return py::make_tuple(SizeTuple{sizes->columns, sizes->outputs, sizes->splits, sizes->tokens, sizes->sampled}, core_->draft_pass_kind());
+    return py::make_tuple(tuple_of(*sizes), core_->draft_pass_kind());
   }
 
-  void take_drafts(const py::array_t<int32_t, py::array::c_style>& tokens) {
+  void take_drafts(const Tokens& tokens) {
     if (tokens.size() < drafts_) throw std::invalid_argument("fewer tokens than outputs");
     core_->take_drafts(tokens.data());
   }
@@ -135,6 +155,7 @@ void register_device(py::module_& m) {
       .def_readonly("sizes", &Prepared::sizes)
       .def_property_readonly("needs_logits", [](const Prepared& prepared) { return prepared.rows.any_logits && prepared.outputs > 0; })
       .def_readonly("told_bytes", &Prepared::told_bytes)
+      .def_property_readonly("begun", [](const Prepared& prepared) { return prepared.begun.has_value(); })
       .def_readonly("outputs", &Prepared::outputs);
 
   py::class_<DeviceCore>(m, "Core", py::module_local())
@@ -154,6 +175,8 @@ void register_device(py::module_& m) {
       .def("make_room", [](DeviceCore& core, int columns, int outputs) { core.core().make_room(columns, outputs); }, py::arg("columns"), py::arg("outputs"))
       .def_property("one_piece", [](DeviceCore& core) { return core.core().one_piece; }, [](DeviceCore& core, bool on) { core.core().one_piece = on; })
       .def("prepare", &DeviceCore::prepare, py::arg("rows"))
+      .def("prepare_next", &DeviceCore::prepare_next, py::arg("prepared"))
+      .def("forget_next", [](DeviceCore& core) { core.core().forget_next(); })
       .def_property_readonly("input",
                              [](DeviceCore& core) {
                                const std::vector<uint8_t>& input = core.core().input();

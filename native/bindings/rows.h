@@ -53,6 +53,7 @@ struct Rows {
       row.outputs = source.attr("outputs").cast<int>();
       row.prompt_tokens = source.attr("prompt_tokens").cast<int>();
       row.ahead = source.attr("ahead").cast<int>();
+      row.continues = source.attr("continues").cast<bool>();
       if (const py::object following = source.attr("following"); !following.is_none()) row.following = following.cast<int32_t>();
       row.sampling = sampling_of(source.attr("sampling"));
       tables.push_back(py::buffer(source.attr("table")).request());

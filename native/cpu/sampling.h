@@ -28,6 +28,7 @@ struct Sampling {
   std::vector<std::pair<int32_t, float>> bias;  // added to the logits of these ids
   int logprobs = 0;                             // how many of the likeliest are told beside the token; 0: nothing is
 
+  bool operator==(const Sampling&) const = default;
   bool penalizes() const { return repetition != 1.0f || frequency != 0.0f || presence != 0.0f; }
   bool changes() const { return penalizes() || !bias.empty(); }
 };

@@ -38,6 +38,7 @@ void SlotTable::check_rows(const std::vector<Row>& rows, int pages) const {
     taken[row.slot] = true;
     const int count = static_cast<int>(row.tokens.size());
     if (count < 1) refuse("it has no tokens");
+    if (slots_[row.slot].overtaken) refuse("a step that was begun behind its last one has replaced its state");
     if (row.position != slots_[row.slot].position) refuse("it is at position " + std::to_string(row.position) + ", the slot stands at " + std::to_string(slots_[row.slot].position));
     if (count > context_ - row.position) refuse("it ends past the context of " + std::to_string(context_));
     if (row.prompt_tokens < 0) refuse("prompt_tokens is negative");
@@ -82,6 +83,7 @@ int SlotTable::check_commit(int slot, int position) const {
 void SlotTable::commit(int slot, int position) {
   Slot& moved = slots_[slot];
   if (recurrent_ && position > moved.position) moved.state ^= 1;
+  if (position > moved.position || position == 0) moved.overtaken = false;
   moved.position = moved.reached = position;
 }
 
@@ -104,11 +106,13 @@ void SlotTable::seat(int slot, const std::vector<int32_t>& ids) {
   Slot& seated = slots_[slot];
   std::copy(ids.begin(), ids.end(), seated.ids.begin());
   seated.position = seated.reached = static_cast<int>(ids.size());
+  seated.overtaken = false;
 }
 
 void SlotTable::check_keep(int slot, int state) const {
   check_slot(slot);
   check_state(state);
+  if (slots_[slot].overtaken) refuse("slot " + std::to_string(slot) + ": a step that was begun behind its last one has replaced its state");
 }
 
 int SlotTable::check_filled(int state) const {

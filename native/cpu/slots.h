@@ -25,12 +25,14 @@ struct Row {
   int allowed_words = 0;              // of all outputs
   int ahead = 0;                      // tokens to draft behind the last right output
   int32_t following = -1;             // without outputs: the token that will come behind the last, if that is known
+  bool continues = false;             // the next step will feed it its prediction, unless that ends it, and nothing else: a device may begin
 };
 
 struct Slot {
   int position = 0;    // committed
   int reached = 0;     // end of the last step's row
   int state = 0;       // which of its two recurrent states is the committed one
+  bool overtaken = false;  // the committed one is lost: the step behind the last one was begun, and has replaced it
   std::vector<int32_t> ids;  // [context]: ids fed, by position
 };
 
@@ -50,6 +52,7 @@ class SlotTable {
   void feed(const Row& row);                       // its ids, into the slot's
   void feed_behind(const Row& row);                // of the layer that drafts: each is behind its entry
   void reach(const std::vector<Row>& rows);        // the step has been made
+  void overtake(int slot) { slots_[slot].overtaken = recurrent_; }  // until it is committed forward or seated anew
 
   int check_commit(int slot, int position) const;  // how many updates are to be made again for it, mostly 0
   void commit(int slot, int position);

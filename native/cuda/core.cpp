@@ -119,21 +119,33 @@ Sizes DeviceCore::prepare(const std::vector<Row>& rows) {
   weights_.check_loaded();
   slots_.check_rows(rows, options_.pages);
   for (const Row& row : rows) slots_.feed(row);
-  return fill_input(rows, {});
+  const Sizes sizes = fill_input(rows, {});
+  reserve(room_for(rows, sizes));
+  return sizes;
 }
 
-Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int>& streams) {
+// The layer that drafts finds the streams of the step in the room of the step, which must do for all of its passes.
+Sizes DeviceCore::room_for(const std::vector<Row>& rows, Sizes sizes) const {
+  int longest = 0, most_ahead = 0;
+  for (const Row& row : rows) {
+    longest = std::max(longest, row.position + static_cast<int>(row.tokens.size()));
+    most_ahead = std::max(most_ahead, row.ahead);
+  }
+  sizes.splits = splits_of(std::min(longest + most_ahead, shape().context));
+  return sizes;
+}
+
+Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int>& streams, bool behind) {
   Counts counts{};
   Sizes sizes;
   size_t pages = 0;
-  int longest = 0, most_tokens = 1, most_ahead = 0;
+  int longest = 0, most_tokens = 1;
   for (const Row& row : rows) {
     const int count = static_cast<int>(row.tokens.size());
     counts.columns += count;
     counts.outputs += row.outputs;
     longest = std::max(longest, row.position + count);
     most_tokens = std::max(most_tokens, count);
-    most_ahead = std::max(most_ahead, row.ahead);
     pages += (row.position + count + kPage - 1) / kPage;
   }
   counts.rows = static_cast<int>(rows.size());
@@ -160,7 +172,7 @@ Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int
     const Row& row = rows[r];
     const int count = static_cast<int>(row.tokens.size()), own_pages = (row.position + count + kPage - 1) / kPage;
     for (int i = 0; i < count; ++i) *column++ = {row.tokens[i], row.position + i, table, static_cast<int>(r)};
-    *row_input++ = {row.slot, slots_[row.slot].state, first_column, count, row.position};
+    *row_input++ = {row.slot, slots_[row.slot].state ^ static_cast<int>(behind), first_column, count, row.position};
     const auto list = [&](Item*& items, int most, int& listed) {
       for (int i = 0; i < count; i += most, ++listed) *items++ = {first_column + i, std::min(most, count - i), table, row.position + i};
     };
@@ -175,10 +187,6 @@ Sizes DeviceCore::fill_input(const std::vector<Row>& rows, const std::vector<int
   if (!layout.local_items) counts.local_items = counts.items;
   std::memcpy(input_.data(), &counts, sizeof counts);
   if (sizes.sampled) list_samples(rows, sizes, streams.empty() ? 0 : 1);
-  // The layer that drafts finds the streams of the step in the room of the step, which must do for all of its passes.
-  Sizes room = sizes;
-  room.splits = splits_of(std::min(longest + most_ahead, shape().context));
-  reserve(room);
   return sizes;
 }
 

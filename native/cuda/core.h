@@ -60,6 +60,15 @@ struct ReplayInput {
   int rows;
 };
 
+// A step that the device has begun, as far as its results are concerned.
+struct Begun {
+  Sizes sizes;
+  int outputs = 0;            // one for each of its rows
+  size_t told_bytes = 0;
+  std::vector<int> places;    // of each row that was asked for: which output is its
+  std::vector<size_t> told;   // of each output: where in the bytes told its own begin
+};
+
 // A copy to be made on the device; from null: to be filled with zeros.
 struct Copy {
   uint8_t *from = nullptr, *to = nullptr;
@@ -101,6 +110,15 @@ class DeviceCore {
   // All as it came from the device; logits may be null where no row wants them.
   StepResult finish(const std::vector<Row>& rows, const int32_t* tokens, const uint8_t* told, const float* logits);
 
+  // next.cpp: the step behind the one under way, begun before what that predicts is known, so that the device need not wait for the host. prepare_next() fills the
+  // input for those of its rows that continue, and reserves nothing; `outputs` says which of the outputs under way each row's is. Nothing if none continues, or one
+  // can't, or there is no room. know_tokens(), once behind each prepare_next(), tells what was predicted. take_next(): what has been begun, if all of `rows` are in it.
+  // A row that was begun is dropped when its slot moves anywhere but to where its row under way ends; until it moves, a recurrent one can't be in a step again.
+  std::optional<Sizes> prepare_next(const std::vector<Row>& rows, const std::vector<int>& outputs);
+  void know_tokens(const int32_t* tokens);
+  std::optional<Begun> take_next(const std::vector<Row>& rows);  // throws std::invalid_argument, and then nothing has changed but that nothing is begun
+  void forget_next() { next_ = {}; }
+
   // draft.cpp: behind a step, the layer that drafts. begin_drafts() takes what the step predicted; while prepare_draft() gives sizes, the caller uploads the
   // input, launches enqueue_draft() and has take_drafts() take the tokens. finish() has what was drafted.
   void begin_drafts(const std::vector<Row>& rows, const int32_t* tokens);
@@ -138,7 +156,11 @@ class DeviceCore {
   class PackStore;
 
   void reserve(const Sizes& sizes);
-  Sizes fill_input(const std::vector<Row>& rows, const std::vector<int>& streams);  // of the layer that drafts, of which columns have streams
+  // streams: of the layer that drafts, of which columns have streams. behind: the rows' slots will have been committed to where their rows under way end.
+  Sizes fill_input(const std::vector<Row>& rows, const std::vector<int>& streams, bool behind = false);
+  Sizes room_for(const std::vector<Row>& rows, Sizes sizes) const;
+  bool has_room(const Sizes& sizes) const;  // for it and for the input
+  void drop_next(int slot, std::optional<int> position);  // unless it is begun at that position
   void list_samples(const std::vector<Row>& rows, const Sizes& sizes, int ahead);  // sampling.cpp; ahead: of a column's token, that of its output is
   int likeliest_of(const Row& row) const;
   // step*.cu
@@ -194,6 +216,12 @@ class DeviceCore {
   float *states_ = nullptr, *updates_ = nullptr, *replayed_ = nullptr;  // of recurrent layers; replayed: [replay][channel_stride]
   uint8_t* replay_place_ = nullptr;
   ReplayInput replay_input_{};
+  struct Next {
+    std::vector<Row> rows;                // with an output each; its token is -1 less the output under way that gives it, until it is known
+    std::vector<std::vector<int>> pages;  // of each row's table, those that it reads
+    Sizes sizes;
+  };
+  Next next_;
   std::vector<DraftRow> drafting_;   // of the next pass
   std::vector<int> draft_streams_;   // [its columns]
   int draft_pass_ = 0;

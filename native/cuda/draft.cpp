@@ -29,6 +29,7 @@ std::optional<Sizes> DeviceCore::prepare_draft() {
   for (const DraftRow& draft : drafting_) rows.push_back(draft.row);
   for (const Row& row : rows) slots_.feed_behind(row);
   const Sizes sizes = fill_input(rows, draft_streams_);
+  reserve(room_for(rows, sizes));
   ++draft_pass_;
   read_by_drafts_ += weight_bytes(sizes, true);
   return sizes;

@@ -7,12 +7,19 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 
+// A token below 0 is one that the step before predicted: -1 its first. If that is none, any will do: nobody reads what comes of it.
+PACELINE_DEVICE int token_of(const Column& column, const int* predicted) {
+  if (column.token >= 0) return column.token;
+  const int token = predicted[-1 - column.token];
+  return token < 0 ? 0 : token;
+}
+
 template <Format f>
-PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, float scale, StepInput input, float* x, int stride) {
+PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, float scale, StepInput input, const int* predicted, float* x, int stride) {
   begin_kernel();
   const int column = static_cast<int>(block_x());
   if (column >= input.counts->columns) return;
-  const int row = input.columns[column].token, within = row % kTileRows;
+  const int row = token_of(input.columns[column], predicted), within = row % kTileRows;
   const uint8_t* const weights = embedding.weights + row / kTileRows * device_row_tile_bytes(f, blocks);
   float* const out = x + static_cast<size_t>(column) * stride;
   const int lane = static_cast<int>(lane_index()), t = lane % 4;
@@ -36,11 +43,11 @@ PACELINE_KERNEL embed_integers(ProductItem embedding, int blocks, int width, flo
 }
 
 template <Format f>
-PACELINE_KERNEL embed_floats(ProductItem embedding, int blocks, int width, float scale, StepInput input, float* x, int stride) {
+PACELINE_KERNEL embed_floats(ProductItem embedding, int blocks, int width, float scale, StepInput input, const int* predicted, float* x, int stride) {
   begin_kernel();
   const int column = static_cast<int>(block_x());
   if (column >= input.counts->columns) return;
-  const int row = input.columns[column].token;
+  const int row = token_of(input.columns[column], predicted);
   const uint8_t* const weights = embedding.weights + row / kTileRows * device_row_tile_bytes(f, blocks);
   for (int i = static_cast<int>(thread_index()); i < width; i += static_cast<int>(kThreads)) {
     const uint8_t* const from = weights + float_place(f, row % kTileRows, i);
@@ -54,13 +61,13 @@ PACELINE_KERNEL embed_floats(ProductItem embedding, int blocks, int width, float
 
 }  // namespace
 
-void embed(Format format, const ProductItem& embedding, int blocks, int width, float scale, const StepInput& input, float* x, int stride, int most, Stream stream) {
+void embed(Format format, const ProductItem& embedding, int blocks, int width, float scale, const StepInput& input, const int* predicted, float* x, int stride, int most, Stream stream) {
   const Grid grid = {static_cast<unsigned>(most), 1, 1};
   switch (format) {
-#define FLOATS(name) case Format::name: return launch("embed", embed_floats<Format::name>, grid, kThreads, 0, stream, embedding, blocks, width, scale, input, x, stride);
+#define FLOATS(name) case Format::name: return launch("embed", embed_floats<Format::name>, grid, kThreads, 0, stream, embedding, blocks, width, scale, input, predicted, x, stride);
     FLOATS(F32) FLOATS(F16) FLOATS(BF16)
 #undef FLOATS
-#define INTEGERS(name) case Format::name: return launch("embed", embed_integers<Format::name>, grid, kThreads, 0, stream, embedding, blocks, width, scale, input, x, stride);
+#define INTEGERS(name) case Format::name: return launch("embed", embed_integers<Format::name>, grid, kThreads, 0, stream, embedding, blocks, width, scale, input, predicted, x, stride);
     INTEGERS(Q8_0) INTEGERS(Q5_1) INTEGERS(Q5_0) INTEGERS(Q4_1) INTEGERS(Q4_0) INTEGERS(IQ4_NL) INTEGERS(MXFP4) INTEGERS(NVFP4)
     INTEGERS(Q6_K) INTEGERS(Q5_K) INTEGERS(Q4_K) INTEGERS(IQ4_XS) INTEGERS(Q3_K) INTEGERS(Q2_K)
     INTEGERS(IQ3_S) INTEGERS(IQ3_XXS) INTEGERS(IQ2_S) INTEGERS(IQ2_XS) INTEGERS(IQ2_XXS) INTEGERS(IQ1_M) INTEGERS(IQ1_S)

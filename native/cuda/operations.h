@@ -22,7 +22,7 @@ struct Choice {
 };
 
 // embed.cu: rows of the embedding times `scale` -> x [columns][stride]
-void embed(Format format, const ProductItem& embedding, int blocks, int width, float scale, const StepInput& input, float* x, int stride, int most, Stream stream);
+void embed(Format format, const ProductItem& embedding, int blocks, int width, float scale, const StepInput& input, const int* predicted, float* x, int stride, int most, Stream stream);
 
 // norm.cu: x / rms(x) * weight, as activations. from: which columns of x, those of outputs or null for all.
 struct Norm {

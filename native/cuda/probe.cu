@@ -83,7 +83,7 @@ void ProductProbe::multiply(int columns, uint8_t* out, Stream stream, int multip
 }
 
 void ProductProbe::read_rows(const uint8_t* input, int columns, uint8_t* out, Stream stream) {
-  embed(matrix_.format, {matrix_.data, nullptr, matrix_.scale, matrix_.tiles}, matrix_.blocks, matrix_.columns, 1.0f, input_at(input, {columns, false}), reinterpret_cast<float*>(out),
+  embed(matrix_.format, {matrix_.data, nullptr, matrix_.scale, matrix_.tiles}, matrix_.blocks, matrix_.columns, 1.0f, input_at(input, {columns, false}), nullptr, reinterpret_cast<float*>(out),
         in_stride(), columns, stream);
 }
 

@@ -7,6 +7,7 @@ int DeviceCore::commit(int slot, int position) {
   const int updates = slots_.check_commit(slot, position);
   if (updates) replay_input_ = {{slot, slots_[slot].state, 0, updates, slots_[slot].position}, 1};
   slots_.commit(slot, position);
+  drop_next(slot, position);
   return updates;
 }
 
@@ -22,6 +23,7 @@ Copy DeviceCore::seat(int slot, const std::vector<int32_t>& ids, std::optional<i
   slots_.check_seat(slot, ids, state);
   const Copy copy = state ? Copy{kept_place(*state), committed_place(slot)} : Copy{};
   slots_.seat(slot, ids);
+  drop_next(slot, std::nullopt);
   return copy;
 }
 

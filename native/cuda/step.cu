@@ -67,6 +67,11 @@ const uint8_t* DeviceCore::tokens_place() const { return reinterpret_cast<const 
 const uint8_t* DeviceCore::told_place() const { return work_->told; }
 const uint8_t* DeviceCore::logits_place() const { return reinterpret_cast<const uint8_t*>(work_->logits); }
 
+bool DeviceCore::has_room(const Sizes& sizes) const {
+  const Sizes& room = work_->room;
+  return input_.size() <= input_room_ && sizes.columns <= room.columns && sizes.outputs <= room.outputs && sizes.splits <= room.splits && sizes.sampled <= room.sampled;
+}
+
 void DeviceCore::reserve(const Sizes& sizes) {
   Work& work = *work_;
   const Shape& s = shape();
@@ -252,7 +257,7 @@ void DeviceCore::mix(const Layer& layer, const Pass& pass) {
 void DeviceCore::embed_tokens(const Pass& pass) {
   const Matrix& table = weights_.embedding;
   const ProductItem rows = {table.data, nullptr, table.scale, table.tiles};
-  embed(table.format, rows, table.blocks, shape().width, shape().embedding_scale, pass.input, work_->x, work_->stride_x, pass.most, pass.stream);
+  embed(table.format, rows, table.blocks, shape().width, shape().embedding_scale, pass.input, work_->tokens, work_->x, work_->stride_x, pass.most, pass.stream);
 }
 
 void DeviceCore::predict(const float* norm, const Pass& pass) {

@@ -9,7 +9,7 @@ void DeviceCore::read_token_inputs(const Pass& pass) {
   const Matrix& table = weights_.token_table;
   read_stream(nullptr, pass);
   run_product_of(weights_.token_product, work.width_input, pass.columns, work.token_products, work.stride_tokens, false, pass.most, pass.stream);
-  embed(table.format, {table.data, nullptr, table.scale, table.tiles}, table.blocks, table.columns, 1.0f, pass.input, work.token_inputs, work.stride_tokens, pass.most, pass.stream);
+  embed(table.format, {table.data, nullptr, table.scale, table.tiles}, table.blocks, table.columns, 1.0f, pass.input, work.tokens, work.token_inputs, work.stride_tokens, pass.most, pass.stream);
   add_token_norms({work.token_products, work.token_inputs, work.stride_tokens, s.layers, s.token_inputs, weights_.token_norm, s.norm_epsilon, pass.columns}, pass.most, pass.stream);
 }
 

@@ -22,9 +22,9 @@ Reply = dict[str, Any]
 
 
 class Modelled:
-    def __init__(self, bounds: Limits, recurrent: bool, ample: bool, drafts: bool) -> None:
+    def __init__(self, bounds: Limits, recurrent: bool, ample: bool, drafts: bool, begins: bool) -> None:
         engine = NullEngine(bounds.slots, bounds.context, recurrent, drafts)
-        engine.info = replace(engine.info, eos=tuple(EOS))
+        engine.info = replace(engine.info, eos=tuple(EOS), wait_cost=0.3 * (begins and not drafts))
         self.bounds, self.recurrent = bounds, recurrent
         self.driver = Driver(bounds, engine)
         self.driver.session.lifecycle.drafts.new_guesser = Prophet

@@ -48,14 +48,14 @@ class Rules(RuleBasedStateMachine):
         batch=st.integers(1, 4),
         queue=st.sampled_from([0, 2, 64]),
         chunk=st.sampled_from([1, 3, 64]),
-        flags=st.tuples(*[st.booleans()] * 6),
+        flags=st.tuples(*[st.booleans()] * 7),
         ample=st.sampled_from([True, True, False]),
         draft=st.sampled_from([0, 1, 8]),
     )
     def begin(
         self, slots: int, batch: int, queue: int, chunk: int, flags: tuple[bool, ...], ample: bool, draft: int
     ) -> None:
-        auto, reuse, coalesce, recurrent, drafts, self.quits = flags
+        auto, reuse, coalesce, recurrent, drafts, begins, self.quits = flags
         bounds = limits(
             slots,
             min(batch, slots),
@@ -70,7 +70,7 @@ class Rules(RuleBasedStateMachine):
             pages=80 if ample else 6,
             states=(40 if ample else 2) * recurrent,
         )
-        self.one = Modelled(bounds, recurrent, ample, drafts)
+        self.one = Modelled(bounds, recurrent, ample, drafts, begins)
         self.last: tuple[Any, ...] = ((1, 2), 9, 4, {})
         self.model, self.say, self.ok, self.refused = self.one.model, self.one.say, self.one.ok, self.one.refused
 

@@ -71,11 +71,12 @@ class Bench:
         self.path, self.context, self.cache_types = path, context, cache_types
         self._cores: dict[tuple[str, int], NativeEngine] = {}
         fastest = _cpu.instruction_sets()[-1]
-        self.kinds = [(fastest, 2), (fastest, 1), (fastest, 3), *((isa, 2) for isa in _cpu.instruction_sets()[1:-1])]
+        self.first = fastest, 2  # for the runs alone
+        self.kinds = [self.first, (fastest, 1), (fastest, 3), *((isa, 2) for isa in _cpu.instruction_sets()[1:-1])]
         if plain:
             self.kinds.append(("plain", 2))
         chance = random.Random(0)
-        vocab = self.core(*self.kinds[0]).info.vocab
+        vocab = self.core(*self.first).info.vocab
         text = [str(chance.randrange(vocab)) for _ in range(max(lengths))]
         self.jobs = []
         for length in lengths:
@@ -108,7 +109,7 @@ class Bench:
 
     def alone(self, job: Job) -> tuple[list[int], str]:
         if job not in self._solo:
-            driver = Driver(self.limits(slots=1, reuse=False), self.core(*self.kinds[0]))
+            driver = Driver(self.limits(slots=1, reuse=False), self.core(*self.first))
             driver.send(job.start(1, job.total))
             driver.end()
             self._solo[job] = tokens_of(driver.items, 1), events_of(driver.items, "end")[0]["logits_sha256"]
@@ -117,7 +118,7 @@ class Bench:
     def told(self, ids: Sequence[int]) -> Told:
         """A guesser that knows what each job that has run alone gave."""
         texts = [[*job.ids, *tokens] for job, (tokens, _) in self._solo.items() if tuple(ids[: job.length]) == job.ids]
-        return Told(ids, texts, self.core(*self.kinds[0]).info.vocab)
+        return Told(ids, texts, self.core(*self.first).info.vocab)
 
     def limits(self, slots: int, **rest: int) -> Limits:
         rest.setdefault("max_batch", slots)

@@ -7,14 +7,20 @@ from itertools import accumulate, product
 from operator import mul, truediv
 
 import pytest
+from driver import limits
 from hypothesis import given
 from hypothesis import strategies as st
+from paceline.daemon.continuing import Continuing
 from paceline.daemon.drafts import ASKED_AGAIN, NEARLY_SURE, Drafts
+from paceline.daemon.grants import Grants
 from paceline.daemon.guesses import PROPOSED, TRIALS, Guesser
 from paceline.daemon.lookup import Lookup
 from paceline.daemon.requests import Request, State, new_request
+from paceline.daemon.scheduler import Scheduler
 from paceline.protocol import Ids, Start
 
+SCHEDULER = Scheduler(512, 512)
+WAITS = Continuing(0.0, SCHEDULER, Grants(limits(), {}, SCHEDULER), ())
 HISTORIES = st.lists(st.integers(0, 8), max_size=12)
 ROWS = st.lists(
     st.tuples(st.integers(1, 30), st.integers(1, 12), st.integers(1, 12), st.integers(1, 12), HISTORIES),
@@ -51,23 +57,23 @@ def test_the_next_step_gives_the_most_tokens_for_its_cost(
     drafts = Drafts(most, step_tokens, column_cost, draft_cost)
     requests = [decoding(req_id, *fields) for req_id, fields in enumerate(rows)]
     going = [request for request in requests if request.remaining > 1]
-    limits, chances = {}, {}
+    bounds, chances = {}, {}
     for request, (remaining, quantum, *_, history) in zip(requests, rows, strict=True):
         spent, over = request.grant == 1, request.turn == 1
         grant = min(quantum, remaining - 1) if spent else request.grant - 1
         turn = quantum if over else request.turn - 1
-        limits[request.req_id] = max(0, min(most, 8, grant - 1, turn - 1))
+        bounds[request.req_id] = max(0, min(most, 8, grant - 1, turn - 1))
         chances[request.req_id] = promised(history)
 
     def worth(asked: Sequence[int]) -> float:
         tokens = len(going) + sum(sum(chances[one.req_id][:count]) for one, count in zip(going, asked, strict=True))
         return tokens / (drafts._cost(len(going) + sum(asked)) + draft_cost * max(asked))
 
-    choices = [*product(*(range(limits[request.req_id] + 1) for request in going))]
+    choices = [*product(*(range(bounds[request.req_id] + 1) for request in going))]
     choices = [asked for asked in choices if not any(asked) or len(going) + sum(asked) <= step_tokens]
     if len(going) * column_cost > NEARLY_SURE * drafts._cost(len(going)):
         choices = choices[:1]
-    found = {row.req_id: row.ahead for row in drafts.rows([(request, 1) for request in requests])}
+    found = {row.req_id: row.ahead for row in drafts.rows([(request, 1) for request in requests], WAITS)}
     assert all(not found[request.req_id] for request in requests if request not in going)
     if going:
         asked = tuple(found[request.req_id] for request in going)
@@ -104,7 +110,7 @@ def test_who_was_given_up_is_asked_again() -> None:
 
 
 def asked_of(drafts: Drafts, requests: Sequence[Request]) -> list[int]:
-    return [row.ahead for row in drafts.rows([(request, 1) for request in requests])]
+    return [row.ahead for row in drafts.rows([(request, 1) for request in requests], WAITS)]
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def test_a_row_whose_logits_are_no_numbers_has_failed() -> None:
         greedy_only=False,
         seats_feed=False,
         column_cost=0.5,
+        wait_cost=0.25,
         draft_cost=0.1,
         step=lambda rows: (
             [(tokens, None, None, (8, 9)) for tokens in ((5, 6), (-1, 5), (5, -1))] + [((), None, None, ())],
@@ -90,6 +91,7 @@ def test_a_row_whose_logits_are_no_numbers_has_failed() -> None:
     )
     engine_of_core = NativeEngine(core, Path("model"))
     assert (engine_of_core.info.column_cost, engine_of_core.info.draft_cost) == (0.5, 0.1)
+    assert engine_of_core.info.wait_cost == 0.25
     rows, weight_bytes = engine_of_core.step(ROWS)
     assert weight_bytes == 7
     assert rows[0] == RowResult((5, 6), None, None, (8, 9)) and rows[3] == RowResult((), None)
@@ -217,6 +219,7 @@ class FakeNative:
             methods = [*moves, "read_page", "write_page", "read_state", "write_state"]
             sizes = {"page_bytes": 640, "pages": 5, "state_bytes": 0, "fingerprint": "f", "has_files": True}
             sizes |= {"greedy_only": False, "seats_feed": False, "column_cost": 0.5, "draft_cost": 0.0}
+            sizes |= {"wait_cost": 0.0}
             return SimpleNamespace(**facts, **sizes, **{name: lambda *arguments: None for name in methods})
 
         core, weights = ModuleType("paceline.native.core"), ModuleType("paceline.native.weights")

@@ -133,7 +133,7 @@ def test_a_hundred_thousand() -> None:
 def test_equal_requests_that_end_by_themselves() -> None:
     """The model counts what was drafted and right of the row that they share, not of each."""
     machine = Machine()
-    machine.begin(1, 1, 2, 1, (True, False, True, False, False, False), True, 0)
+    machine.begin(1, 1, 2, 1, (True, False, True, False, False, False, False), True, 0)
     machine.start(2, None, (7, 8), 60, None, {})
     machine.start_again(1, None)
     machine.wait(None, "")

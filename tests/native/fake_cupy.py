@@ -119,6 +119,7 @@ class Event:
         self._stream, self._behind = stream, stream.asked
 
     def synchronize(self) -> None:
+        self._device.note("wait")
         if self._stream is not None:
             self._stream.catch_up(self._behind)
 

@@ -24,6 +24,7 @@ class Row(NamedTuple):
     allowed: Any = None
     ahead: int = 0
     following: int | None = None
+    continues: bool = False
 
 
 def table(slot: int, context: int) -> array[int]:

@@ -32,9 +32,29 @@ def test_a_steady_step_is_one_of_each(cupy: FakeCupy, path: Path) -> None:
         cupy.calls.clear()
         step(position)
         cupy.calls.pop("pinned", None)  # buffers as large as needed, once
-        expected = {"upload": 1, "download": 1, "synchronize": 1, "record": 1}
+        expected = {"upload": 1, "download": 1, "wait": 2, "record": 2}  # for the upload before, and for the results
         made = {"capture": 1, "enqueue": 1, "graph": 1, "graph upload": 1}
         assert cupy.calls == expected | ({"enqueue": 1}, made | {"launch": 1}, {"launch": 1})[position]
+
+
+def test_a_step_is_begun_before_the_results_of_the_last_one_are_there(cupy: FakeCupy, path: Path) -> None:
+    core, own = opened(path), table(0, CONTEXT)
+    seen: list[dict[str, int]] = []
+    assert core.meanwhile(lambda: seen.append(dict(cupy.calls)))
+    tokens, given = [3], []
+    for position in range(40):
+        cupy.calls.clear()
+        (result,), _ = core.step([Row(0, tokens, position, 1, own, logits=False, continues=position < 39)])
+        core.commit(0, position + 1)
+        tokens = list(result[0])
+        given += tokens
+        if 3 <= position < 39:
+            assert cupy.calls == {"upload": 1, "download": 1, "wait": 2, "record": 2, "launch": 1}
+            assert cupy.calls["wait"] == seen[-1]["wait"] + 1 and seen[-1]["launch"] == 1
+    assert cupy.calls == {"download": 1, "wait": 1, "record": 1}  # the last one was on its way
+    cpu = open_core(path, slots=1, context=CONTEXT)
+    ids = [3, *given[:-1]]
+    assert all_logits(cpu, 0, ids).argmax(axis=1).tolist() == given
 
 
 def test_a_step_larger_than_the_room_forgets_the_graphs(cupy: FakeCupy, path: Path) -> None:
@@ -98,4 +118,4 @@ def test_the_host_works_while_the_device_does(cupy: FakeCupy, path: Path) -> Non
         core.step([Row(0, [3], position, 1, own, logits=False)])
         core.commit(0, position + 1)
     assert (seen[-1]["launch"], cupy.calls["launch"]) == (2, 2)
-    assert cupy.calls["download"] == seen[-1]["download"] + 1  # it was not waited for yet
+    assert cupy.calls["wait"] == seen[-1]["wait"] + 1  # it was not waited for yet

@@ -151,4 +151,4 @@ def test_a_few_numbers_come_back_and_the_graph_is_that_of_sampling(cupy: FakeCup
         if position < 2:
             continue
         cupy.calls.pop("pinned", None)  # buffers as large as needed, once
-        assert cupy.calls == {"upload": 1, "launch": 1, "download": 2, "synchronize": 1, "record": 1}
+        assert cupy.calls == {"upload": 1, "launch": 1, "download": 2, "wait": 2, "record": 2}

@@ -169,7 +169,7 @@ def test_drafts_of_all_slots_fit_where_the_pages_have_the_rest(cupy: FakeCupy, t
     assert [len(tokens) for tokens, *_ in results] == [most + 1] * slots and cupy.calls["malloc"] == before
 
 
-@pytest.mark.parametrize("call", ["upload", "synchronize", "launch"])
+@pytest.mark.parametrize("call", ["upload", "wait", "launch"])
 def test_an_error_that_stays_is_a_lost_device(cupy: FakeCupy, path: Path, call: str) -> None:
     engine = NativeEngine(opened(path), path)
     for _ in range(2):
