@@ -196,7 +196,8 @@ def steps(
                 yield about | {"rows": number, "context": used, "skipped": str(reason)}
                 continue
             seconds, waiting = (
-                timed(Decode(stepper, batch, begins), lambda: None, device.seconds) for begins in (True, False)
+                timed(Decode(stepper, batch, begins), lambda: None, device.seconds / (1 if begins else 3))
+                for begins in (True, False)
             )
             alone = timed(stepper.run_again, lambda: memory.fetch([]), device.seconds)
             moved = weights + more_experts(shape, number) * each_expert
