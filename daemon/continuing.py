@@ -2,10 +2,11 @@
 
 Between two steps a device would wait for the host: for the results to arrive, be told and become the next step's rows.
 So an engine with a `wait_cost` begins the next step behind the one under way. It can, as a row that decodes needs
-nothing but its own prediction, which the device has; who turns out to have ended was computed in vain, and nobody is
-told. But whoever is in the next step must have been in this one: a step with newcomers would be computed as a whole,
-after what was begun for the others. So they wait for the step behind it, which they would not have been in much sooner:
-what was begun is under way when they come. Nobody continues if somebody is known to come.
+nothing but its own prediction, which the device has (and what a grammar allows behind that, which it has not); who
+turns out to have ended was computed in vain, and nobody is told. But whoever is in the next step must have been in this
+one: a step with newcomers would be computed as a whole, after what was begun for the others. So they wait for the step
+behind it, which they would not have been in much sooner: what was begun is under way when they come. Nobody continues
+if somebody is known to come.
 
 A step that is begun has no drafted tokens, as these follow from the last one. So where drafts save more than the wait
 takes, in this step or as a rule, nothing is begun.
@@ -46,7 +47,8 @@ class Continuing:
         self._worth += (worth - self._worth) / REMEMBERED
         if max(worth, self._worth) <= self._wait_cost and all(_predicts(*share) for share in shares):
             going = [request for request, _ in shares if self._goes_on(request)]
-            if all(_by_itself(request) for request in going) and not self._somebody_comes(len(shares), len(going)):
+            free = all(request.ahead is None for request in going)  # of grammars, which follow from the token
+            if free and not self._somebody_comes(len(shares), len(going)):
                 self.begun = frozenset(going)
         return self.begun
 
@@ -63,10 +65,3 @@ class Continuing:
 
 def _predicts(request: Request, count: int) -> bool:
     return request.state is State.DECODE or request.position + count == len(request.prompt)
-
-
-def _by_itself(request: Request) -> bool:
-    """What its next row asks for depends on no token but the one that is fed: not on a grammar, nor on what penalties
-    count."""
-    sampling = request.sampling
-    return request.ahead is None and (sampling is None or not sampling.penalizes)

@@ -159,7 +159,7 @@ class NullEngine:
             scratch.append(state)
             self._page(row.table[at // PAGE])[at % PAGE] = state
         buffers.scratch = scratch
-        if row.continues and self.info.state_bytes:
+        if row.continues and position and self.info.state_bytes:  # at 0 it has none to lose
             buffers.state = LOST
         outputs = range(len(scratch) - row.outputs, len(scratch))
         seed = row.sampling.seed if row.sampling is not None and row.sampling.temp > 0 else None

@@ -77,7 +77,7 @@ class Request:
     ahead: Ahead | None = None  # what its next tokens may be, by that
     guesser: Guesser | None = None  # once a step might try drafted tokens
     guessed: int = 0  # tokens of the output that it knows
-    overtaken: bool = False  # the engine has begun the step behind one that failed: its recurrent state is lost
+    overtaken: bool = False  # the engine may have begun the step behind one that failed: its recurrent state is lost
     ended: str | None = None  # the reason, once it is no longer live
 
     rank: int = 0  # the scheduler's: place in the line

@@ -30,8 +30,8 @@ soon as if it had run alone after those before it. The budget is `step_tokens` i
 otherwise `prefill_tokens`.
 
 Steps begun ahead. An engine may have begun the next step of those that were in the last one (continuing.py). As long as
-one of them has its seat, the step is theirs, and everybody else waits for the one behind it; turns that are over are
-over all the same.
+one of them has a seat, the step is theirs, and everybody else waits for the one behind it, seated or not. Turns that
+are over are over all the same.
 
 Common prefixes. A prefill that waits for what another one in the step computes gets a single token; the rest of its
 share goes to that one, as far as their prompts agree (leaders.py).
@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 from .leaders import Leaders, each_itself, missing, needed
 from .requests import Request, State
@@ -86,9 +85,12 @@ class Scheduler:
             for request in [request for request in place if request.turn <= 0]:
                 place.remove(request)
                 self.enter(request)
-        if begun and len(self.seated) <= seats:
+        due = [*self.seated, *self.paused, *self.waiting]
+        if begun and not begun.issuperset(due):
+            if 1 < len(due) <= seats:
+                self._fill(seats)
             kept = [request for request in self.seated if request in begun]
-            if kept and not begun.issuperset(chain(self.seated, self.paused, self.waiting)):
+            if kept and len(self.seated) <= seats:
                 return self._divide(kept)
         if seats == 1:
             return self._divide(self._share_one_seat())

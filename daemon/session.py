@@ -114,6 +114,7 @@ class Session:
         if self._target is None:
             shares = lifecycle.scheduler.step(lifecycle.grants.seats, lifecycle.continuing.begun)
             if not shares:
+                lifecycle.continuing.begun = frozenset()
                 return self.moves() if lifecycle.cache.moves else None
             for request, _ in shares:
                 if request.started is None:

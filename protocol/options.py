@@ -28,11 +28,6 @@ class Sampling:
     logit_bias: tuple[tuple[int, float], ...] = ()
     logprobs: int = 0
 
-    @property
-    def penalizes(self) -> bool:
-        """Whether it goes by the ids before."""
-        return self.rep_penalty != 1.0 or self.freq_penalty != 0.0 or self.pres_penalty != 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -150,29 +150,53 @@ def seat(stepper: Any, slot: int, used: int) -> None:
 
 
 class Decode:
-    """Rows that decode as the daemon has them do: each is fed its prediction. Called for each step; to the end of a
-    page, then from the begin again. begins: the device may begin the next step, and so need not wait for the host."""
+    """Rows that decode as the daemon has them do: each is fed its prediction. Called for each step, up to the end of a
+    page. begins: the device may begin the next step, and so need not wait for the host."""
 
     def __init__(self, stepper: Any, batch: list[Row], begins: bool) -> None:
-        self._stepper, self._first, self._begins = stepper, batch, begins
-        self._last = (batch[0].position // PAGE + 1) * PAGE - 1
-        self._rows: list[Row] = []
+        self._stepper, self._first, self._rows, self._begins = stepper, batch, batch, begins
+
+    @property
+    def left(self) -> int:
+        """Steps that can still be made."""
+        return PAGE - self._rows[0].position % PAGE
+
+    def restart(self) -> None:
+        self._rows = self._first
+        for row in self._rows:
+            seat(self._stepper, row.slot, row.position)
 
     def __call__(self) -> None:
-        stepper, rows = self._stepper, self._rows
-        if not rows or rows[0].position > self._last:
-            rows = self._first
-            for row in rows:
-                seat(stepper, row.slot, row.position)
-        continues = self._begins and rows[0].position < self._last
-        results, _ = stepper.step([row._replace(continues=continues) for row in rows])
+        rows = self._rows
         position = rows[0].position + 1
+        results, _ = self._stepper.step([row._replace(continues=self._begins) for row in rows])
         for row in rows:
-            stepper.commit(row.slot, position)
+            self._stepper.commit(row.slot, position)
         self._rows = [
             row._replace(tokens=[max(0, tokens[0])], position=position)
             for row, (tokens, *_) in zip(rows, results, strict=True)
         ]
+
+
+def timed_decode(decode: Decode, seconds: float) -> float:
+    """Seconds of one step, from series within a page, five of which take `seconds` if pages are long enough; the median
+    of 5 or more."""
+    decode.restart()
+    for _ in range(4):  # launched, captured, replayed; one that was begun in time
+        begun = time.perf_counter()
+        decode()
+    count = max(1, int(seconds / 5 / (time.perf_counter() - begun)))
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(found) < 5 or time.perf_counter() < end:
+        decode.restart()
+        decode()
+        steps = min(count, decode.left)
+        begun = time.perf_counter()
+        for _ in range(steps):
+            decode()
+        found.append((time.perf_counter() - begun) / steps)
+    return statistics.median(found)
 
 
 def steps(
@@ -196,7 +220,7 @@ def steps(
                 yield about | {"rows": number, "context": used, "skipped": str(reason)}
                 continue
             seconds, waiting = (
-                timed(Decode(stepper, batch, begins), lambda: None, device.seconds / (1 if begins else 3))
+                timed_decode(Decode(stepper, batch, begins), device.seconds / (1 if begins else 3))
                 for begins in (True, False)
             )
             alone = timed(stepper.run_again, lambda: memory.fetch([]), device.seconds)

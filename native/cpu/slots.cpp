@@ -6,6 +6,8 @@
 namespace paceline {
 namespace {
 
+constexpr const char* kOvertaken = ": a step that was begun behind its last one has replaced its state";
+
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
 
 }  // namespace
@@ -38,7 +40,7 @@ void SlotTable::check_rows(const std::vector<Row>& rows, int pages) const {
     taken[row.slot] = true;
     const int count = static_cast<int>(row.tokens.size());
     if (count < 1) refuse("it has no tokens");
-    if (slots_[row.slot].overtaken) refuse("a step that was begun behind its last one has replaced its state");
+    if (slots_[row.slot].overtaken) paceline::refuse("row of slot " + std::to_string(row.slot) + kOvertaken);
     if (row.position != slots_[row.slot].position) refuse("it is at position " + std::to_string(row.position) + ", the slot stands at " + std::to_string(slots_[row.slot].position));
     if (count > context_ - row.position) refuse("it ends past the context of " + std::to_string(context_));
     if (row.prompt_tokens < 0) refuse("prompt_tokens is negative");
@@ -75,6 +77,7 @@ int SlotTable::check_commit(int slot, int position) const {
     refuse("slot " + std::to_string(slot) + " stands at " + std::to_string(from.position) + " and its last step reached " + std::to_string(from.reached) +
            ": it can't be committed to " + std::to_string(position));
   if (!recurrent_ || position <= from.position || position == from.reached) return 0;
+  if (from.overtaken) refuse("slot " + std::to_string(slot) + kOvertaken);
   if (from.reached - from.position > replay_)
     refuse("slot " + std::to_string(slot) + ": where layers are recurrent, a row of more than " + std::to_string(replay_) + " tokens (replay) is committed whole");
   return position - from.position;
@@ -112,7 +115,7 @@ void SlotTable::seat(int slot, const std::vector<int32_t>& ids) {
 void SlotTable::check_keep(int slot, int state) const {
   check_slot(slot);
   check_state(state);
-  if (slots_[slot].overtaken) refuse("slot " + std::to_string(slot) + ": a step that was begun behind its last one has replaced its state");
+  if (slots_[slot].overtaken) refuse("slot " + std::to_string(slot) + kOvertaken);
 }
 
 int SlotTable::check_filled(int state) const {

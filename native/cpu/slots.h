@@ -52,7 +52,7 @@ class SlotTable {
   void feed(const Row& row);                       // its ids, into the slot's
   void feed_behind(const Row& row);                // of the layer that drafts: each is behind its entry
   void reach(const std::vector<Row>& rows);        // the step has been made
-  void overtake(int slot) { slots_[slot].overtaken = recurrent_; }  // until it is committed forward or seated anew
+  void overtake(int slot) { slots_[slot].overtaken = recurrent_ && slots_[slot].position > 0; }  // until it is committed forward or seated anew; at 0 nothing is lost
 
   int check_commit(int slot, int position) const;  // how many updates are to be made again for it, mostly 0
   void commit(int slot, int position);

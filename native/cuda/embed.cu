@@ -7,11 +7,13 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 
-// A token below 0 is one that the step before predicted: -1 its first. If that is none, any will do: nobody reads what comes of it.
+// Where the step before predicted none, any will do: nobody reads what comes of it. To be called by all threads of the column's block.
 PACELINE_DEVICE int token_of(const Column& column, const int* predicted) {
   if (column.token >= 0) return column.token;
-  const int token = predicted[-1 - column.token];
-  return token < 0 ? 0 : token;
+  const int found = predicted[-1 - column.token], token = found < 0 ? 0 : found;
+  sync_block();
+  if (thread_index() == 0) const_cast<Column&>(column).token = token;
+  return token;
 }
 
 template <Format f>

@@ -11,10 +11,12 @@ int position_behind(const Row& row) { return row.position + static_cast<int>(row
 
 int pages_of(const Row& row) { return (position_behind(row) + kPage - 1) / kPage; }
 
-// What its input holds, apart from the token: penalties go by the ids of a history, grammars by the token before.
-bool may_begin(const Row& row, int context) {
+// What a grammar allows follows from the token.
+bool may_begin(const Row& row, int context, int pages) {
   const int position = position_behind(row);
-  return row.outputs == 1 && !row.ahead && !row.allowed && !row.sampling.penalizes() && position < context && position < row.table_size * kPage;
+  if (row.outputs != 1 || row.ahead || row.allowed || position >= context || position >= row.table_size * kPage) return false;
+  const int page = row.table[position / kPage];
+  return page >= 0 && page < pages;
 }
 
 }  // namespace
@@ -25,7 +27,7 @@ std::optional<Sizes> DeviceCore::prepare_next(const std::vector<Row>& rows, cons
   Next next;
   for (size_t r = 0; r < rows.size(); ++r) {
     if (!rows[r].continues) continue;
-    if (!may_begin(rows[r], shape().context)) return std::nullopt;
+    if (!may_begin(rows[r], shape().context, options_.pages)) return std::nullopt;
     Row row = rows[r];
     row.position = position_behind(row);
     row.tokens = {-1 - outputs[r]};
@@ -67,7 +69,7 @@ std::optional<Begun> DeviceCore::take_next(const std::vector<Row>& rows) {
     const Row& own = next.rows[place];
     const std::vector<int>& pages = next.pages[place];
     const bool same = row.position == own.position && row.tokens == own.tokens && row.outputs == 1 && !row.ahead && !row.allowed && row.sampling == own.sampling &&
-                      std::equal(pages.begin(), pages.end(), row.table);
+                      row.prompt_tokens == own.prompt_tokens && std::equal(pages.begin(), pages.end(), row.table);
     if (!same) return std::nullopt;
     begun.places.push_back(place);
   }

@@ -7,34 +7,61 @@
 namespace paceline::cuda {
 namespace {
 
-// The only part of its input that the device writes: each change keeps the logit from before.
-PACELINE_DEVICE Change* changes_of(const SampleInput& s, const StepInput& input) {
+PACELINE_DEVICE Change* changes_at(const SampleInput& s, const StepInput& input) {
   return reinterpret_cast<Change*>(const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(input.counts)) + s.first_change);
 }
 
+// The changes of an output's logits: biases, then penalties.
+struct Changes {
+  Change* all;
+  int biases, count;
+  int followed = kNoToken;  // the token that the output follows, if the host did not know it
+  int more = 0;             // how often it appears in the output besides
+
+  PACELINE_DEVICE int id(int i) const { return all[i].id < 0 ? followed : all[i].id; }
+  PACELINE_DEVICE int appearances(int i) const { return all[i].count + (all[i].id == followed ? more : 0); }
+};
+
+// flag: shared.
+PACELINE_DEVICE Changes changes_of(const SampleInput& s, const StepInput& input, int output, int* flag) {
+  Changes found = {changes_at(s, input), s.biases, s.biases + s.penalties};
+  const int last = found.count - 1;
+  if (s.penalties == 0 || found.all[last].id >= 0) return found;
+  found.followed = input.columns[input.output_columns[output]].token;
+  found.more = found.all[last].count;
+  if (thread_index() == 0) *flag = 0;
+  sync_block();
+  for (int i = s.biases + static_cast<int>(thread_index()); i < last; i += kRowThreads)
+    if (found.all[i].id == found.followed) *flag = 1;  // at most one thread
+  sync_block();
+  found.count -= *flag;
+  return found;
+}
+
 // Bias in the order given, by one thread; then penalties, in which each id appears once.
-PACELINE_DEVICE void change_logits(const SampleInput& s, Change* changes, float* logits) {
+PACELINE_DEVICE void change_logits(const SampleInput& s, const Changes& changes, float* logits) {
   const int thread = static_cast<int>(thread_index());
-  for (int i = thread; i < s.biases + s.penalties; i += kRowThreads) changes[i].before = logits[changes[i].id];
+  for (int i = thread; i < changes.count; i += kRowThreads) changes.all[i].before = logits[changes.id(i)];
   sync_block();
   if (thread == 0)
-    for (int i = 0; i < s.biases; ++i) logits[changes[i].id] = logits[changes[i].id] + changes[i].bias;
+    for (int i = 0; i < changes.biases; ++i) logits[changes.id(i)] = logits[changes.id(i)] + changes.all[i].bias;
   sync_block();
-  for (int i = s.biases + thread; i < s.biases + s.penalties; i += kRowThreads) {
-    float& logit = logits[changes[i].id];
+  for (int i = changes.biases + thread; i < changes.count; i += kRowThreads) {
+    float& logit = logits[changes.id(i)];
     logit = logit > 0.0f ? logit / s.repetition : logit * s.repetition;
-    if (changes[i].count) logit = logit - static_cast<float>(changes[i].count) * s.frequency - s.presence;
+    const int count = changes.appearances(i);
+    if (count) logit = logit - static_cast<float>(count) * s.frequency - s.presence;
   }
   sync_block();
 }
 
 // An id may be biased twice, and penalized; all of its entries hold the model's own logit, but two threads never write to one place at once.
-PACELINE_DEVICE void restore_logits(const SampleInput& s, const Change* changes, float* logits) {
+PACELINE_DEVICE void restore_logits(const Changes& changes, float* logits) {
   const int thread = static_cast<int>(thread_index());
-  for (int i = s.biases + thread; i < s.biases + s.penalties; i += kRowThreads) logits[changes[i].id] = changes[i].before;
+  for (int i = changes.biases + thread; i < changes.count; i += kRowThreads) logits[changes.id(i)] = changes.all[i].before;
   sync_block();
   if (thread == 0)
-    for (int i = 0; i < s.biases; ++i) logits[changes[i].id] = changes[i].before;
+    for (int i = 0; i < changes.biases; ++i) logits[changes.id(i)] = changes.all[i].before;
 }
 
 // Of those that are allowed (null: all); kNoToken if none of them is a number.
@@ -101,6 +128,7 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
   uint64_t* const sums = memory.take<uint64_t>(kRowWarps * kDigits);
   Largest* const largest = memory.take<Largest>(kRowWarps);
   uint64_t* const keys = memory.take<uint64_t>(kMostLogprobs);
+  int* const flag = memory.take<int>(1);
   float* const logits = sample.logits + static_cast<size_t>(output) * sample.stride;
   int* const ids = sample.candidates + static_cast<size_t>(output) * kMostCandidates;
   Told* const told = reinterpret_cast<Told*>(sample.told + s.first_told);
@@ -112,7 +140,7 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
   }
   if (largest_id == kNoToken || (!s.draws && !changes && !s.allowed)) return;  // no change turns NaN into a number
   const uint32_t* const allowed = s.allowed ? reinterpret_cast<const uint32_t*>(reinterpret_cast<const uint8_t*>(input.counts) + s.allowed) : nullptr;
-  Change* const own = changes_of(s, input);
+  const Changes own = changes_of(s, input, output, flag);
   if (changes) change_logits(s, own, logits);
   const int best = changes || allowed ? largest_of_row(logits, allowed, sample.size, largest) : unchanged_best;
   int token = best;
@@ -122,7 +150,7 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
   }
   sync_block();
   if (thread_index() == 0) sample.tokens[output] = token;
-  if (changes) restore_logits(s, own, logits);
+  if (changes) restore_logits(own, logits);
   if (!s.told) return;
   sync_block();
   if (thread_index() == 0) told->chosen = logits[token == kNoToken ? 0 : token];
@@ -131,7 +159,7 @@ PACELINE_KERNEL_FOR(kRowThreads, 1) sample_row(Sample sample, StepInput input) {
 }  // namespace
 
 void sample_tokens(const Sample& sample, const StepInput& input, int most, Stream stream) {
-  constexpr size_t kShared = kRowWarps * (kDigits * sizeof(uint64_t) + sizeof(Largest)) + kTellingShared;
+  constexpr size_t kShared = kRowWarps * (kDigits * sizeof(uint64_t) + sizeof(Largest)) + kTellingShared + sizeof(int);
   launch("sample_tokens", sample_row, {static_cast<unsigned>(most), 1, 1}, kRowThreads, kShared, stream, sample, input);
 }
 

@@ -19,6 +19,7 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes, 
     const Sampling& s = row.sampling;
     const int32_t* const history = slots_[row.slot].ids.data();
     const int end = row.position + static_cast<int>(row.tokens.size());
+    const bool unknown = row.tokens.back() < 0;  // the last token of the history, of a step that is begun before it is predicted
     for (int i = 0; i < row.outputs; ++i) {
       const int length = end - row.outputs + i + 1 + ahead;  // of the history; the position of the new token
       SampleInput sample{};
@@ -39,7 +40,7 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes, 
       for (const auto& [id, bias] : s.bias) changes.push_back({id, bias, 0, 0.0f});
       if (s.penalizes()) {
         const size_t first = changes.size();
-        for (int h = 0; h < length; ++h) {
+        for (int h = 0; h < length - unknown; ++h) {
           int32_t& count = counts_[history[h]];
           if (count == 0) {
             count = 1;
@@ -51,6 +52,7 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes, 
           changes[c].count = counts_[changes[c].id] - 1;
           counts_[changes[c].id] = 0;
         }
+        if (unknown) changes.push_back({-1, 0.0f, length > row.prompt_tokens, 0.0f});
         sample.penalties = static_cast<int>(changes.size() - first);
       }
       if (row.allowed) {

@@ -90,6 +90,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     input_place_ = input;
     input_room_ = input_room;
     ++generation_;
+    next_ = {};
   }
   if (room == work.room) return;
   list_experts();
@@ -203,6 +204,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
   lay_out();
   work.room = room;
   ++generation_;
+  next_ = {};
 }
 
 void run_products(Product product, const Matrix* const* matrices, const ExpertWeights* const* experts, int count, float* out, int most, Stream stream) {

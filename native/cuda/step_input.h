@@ -1,5 +1,5 @@
 // The input of a step: one buffer that the host fills and uploads in one copy. Kernels read counts and tables from it, so that one captured graph
-// serves every step of its sizes.
+// serves every step of its sizes. They write two things to it: tokens that the host did not know, and logits before a change.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ struct Counts {
 };
 
 struct Column {  // a token of a row
-  int token, position;
+  int token;     // below 0: the step before has predicted it, -1 its first output; the embedding puts it here, or 0 if it is none
+  int position;
   int table;     // where the row's page table begins in `pages`
   int row;
 };
@@ -36,7 +37,7 @@ struct RowInput {  // for recurrent layers
 };
 
 struct Change {      // of a logit
-  int id;
+  int id;            // -1: of the token that the output follows, which the host did not know; the last one, and moot if another is that token's, which counts it
   float bias;
   int count;         // appearances in the output
   float before;      // written by the device: the logit before the change

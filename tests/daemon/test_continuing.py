@@ -83,8 +83,9 @@ def test_a_newcomer_waits_for_the_step_behind_the_one_that_was_begun() -> None:
 def test_when_all_have_ended_nobody_waits() -> None:
     table = driver()
     table.send(LINE.format(1, 9, 9))
-    stepped(table)
+    assert stepped(table) == {1: True}
     table.send("CANCEL 1")
+    assert stepped(table) == {} and not table.session.lifecycle.continuing.begun
     table.send(LINE.format(2, 9, 9))
     assert stepped(table) == {2: True}
 
@@ -109,11 +110,10 @@ def test_grants_that_come_late_are_for_the_step_behind() -> None:
     assert [set(stepped(table)) for _ in range(2)] == [{2}, {1}]
 
 
-@pytest.mark.parametrize("option", ["rep_penalty=1.2", "freq_penalty=1", "pres_penalty=1", f"{ANY_THIRD} stop=0"])
-def test_nobody_continues_with_whom_earlier_tokens_matter(option: str) -> None:
+def test_nobody_continues_beside_a_grammar() -> None:
     table = driver()
     table.send(LINE.format(1, 9, 9))
-    table.send(LINE.format(2, 3, 3) + " temp=0.7 seed=1 " + option)
+    table.send(LINE.format(2, 3, 3) + f" temp=0.7 seed=1 rep_penalty=1.2 {ANY_THIRD} stop=0")
     assert [stepped(table) for _ in range(2)] == [{1: False, 2: False}] * 2
     assert [stepped(table) for _ in range(2)] == [{1: True, 2: False}, {1: True}]  # it surely ends, and has ended
 
@@ -232,6 +232,18 @@ def test_what_a_step_behind_may_have_replaced_is_not_kept() -> None:
     table.send(start)
     table.end()
     assert tokens_of(table.items, 2) == alone(start)
+
+
+@pytest.mark.parametrize("quantum", [1, 2, 3, 60])
+def test_whose_turn_is_over_loses_no_step_where_all_have_seats(quantum: int) -> None:
+    table = driver(slots=4, auto=True)
+    table.send(LINE.format(1, 60, quantum))
+    table.send(LINE.format(2, 60, 60))
+    for step in range(60):
+        if step % 2:
+            table.send(LINE.format(3 + step, 1, 1))
+        assert {1, 2} <= set(stepped(table))
+    assert not {1, 2} & set(stepped(table))
 
 
 def test_fewer_seats_are_fewer_seats() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paceline.native.core import PAGE, Core, open_core
+from paceline.native.cuda_core import DeviceStepper
 from paceline.protocol import Sampling
 
 from .core_models import MODELS, ids_of
@@ -24,7 +25,7 @@ PLANS = (
     None,
     Sampling(temp=0.8, seed=7, logprobs=3),
     Sampling(logit_bias=((5, 2.0),), logprobs=1, seed=0),
-    Sampling(temp=1.2, seed=9),
+    Sampling(temp=1.2, seed=9, rep_penalty=1.3, freq_penalty=0.4, pres_penalty=-0.2),
 )
 
 
@@ -37,13 +38,14 @@ class Texts:
         self.given: dict[int, list[Any]] = {}
         self.rows: dict[int, Row] = {}
         stepper: Any = core.stepper
-        launch: Callable[[Any], None] = stepper._launch
+        if isinstance(stepper, DeviceStepper):
+            launch: Callable[[Any], None] = stepper._launch
 
-        def counted(sizes: Any) -> None:
-            self.launches += 1
-            launch(sizes)
+            def counted(sizes: Any) -> None:
+                self.launches += 1
+                launch(sizes)
 
-        stepper._launch = counted
+            stepper._launch = counted  # type: ignore[method-assign]
 
     def start(self, slot: int, prompt: Sequence[int], own: array[int] | None = None, **more: Any) -> None:
         self.core.seat(slot, [], None)
@@ -110,6 +112,33 @@ def test_rows_that_continue_are_given_the_same(path: Path) -> None:
     assert launches == [[2, 1, 1, 1, 1, 1, 2, 1, 1, 1], [1] * 10]
 
 
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(rep_penalty=1.1, seed=0),
+        Sampling(freq_penalty=0.05, pres_penalty=0.1, logit_bias=((5, 3.0), (9, 3.0)), seed=0, logprobs=2),
+        Sampling(rep_penalty=2.0, freq_penalty=-0.3, temp=0.2, top_k=5, seed=3),
+    ],
+    ids=["repetition", "frequency", "draws"],
+)
+def test_penalties_count_the_token_that_the_device_has(plain: Path, sampling: Sampling) -> None:
+    """One that has been before, and one that has not."""
+
+    def work(texts: Texts) -> None:
+        texts.start(0, [5, 5, 6])
+        texts.rows[0] = texts.rows[0]._replace(sampling=sampling)
+        for _ in range(60):
+            texts.step(0)
+
+    ahead, without = both(plain, work)
+    assert ahead.launches == without.launches + 1
+    tokens = [tokens[0] for tokens, _, _ in ahead.given[0]]
+    assert 1 < len(set(tokens)) < len(tokens)
+    cpu = Texts(open_core(plain, slots=SLOTS, context=CONTEXT), False)
+    work(cpu)
+    assert cpu.given == ahead.given
+
+
 def test_a_text_goes_on_to_the_end_of_its_context(plain: Path) -> None:
     def work(texts: Texts) -> None:
         started(texts, 0)
@@ -150,10 +179,11 @@ def test_what_is_asked_for_is_computed_whatever_was_begun(plain: Path, change: d
 @pytest.mark.parametrize(
     "change",
     [
-        {"sampling": Sampling(rep_penalty=1.5, seed=0)},
         {"allowed": b"\xff" * 16},
         {"outputs": 2},
         {"table": table(0, PAGE)},
+        {"table": array("i", [0, -1])},
+        {"table": array("i", [0, 10**6])},
         {"continues": False},
     ],
     ids=str,
@@ -168,7 +198,7 @@ def test_a_step_is_not_begun_where_its_input_is_unknown(plain: Path, change: dic
 def test_one_who_cannot_be_begun_keeps_the_others_from_it(plain: Path) -> None:
     texts = Texts(opened(plain), True)
     started(texts, 0, 2)
-    texts.rows[2] = texts.rows[2]._replace(sampling=Sampling(pres_penalty=0.5, seed=0))
+    texts.rows[2] = texts.rows[2]._replace(allowed=b"\xff" * 16)
     assert texts.step(0, 2) == 1
     assert texts.step(0) == 2
 
@@ -266,7 +296,7 @@ def test_a_state_that_was_replaced_is_lost(tiny_model: Any, name: str, monkeypat
     assert texts.rows == before
     if name == "qwen35":
         for asked in (lambda: texts.step(0), lambda: texts.core.keep(0, 0)):
-            with pytest.raises(ValueError, match="has replaced its state"):
+            with pytest.raises(ValueError, match=r"slot 0: a step that was begun .* has replaced its state"):
                 asked()
             texts.core.commit(0, texts.rows[0].position)  # to where it stands: that brings nothing back
         for one in (texts, without):
@@ -276,3 +306,17 @@ def test_a_state_that_was_replaced_is_lost(tiny_model: Any, name: str, monkeypat
         one.step(0)
         one.step(0)
     assert texts.given[0] == without.given[0]
+
+
+def test_a_row_that_continues_is_committed_whole(tiny_model: Any) -> None:
+    """Of a recurrent model; but the first one, which begins with no state, has none to lose."""
+    core = opened(tiny_model(**MODELS["qwen35"]), replay=4)
+    row = Row(0, [1, 2, 3], 0, 1, table(0, CONTEXT), 3, continues=True)
+    first = core.step([row])
+    assert core.step([row])[0][0][0] == first[0][0][0]
+    core.commit(0, 3)
+    core.step([row._replace(tokens=[4, 5, 6], position=3)])
+    with pytest.raises(ValueError, match="slot 0: a step that was begun behind its last one has replaced its state"):
+        core.commit(0, 5)
+    core.commit(0, 6)
+    core.step([row._replace(tokens=[7], position=6, continues=False)])
