@@ -35,8 +35,10 @@ class Continuing:
         self.begun: frozenset[Request] = frozenset()
         """For whom a step is begun behind the last one that was planned."""
 
-    def has_begun(self, shares: Sequence[Share]) -> bool:
-        return bool(self.begun) and all(request in self.begun for request, _ in shares)
+    def take(self) -> frozenset[Request]:
+        """The same, once: the step that is planned now is another one, or that one."""
+        begun, self.begun = self.begun, frozenset()
+        return begun
 
     def choose(self, shares: Sequence[Share], worth: float) -> frozenset[Request]:
         """Whose rows of the step that is being planned continue. worth: what its drafts would save, in steps of one

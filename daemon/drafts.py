@@ -61,13 +61,14 @@ class Drafts:
         self._column_cost = column_cost
         self._draft_cost = draft_cost
 
-    def rows(self, shares: Sequence[Share], continuing: Continuing) -> tuple[Row, ...]:
+    def rows(self, shares: Sequence[Share], begun: frozenset[Request], continuing: Continuing) -> tuple[Row, ...]:
         """The rows of a step, with what is drafted for them, and what is to be drafted for the next one; or without, if
-        it has been begun already, or the next one should be."""
+        it has been begun already, for `begun`, or the next one should be."""
         drafts, worth = self._choose(shares) if self._most else ({}, 0.0)
         asked = self._ask(shares) if self._most and self._draft_cost else {}
-        begun, going = continuing.has_begun(shares), continuing.choose(shares, worth)
-        if begun or going or not (drafts or asked):
+        going = continuing.choose(shares, worth)
+        is_begun = bool(begun) and all(request in begun for request, _ in shares)
+        if is_begun or going or not (drafts or asked):
             return tuple([request.row(count, continues=request in going) for request, count in shares])
         return tuple([request.row(count, drafts.get(request, ()), asked.get(request, 0)) for request, count in shares])
 

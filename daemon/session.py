@@ -111,18 +111,17 @@ class Session:
 
     def next_step(self, now: float) -> Plan | None:
         lifecycle = self.lifecycle
+        begun = lifecycle.continuing.take()
         if self._target is not None:
-            lifecycle.continuing.begun = frozenset()
             return self._target.plan(*lifecycle.cache.take())
-        shares = lifecycle.scheduler.step(lifecycle.grants.seats, lifecycle.continuing.begun)
+        shares = lifecycle.scheduler.step(lifecycle.grants.seats, begun)
         if not shares:
-            lifecycle.continuing.begun = frozenset()
             return self.moves() if lifecycle.cache.moves else None
         for request, _ in shares:
             if request.started is None:
                 request.started = now
         commits, moves = lifecycle.cache.take()
-        return Plan(PlanKind.STEP, commits, (lifecycle.drafts.rows(shares, lifecycle.continuing),), moves)
+        return Plan(PlanKind.STEP, commits, (lifecycle.drafts.rows(shares, begun, lifecycle.continuing),), moves)
 
     def moves(self) -> Plan:
         """A plan without a step: what is to be done to slots, pages and states now."""

@@ -33,7 +33,8 @@ class Stepper(Protocol):
         """Per row its Output; then the weight bytes."""
 
     def commit(self, slot: int, position: int) -> None:
-        """Moves a slot to an absolute position: where it stands, anywhere its last step reached, or 0."""
+        """Moves a slot to an absolute position: where it stands, anywhere its last step reached, or 0. Of a row that
+        continues (daemon/plan.py), where layers are recurrent: to its end, or 0."""
 
     def seat(self, slot: int, ids: Sequence[int], state: int | None) -> None:
         """Moves a slot to len(ids) as if it had been fed exactly `ids`; their keys and values are where the tables of

@@ -21,7 +21,7 @@ struct Choice {
   int place;
 };
 
-// embed.cu: rows of the embedding times `scale` -> x [columns][stride]
+// embed.cu: rows of the embedding times `scale` -> x [columns][stride]. predicted: [outputs of the step before], of which columns may ask for a token
 void embed(Format format, const ProductItem& embedding, int blocks, int width, float scale, const StepInput& input, const int* predicted, float* x, int stride, int most, Stream stream);
 
 // norm.cu: x / rms(x) * weight, as activations. from: which columns of x, those of outputs or null for all.

@@ -73,7 +73,7 @@ def test_the_next_step_gives_the_most_tokens_for_its_cost(
     choices = [asked for asked in choices if not any(asked) or len(going) + sum(asked) <= step_tokens]
     if len(going) * column_cost > NEARLY_SURE * drafts._cost(len(going)):
         choices = choices[:1]
-    found = {row.req_id: row.ahead for row in drafts.rows([(request, 1) for request in requests], WAITS)}
+    found = {row.req_id: row.ahead for row in drafts.rows([(request, 1) for request in requests], frozenset(), WAITS)}
     assert all(not found[request.req_id] for request in requests if request not in going)
     if going:
         asked = tuple(found[request.req_id] for request in going)
@@ -110,7 +110,7 @@ def test_who_was_given_up_is_asked_again() -> None:
 
 
 def asked_of(drafts: Drafts, requests: Sequence[Request]) -> list[int]:
-    return [row.ahead for row in drafts.rows([(request, 1) for request in requests], WAITS)]
+    return [row.ahead for row in drafts.rows([(request, 1) for request in requests], frozenset(), WAITS)]
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,12 @@ def test_turns_are_kept_beside_steps_that_were_begun(actions: list[tuple[str, in
                 table.seats = 1 + number % 4
             case "step":
                 fairness.before(scheduler)
-                shares = scheduler.step(table.seats, continuing.begun)
+                shares = scheduler.step(table.seats, begun := continuing.take())
                 fairness.after(scheduler)
                 rows = {one for one, _ in shares}
                 assert bool(rows) == bool(due) and len(rows) <= table.seats
                 whole = table.seats == 1 or len(rows) == min(table.seats, len(due))
-                assert whole or (rows <= continuing.begun and not held)
+                assert whole or (rows <= begun and not held)
                 held = not whole
                 continuing.choose(shares, 0.0)
                 feed(shares)
