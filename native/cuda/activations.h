@@ -1,5 +1,5 @@
 // Activations as the products read them: int8 codes in the order of the mma's B operand, with the scale and sums of each block of 32
-// in an array beside them; the same codes as halves; floats split into two bfloat16; or plain floats.
+// in an array beside them; the same codes times kHalvesFactor as halves; floats split into two bfloat16; or plain floats.
 #pragma once
 
 #include "../cpu/tile.h"
@@ -68,7 +68,7 @@ PACELINE_DEVICE void store_block(const Activations& out, int column, int block, 
   uint32_t word = 0;
   for (int i = 0; i < 4; ++i) word |= static_cast<uint32_t>(shuffle(code, 4 * (lane % 8) + i) & 0xff) << 8 * i;
   if (out.codes && lane < 8) out.codes[(place * 4 + lane % 4) * 2 + lane / 4] = word;
-  if (out.halves) reinterpret_cast<uint16_t*>(out.halves)[place * kBlock + lane % 16 / 4 * 8 + lane / 16 * 4 + lane % 4] = float_to_half(static_cast<float>(code));
+  if (out.halves) reinterpret_cast<uint16_t*>(out.halves)[place * kBlock + lane % 16 / 4 * 8 + lane / 16 * 4 + lane % 4] = half_code(code);
   const float scale = broken ? __builtin_nanf("") : tiny ? 0.0f : peak / 127.0f;
   const int32_t all = low_sum + high_sum;
   const uint32_t field = lane == 0 ? float_to_bits(scale) : lane == 1 ? float_to_bits(static_cast<float>(all)) : static_cast<uint32_t>(lane == 2 ? all : low_sum);

@@ -108,7 +108,7 @@ struct BlockInputs<f, kAlone> {
     if constexpr (by_halves(f)) {
       Word4 words;
       for (int w = 0; w < 4; ++w)
-        words.v[w] = float_to_half(static_cast<float>(c[2 * w])) | static_cast<uint32_t>(float_to_half(static_cast<float>(c[2 * w + 1]))) << 16;
+        words.v[w] = static_cast<uint32_t>(half_code(c[2 * w])) | static_cast<uint32_t>(half_code(c[2 * w + 1])) << 16;
       *reinterpret_cast<Word4*>(to) = words;
     } else {
       Word2 words = {};

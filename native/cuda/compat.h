@@ -176,6 +176,13 @@ PACELINE_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector
   return bytes;
 }
 
+// The same, but byte i is eight copies of that byte's sign bit where bit 4i + 3 of the selector is 1.
+PACELINE_DEVICE uint32_t permute_or_signs(uint32_t a, uint32_t b, uint32_t selector) {
+  uint32_t bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(selector));
+  return bytes;
+}
+
 // c plus the products of four bytes, signed or not.
 template <bool with_sign>
 PACELINE_DEVICE uint32_t dot_bytes(uint32_t a, uint32_t b, uint32_t c) {

@@ -2,7 +2,8 @@
 //   sum = float(isum) * d_w, or with two scales fma(float(isum_high), d_high, float(isum_low) * d_low); then the minimums, fma(m_w, sum(a), sum)
 //   acc = fma(sum, d_a, acc)
 // Codes are signed, or biased: then the accumulator starts at -bias * sum(a). Added to its start are the bits of the float 1.5 * 2^23, so that the result, read
-// as a float, is 12582912 + isum. One subtraction gives float(isum), or one fma its product with a scale, where a conversion would take four times as long.
+// as a float, is 12582912 + isum. One subtraction gives float(isum), or one fma its product with a scale, where a conversion would take four times as long. With scales that
+// are powers of two this fma subtracts bias * sum(a) as well, exactly.
 //
 // NVFP4's weights are unpacked to halves, and codes of activations are halves too. With the weights' scales included a sum of 16 products has at most 19 significant
 // bits, so a floating-point mma gives isum * d without rounding, in whatever order it adds. Of up to eight columns sums are fewer than weights, and scales meet these.
@@ -21,7 +22,9 @@ PACELINE_DEVICE float float_of(int32_t biased) { return bits_to_float(static_cas
 constexpr int input_words(Format f) { return by_halves(f) ? 4 : 2; }
 
 template <Format f>
-constexpr bool kNeedsSums = !by_halves(f) && (device_bias(f) != 0 || (layout(f).minimum && layout(f).scales == 2));
+constexpr bool kNeedsSums = !by_halves(f) && ((device_bias(f) != 0 && !has_power_scales(f)) || (layout(f).minimum && layout(f).scales == 2));
+template <Format f>
+constexpr bool kNeedsFloatSums = (layout(f).minimum && layout(f).scales == 1) || has_power_scales(f);
 
 struct alignas(8) ScalesOfOne {
   float scale, float_sum;
@@ -59,18 +62,17 @@ PACELINE_DEVICE void load_inputs(const Inputs& inputs, int k, uint32_t (&b)[inpu
 // What the format needs of a lane's columns, in one load or two: left to itself, the compiler makes a load of each number.
 template <Format f>
 PACELINE_DEVICE ColumnPair load_about(const ColumnPair* from) {
-  constexpr bool kTwoScales = layout(f).scales == 2, kMinimum = layout(f).minimum;
   ColumnPair pair;
   if constexpr (!kNeedsSums<f>) {
     for (int i = 0; i < 2; ++i) pair.sum[i] = pair.low_sum[i] = 0;
-  } else if constexpr (kTwoScales) {
+  } else if constexpr (layout(f).scales == 2) {
     const Word4 words = *reinterpret_cast<const Word4*>(from->sum);
     for (int i = 0; i < 2; ++i) pair.sum[i] = static_cast<int32_t>(words.v[i]), pair.low_sum[i] = static_cast<int32_t>(words.v[2 + i]);
   } else {
     const Word2 words = *reinterpret_cast<const Word2*>(from->sum);
     for (int i = 0; i < 2; ++i) pair.sum[i] = static_cast<int32_t>(words.v[i]);
   }
-  if constexpr (kMinimum && !kTwoScales) {
+  if constexpr (kNeedsFloatSums<f>) {
     const Word4 words = *reinterpret_cast<const Word4*>(from->scale);
     for (int i = 0; i < 2; ++i) pair.scale[i] = bits_to_float(words.v[i]), pair.float_sum[i] = bits_to_float(words.v[2 + i]);
   } else {
@@ -148,10 +150,20 @@ PACELINE_DEVICE void add_one_scale(const uint32_t (&a)[4], const Scales<f, own>&
   constexpr int bias = device_bias(f);
   static_assert(bias == 0 || code_shift(f, 1) == 0);
   int32_t c[4];
-  mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[own - 1]);
+  float origin[own];
+  if constexpr (has_power_scales(f)) {
+    constexpr float kPart = 1.0f / kPowerFactor;
+    mma_bytes_32<has_sign(f)>(c, a, b, kMagic - kPowerExponent, kMagic - kPowerExponent);  // 1 / kPowerFactor of 12582912 + isum
+    for (int i = 0; i < own; ++i) origin[i] = fma(x.float_sum[i], -bias * kPart, -12582912.0f * kPart);
+  } else {
+    mma_bytes_32<has_sign(f)>(c, a, b, kMagic - bias * x.sum[0], kMagic - bias * x.sum[own - 1]);
+  }
   PACELINE_UNROLL
   for (int j = 0; j < own * own; ++j) {
-    float sum = scaled(own_result<own>(c, j), w, j / own);
+    const int32_t result = own_result<own>(c, j);
+    float sum;
+    if constexpr (has_power_scales(f)) sum = fma(bits_to_float(static_cast<uint32_t>(result)), w.scale[0][j / own], origin[j % own] * w.scale[0][j / own]);
+    else sum = scaled(result, w, j / own);
     if constexpr (layout(f).minimum) sum = fma(w.minimum[0][j / own], x.float_sum[j % own], sum);
     acc[j] = fma(sum, x.scale[j % own], acc[j]);
   }

@@ -4,7 +4,7 @@
 //   plane of b bits   [tiles * b / 8][32 lanes][4 words]; word w of lane 4g + t has inputs 16 * (w / 2) + 4t .. + 3 of row
 //                     g + 8 * (w % 2); its bytes are the inputs, and bits b*k .. of a byte belong to tile k of the 8 / b
 //                     formats with a table of codes: the four 4-bit codes of tile k adjacent in the lower half of a word, those of tile k + 1 in the upper
-//                     NVFP4: the same for magnitudes; the sign bits of tile k are bit 7 of each byte, those of tile k + 1 bit 3
+//                     NVFP4: inputs 2i and 2i + 1 of tile k are code k % 2 * 2 + i of the word's lower and upper half (float4_shift)
 //                     Q8_0: the code itself, with its sign; Q6_K, Q5_0, Q4_0 and Q3_K: in two's complement, too, of as many bits as a code has
 //   grid              in place of the low plane: [2][lanes][4 words], byte k of word w the low byte of the pattern that word w of tile 4i + k has its inputs
 //                     of; of patterns with 8 inputs two lanes share one's, so there are 16, with 4 there are 32. Behind the signs b further bits of
@@ -27,7 +27,7 @@ constexpr int unit_tiles(Format f) {
   return layout(f).unit == 8 || layout(f).high_bits == 1 ? 8 : 4;
 }
 constexpr int grid_lanes(Format f) { return 128 / patterns_of(f).inputs; }
-constexpr bool has_table(Format f) { return is_nonlinear(f) || is_float4(f); }
+constexpr bool has_table(Format f) { return is_nonlinear(f) || f == Format::MXFP4; }
 // Formats whose weights, scales included, are exact in half precision, and are multiplied in it.
 constexpr bool by_halves(Format f) { return f == Format::NVFP4; }
 // Formats that are multiplied as bfloat16, split into parts (product_float16.cu).
@@ -35,8 +35,9 @@ constexpr bool by_brains(Format f) { return f == Format::BF16 || f == Format::F1
 // Formats whose codes of fewer than eight bits are in two's complement, and are unpacked into the upper bits of a byte.
 constexpr bool has_upper_codes(Format f) { return f == Format::Q6_K || f == Format::Q5_0 || f == Format::Q4_0 || f == Format::Q3_K; }
 // Whether unpacked codes are the signed values themselves; other formats' codes are biased by layout().bias.
-constexpr bool has_sign(Format f) { return has_table(f) || has_signed_grid(f) || has_upper_codes(f) || f == Format::Q8_0; }
+constexpr bool has_sign(Format f) { return is_nonlinear(f) || has_signed_grid(f) || has_upper_codes(f) || by_halves(f) || f == Format::Q8_0; }
 constexpr int device_bias(Format f) { return has_sign(f) ? 0 : layout(f).bias; }
+constexpr bool has_power_scales(Format f) { return f == Format::MXFP4; }  // of two
 constexpr bool has_header(Format f) { return layout(f).header_bytes > 0; }
 
 // Bytes of one row in a unit.
@@ -49,6 +50,11 @@ constexpr int minimum_bytes(Format f) {
   if (!layout(f).minimum || f == Format::Q2_K) return 0;  // Q2_K has them in the upper nibbles of the scales
   return has_header(f) ? unit_tiles(f) : 2 * unit_tiles(f);
 }
+// What brings code 0 to 3 of a half of a word of NVFP4 to its place in a half-precision float, the sign at bit 15 and the size from bit 9 on: a shift to the left of the
+// size, and one of the sign. As few shifts as there can be, since a multiplication by a power of two is one that other units do than those that mask.
+constexpr int float4_shift(int code) { return 3 * code; }
+constexpr int float4_sign_shift(int code) { return code < 2 ? 3 * code : code - 1; }
+
 constexpr int header_bytes(Format f) { return layout(f).header_bytes / kTileRows; }
 
 constexpr size_t low_bytes(Format f) { return static_cast<size_t>(unit_tiles(f)) * 64 * layout(f).low_bits; }

@@ -22,10 +22,15 @@ uint32_t plane_word(const uint8_t* plane, int bits, int j, int r) {
 // Packs four 4-bit codes, one per byte, into 16 adjacent bits: the lower half of a word for an even tile, the upper half for an odd one.
 uint32_t in_a_row(uint32_t codes, int k) { return ((codes & 15) | (codes >> 4 & 0xf0) | (codes >> 8 & 0xf00) | (codes >> 12 & 0xf000)) << 16 * (k % 2); }
 
-// The same for magnitudes, with each sign bit kept in its own byte (layout.h); negative zeros lose it.
-uint32_t with_signs_apart(uint32_t codes, int k) {
-  const uint32_t sizes = codes & 0x07070707u, signs = codes & (sizes + 0x07070707u) & 0x08080808u;
-  return in_a_row(sizes, k) | signs << (k % 2 ? 0 : 4);
+// Packs four E2M1 codes likewise, for halves (layout.h); negative zeros lose their sign.
+uint32_t for_halves(uint32_t codes, int k) {
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t size = codes >> 8 * i & 7, sign = size ? codes >> (8 * i + 3) & 1 : 0;
+    const int code = k % 2 * 2 + i / 2, half = 16 * (i % 2);
+    word |= size << (9 - float4_shift(code) + half) | sign << (15 - float4_sign_shift(code) + half);
+  }
+  return word;
 }
 
 // Packs tile k's plane into the unit's. f: formats with a table of codes, which have a low plane only, pack them differently (layout.h). top: of the planes, the one with
@@ -40,7 +45,7 @@ void put_plane(uint8_t* out, int bits, int k, const uint8_t* plane, Format f, bo
       uint32_t word;
       std::memcpy(&word, at, 4);
       const uint32_t own = plane_word(plane, bits, j, r) ^ sign;
-      word |= by_halves(f) ? with_signs_apart(own, k) : has_table(f) ? in_a_row(own, k) : own << bits * (k % together);
+      word |= by_halves(f) ? for_halves(own, k) : has_table(f) ? in_a_row(own, k) : own << bits * (k % together);
       std::memcpy(at, &word, 4);
     }
 }

@@ -9,20 +9,14 @@
 
 namespace paceline::cuda {
 
-// The low 3 bits of each code in the lower or upper half of `codes`, for permute_bytes(): masked once for both halves, which the compiler would undo for a shift.
-PACELINE_DEVICE uint32_t selector_of(uint32_t codes, int upper) {
-  const uint32_t both = codes & 0x77777777u;
-  return upper ? permute_bytes(both, 0, 0x4432u) : both;
-}
-
-// A table of sixteen signed bytes, as compile-time constants.
+// A table of sixteen bytes, signed or biased, as compile-time constants.
 template <Format f>
 struct Table {
   static constexpr uint32_t four(int i) {
     uint32_t word = 0;
     for (int j = 0; j < 4; ++j) {
       const int biased = is_nonlinear(f) ? kNonlinear[4 * i + j] : kFloat4[4 * i + j];
-      word |= static_cast<uint32_t>((biased - layout(f).bias) & 0xff) << 8 * j;
+      word |= static_cast<uint32_t>((biased - layout(f).bias + device_bias(f)) & 0xff) << 8 * j;
     }
     return word;
   }
@@ -33,25 +27,35 @@ struct Table {
     a = in_register(four(0));
     c = in_register(four(2));
   }
-  // Looks up four adjacent 4-bit codes from the lower or upper half of `codes`: in both halves of the table by their low 3 bits, then selects by the top bit.
+  // Looks up four adjacent 4-bit codes from the lower or upper half of `codes`.
   PACELINE_DEVICE uint32_t look_up(uint32_t codes, int upper) const {
-    const uint32_t selector = selector_of(codes, upper);
-    return permute_bytes(permute_bytes(a, b, selector), permute_bytes(c, d, selector), ((codes & 0x8888u << 16 * upper) >> (1 + 16 * upper)) + 0x3210u);
+    if constexpr (device_bias(f)) {  // bytes below 128: in the half of the table that does not have it, a code finds a sign, which is 0
+      const uint32_t others = codes ^ 0x88888888u;
+      return permute_or_signs(a, b, codes >> 16 * upper) + permute_or_signs(c, d, others >> 16 * upper);
+    } else {  // in both halves by their low 3 bits, then selects by the top bit
+      const uint32_t selector = selector_of(codes, upper);
+      return permute_bytes(permute_bytes(a, b, selector), permute_bytes(c, d, selector), ((codes & 0x8888u << 16 * upper) >> (1 + 16 * upper)) + 0x3210u);
+    }
   }
-};
 
-// The sizes of E2M1 codes: the upper bytes, as half-precision floats, of 256 times 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
-template <>
-struct Table<Format::NVFP4> {
-  static constexpr uint32_t b = 0x66646260u;
-  uint32_t a;
-
-  PACELINE_DEVICE void load() { a = in_register(0x5e5c5800u); }
-  PACELINE_DEVICE uint32_t look_up(uint32_t codes, int upper) const { return permute_bytes(a, b, selector_of(codes, upper)); }
+ private:
+  // The low 3 bits of each code in that half, for permute_bytes(): masked once for both halves, which the compiler would undo for a shift.
+  PACELINE_DEVICE static uint32_t selector_of(uint32_t codes, int upper) {
+    const uint32_t both = codes & 0x77777777u;
+    return upper ? permute_bytes(both, 0, 0x4432u) : both;
+  }
 };
 struct NoTable {
   PACELINE_DEVICE void load() {}
 };
+
+// Codes `code` of both halves of a word of NVFP4 (layout.h): 2^-14 of their values, as exponents of E2M1 have a bias of 1 and those of halves of 15. Zero is its own, and 0.5
+// a subnormal half.
+PACELINE_DEVICE uint32_t float4_halves(uint32_t word, int code) {
+  const uint32_t sizes = word << float4_shift(code);
+  if (float4_sign_shift(code) == float4_shift(code)) return sizes & 0x8e008e00u;
+  return (sizes & 0x0e000e00u) | (word << float4_sign_shift(code) & 0x80008000u);
+}
 
 // Registers that a lane has for a unit: for its codes, and for the scales of both of its rows.
 constexpr int unit_words(Format f) {
@@ -106,20 +110,17 @@ struct Unit {
       }
     }
   }
-  // Tile k's weights in half precision, an A operand of mma_halves for each half of the block: exact, as a scale has 4 significant bits and an E2M1 code 2.
-  // Without the scales of both rows, which are for sums then, they are its codes' values times 256.
+  // Tile k's weights in half precision, an A operand of mma_halves for each half of the block: exact, as a scale has 4 significant bits and an E2M1 code 2. They are
+  // 2^-8 of what they should be; without the scales of both rows, which are for sums then, the values of codes and 2^-14 of them.
   PACELINE_DEVICE void halves(int k, uint32_t a[2][4]) const {
     static_assert(by_halves(f));
     for (int upper = 0; upper < 2; ++upper) {
       const uint32_t both = rows == 2 ? scales[upper].both_halves(k) : 0;
-      for (int half = 0; half < 2; ++half) {
-        const uint32_t word = low.v[k / 2 * 4 + 2 * half + upper], signs = k % 2 ? word << 4 : word;
-        const uint32_t bytes = table.look_up(word, k % 2) | (signs & 0x80808080u);
+      for (int half = 0; half < 2; ++half)
         for (int w = 0; w < 2; ++w) {
-          const uint32_t codes = permute_bytes(bytes, 0, w ? 0x3424u : 0x1404u);
+          const uint32_t codes = float4_halves(low.v[k / 2 * 4 + 2 * half + upper], k % 2 * 2 + w);
           a[half][2 * w + upper] = rows != 2 ? codes : half ? multiply_halves<1>(codes, both) : multiply_halves<0>(codes, both);
         }
-      }
     }
   }
 
@@ -130,7 +131,7 @@ struct Unit {
       halves(k, a);
       for (int w = 0; w < 4; ++w)
         for (int i = 0; i < 4; ++i)
-          out[w][i] = half_to_float(static_cast<uint16_t>(a[w / 2][w % 2 + i / 2 * 2] >> 16 * (i % 2)));
+          out[w][i] = half_to_float(static_cast<uint16_t>(a[w / 2][w % 2 + i / 2 * 2] >> 16 * (i % 2))) * kHalvesFactor;
     } else {
       uint32_t a[4];
       codes(k, a, grid);
@@ -139,6 +140,7 @@ struct Unit {
         const int half = layout(f).scales == 2 ? w / 2 : 0, upper = w % 2;
         for (int i = 0; i < 4; ++i) {
           out[w][i] = scales[upper].scale(k, half, 0, true) * static_cast<float>(value(a[w] >> 8 * i & 0xff, shift));
+          if constexpr (has_power_scales(f)) out[w][i] = out[w][i] * (1.0f / kPowerFactor);
           if constexpr (has_header(f) && layout(f).minimum) out[w][i] = out[w][i] - scales[upper].below(k, half, true);
           else if constexpr (layout(f).minimum) out[w][i] = out[w][i] + scales[upper].minimum(k, half);
         }

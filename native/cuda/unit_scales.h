@@ -8,6 +8,10 @@ namespace paceline::cuda {
 
 constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f: added to an integer below 2^22, those of the sum
 
+// Scales that are powers of two are as many times too large, so that none is subnormal; kPowerExponent subtracted from the bits of a float divides it by that.
+constexpr float kPowerFactor = 4.0f;
+constexpr int32_t kPowerExponent = 2 << 23;
+
 // How a unit is read: from global memory, where each of its bytes is read once, or from shared memory.
 struct FromGlobal {
   PACELINE_DEVICE static Word4 load_16(const uint8_t* p) { return load_once(p); }
@@ -57,7 +61,7 @@ struct Bytes<0> {
 // Tile k's codes are this many powers of two too large, where that saves shifting their words.
 constexpr int code_shift(Format f, int k) {
   if (has_upper_codes(f)) return 8 - layout(f).low_bits - layout(f).high_bits;
-  return has_table(f) || has_grid(f) || layout(f).high_bits ? 0 : layout(f).low_bits * k % 8;
+  return has_table(f) || has_grid(f) || by_halves(f) || layout(f).high_bits ? 0 : layout(f).low_bits * k % 8;
 }
 
 // The scales of a row of a unit, as they lie in it: of all its tiles, or of half of them.
@@ -79,8 +83,8 @@ struct RowScales {
   PACELINE_DEVICE float scale(int k, int half, int shift = 0, bool exact = false) const {
     const auto& s = scales;
     const float part = 1.0f / static_cast<float>(1 << shift);
-    if constexpr (f == Format::MXFP4) return power_of(s.byte(k));
-    else if constexpr (by_halves(f)) return half_to_float(static_cast<uint16_t>(both_halves(k) >> 16 * half));  // 256 times too small
+    if constexpr (has_power_scales(f)) return bits_to_float(dot_bytes<false>(s.v[k / 4], 1u << 8 * (k % 4), 1) << 23);  // 4 * 2^(e - 128)
+    else if constexpr (by_halves(f)) return half_to_float(static_cast<uint16_t>(both_halves(k) >> 16 * half));
     else if constexpr (!has_header(f)) return shift ? half_to_float(s.two(k)) * part : half_to_float(s.two(k));
     else {
       const float d = half_to_float(header.two(0)) * part;
@@ -106,8 +110,9 @@ struct RowScales {
     else if constexpr (has_header(f) && minimum_bytes(f) > 0) return times_byte(half_to_float(header.two(1)), minimums.v[k / 4], k, exact);
     else return 0.0f;
   }
-  // Bytes 2k and 2k + 1 of UE4M3 scales, as the bits of two halves that are 256 times too small, as the table's are too large.
-  PACELINE_DEVICE uint32_t both_halves(int k) const { return permute_bytes(scales.v[k / 2], 0, k % 2 ? 0x4342u : 0x4140u) << 7; }
+  // UE4M3 scales 2k and 2k + 1 as halves, 2^6 times as large: those of codes, which are 2^-14 of theirs, and of inputs times kHalvesFactor. With a scale a code is exact. The
+  // byte's fields in a half are 2^-8 of the scale.
+  PACELINE_DEVICE uint32_t both_halves(int k) const { return multiply_halves<0>(permute_bytes(scales.v[k / 2], 0, k % 2 ? 0x4342u : 0x4140u) << 7, kHalf2To14); }
 
  private:
   // d * (factor * byte + more), of signed byte `place % 4` of a word, rounded once, for a d with the bits of a half: d * 12582912 is exact then. Two instructions
@@ -116,8 +121,6 @@ struct RowScales {
     const float biased = bits_to_float(dot_bytes<true>(word, factor << 8 * (place % 4), kMagic + more));
     return exact ? (biased - 12582912.0f) * d : fma(biased, d, d * -12582912.0f);
   }
-  // 2^(e - 128)
-  PACELINE_DEVICE static float power_of(uint32_t e) { return bits_to_float(e < 2 ? 0x200000u << e : (e - 1) << 23); }
 };
 
 // A unit's scales as floats, in shared memory: a lane converts those of half a row, a quarter of what it reads.

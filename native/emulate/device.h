@@ -132,6 +132,14 @@ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   return result;
 }
 
+// As prmt: the same, or eight copies of that byte's sign bit where bit 4i + 3 of the selector is 1.
+inline uint32_t permute_or_signs(uint32_t a, uint32_t b, uint32_t selector) {
+  const uint32_t bytes = permute_bytes(a, b, selector & 0x7777u);
+  uint32_t result = 0;
+  for (int i = 0; i < 32; i += 8) result |= (selector >> i / 2 & 8 ? (bytes >> i & 0x80 ? 0xffu : 0u) : bytes >> i & 0xff) << i;
+  return result;
+}
+
 template <bool with_sign>
 uint32_t dot_bytes(uint32_t a, uint32_t b, uint32_t c) {
   using Byte = std::conditional_t<with_sign, int8_t, uint8_t>;
