@@ -71,13 +71,19 @@ PACELINE_DEVICE void sum_tiles(const Product& product, const OwnColumns& own, co
     if (next >= 0) fetch_segment<f>(weights, product.blocks, next);
     const uint8_t* const next_place = next < 0 ? nullptr : segment_of<f>(weights, next);
     const uint8_t* at = segment_of<f>(weights, segment);
-    for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
-      Units<f, 2> following;
-      at = b + unit_tiles(f) < end ? at + device_unit_bytes(f) : next_place;
-      if (at) load_counted(following, at);
-      add_units<f>(unit, b, end, inputs, own.end - own.first, grid, acc);
-      unit = following;
-    }
+    const auto add = [&](int columns) {
+      PACELINE_UNROLL_BY(1)
+      for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
+        Units<f, 2> following;
+        at = b + unit_tiles(f) < end ? at + device_unit_bytes(f) : next_place;
+        if (at) load_counted(following, at);
+        add_units<f>(unit, b, end, inputs, columns, grid, acc);
+        unit = following;
+      }
+    };
+    // Where most groups are there, all are added, the absent ones for nothing: without branches between them the compiler loads their inputs ahead.
+    if (own.end - own.first > kColumns * (n / 2 + 1)) add(kColumns * n);
+    else add(own.end - own.first);
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < 4; ++j) to[place_of_sum(i, j)] = acc[0][i][j];
@@ -125,30 +131,17 @@ void launch_64_columns(const Product& product, int most_columns, Stream stream) 
          static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, kept);
 }
 
-// For enough columns to fill the device: a block has 64 columns of eight row tiles, a warp one of the tiles with all of its segments.
+// The sums of a warp's own row tile of up to 64 columns, of all its segments; no weights: none. A block's warps take their segments in step.
 template <Format f>
-PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
+PACELINE_DEVICE void sum_row_tile(const Product& product, const OwnColumns& columns, const uint8_t* weights, const uint32_t* grid, float (&total)[1][8][4]) {
   constexpr int n = 8;
-  const int place = tile_place(product) * kProductWarps + static_cast<int>(warp_index());
-  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
-  SharedMemory memory;
-  uint32_t* const grid = take_grid<f>(memory);
-  const OwnColumns columns = begin_product(product, kColumns * n, [&](const OwnColumns& own) {
-    const OwnTile tile = own_tile(product, own, place);
-    fetch_segment<f>(tile.weights + tile.tile * row_bytes, product.blocks, 0);
-  });
-  if (!columns.end) return;
-  fill_grid<f>(grid);
-  if constexpr (has_grid(f)) sync_block();
-  const OwnTile first_tile = own_tile(product, columns, place);
-  const uint8_t* const weights = first_tile.weights + first_tile.tile * row_bytes;
   LaneInputs inputs[n];
   begin_inputs<f, n>(product.input, columns.first, columns.end - columns.first, 0, inputs);
-  float total[1][n][4];
   clear(total);
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
     const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
     sync_block();  // keeps the warps in step: they read the same inputs, while these are in L1
+    if (!weights) continue;
     if (end < product.blocks) fetch_segment<f>(weights, product.blocks, first / kSegmentBlocks + 1);
     float acc[1][n][4];
     clear(acc);
@@ -162,10 +155,31 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < 4; ++j) total[0][i][j] = total[0][i][j] + acc[0][i][j];
   }
+}
+
+// For enough columns to fill the device: a block has 64 columns of eight row tiles, a warp one of the tiles with all of its segments.
+template <Format f>
+PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
+  const int place = tile_place(product) * kProductWarps + static_cast<int>(warp_index());
+  const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
+  SharedMemory memory;
+  uint32_t* const grid = take_grid<f>(memory);
+  const auto weights_of = [&](const OwnColumns& columns) {
+    const OwnTile own = own_tile(product, columns, place);
+    return own.out ? own.weights + own.tile * row_bytes : nullptr;
+  };
+  const OwnColumns columns = begin_product(product, 64, [&](const OwnColumns& own) {
+    if (const uint8_t* const weights = weights_of(own)) fetch_segment<f>(weights, product.blocks, 0);
+  });
+  if (!columns.end) return;
+  fill_grid<f>(grid);
+  if constexpr (has_grid(f)) sync_block();
+  float total[1][8][4];
+  sum_row_tile<f>(product, columns, weights_of(columns), grid, total);
   const OwnTile own = own_tile(product, columns, place);  // again, so that nothing of it takes registers meanwhile
   if (!own.out) return;
   PACELINE_UNROLL
-  for (int i = 0; i < n; ++i)
+  for (int i = 0; i < 8; ++i)
     for (int j = 0; j < 4; ++j)
       if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), total[0][i][j]);
 }
