@@ -12,7 +12,8 @@ milliseconds are those of the whole, from the rows to their tokens in Python, wh
 itself; `waiting_ms` are those where it waits for the host. `device_ms` is a step's graph alone, replayed back to back,
 and host_ms what the whole takes more. Bytes are those of the weights once (of experts, as many as rows that choose at
 random reach), of the cache of all rows, and of each recurrent state twice; `share` is bytes per second over those of a
-copy, read and written, in the same run. For a model or a number of rows without room or kernels, a line says so.
+copy, read and written, in the same run. A prompt is one step with all its tokens, from the row to the first token it
+predicts. For a model or a number of rows without room or kernels, a line says so.
 
 Peers decode the same shapes in the same run, at 1, 8 and 16 rows: transformers where it can be imported (bfloat16, a
 static batch and its continuous batching: bench_gpu_peer), and llama.cpp where --llama-cpp names its sources (Q4_K and
@@ -47,6 +48,7 @@ from paceline.native.machine import describe_machine
 FORMATS = ("Q4_K", "Q8_0", "BF16", "NVFP4", "IQ2_XXS")
 ROWS = (1, 2, 4, 8, 16, 32)
 CONTEXTS = (512, 8192)
+PROMPTS = (64, 128, 512)  # tokens, of one request
 MOST_OF_A_COPY = 60.0  # seconds
 
 
@@ -62,6 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--formats", type=words, default=FORMATS)
     parser.add_argument("--rows", type=numbers, default=ROWS)
     parser.add_argument("--contexts", type=numbers, default=CONTEXTS)
+    parser.add_argument("--prompts", type=numbers, default=PROMPTS, help="their tokens")
     parser.add_argument("--no-products", dest="products", action="store_false")
     parser.add_argument("--no-kernels", dest="kernels", action="store_false", help="not which take a step's time")
     parser.add_argument("--no-peer", dest="peer", action="store_false", help="not transformers")
@@ -136,7 +139,7 @@ def main() -> int:
     if isinstance(llama, str):
         record.add({"kind": "peer", "peer": "llama.cpp", "skipped": llama})
         llama = None
-    asked = (chosen.models, chosen.formats, chosen.rows, chosen.contexts)
+    asked = (chosen.models, chosen.formats, chosen.rows, chosen.contexts, chosen.prompts)
     plan = Plan(chosen.device, worker, *asked, roof, clock, chosen.products, chosen.peer, llama, chosen.kernels)
     try:
         good = measure(plan, record, clock)

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from bench_gpu_measure import Clock, Device, batch_of, opened
+from bench_gpu_measure import Clock, Device
+from bench_gpu_steps import batch_of, opened
 
 STEPS = 5  # that are recorded together
 

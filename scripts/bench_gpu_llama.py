@@ -158,7 +158,8 @@ class LlamaCpp:
     def steps(
         self, model: str, kind: str, rows: tuple[int, ...], context: int, limit: float, over: str
     ) -> Iterator[dict[str, Any]]:
-        """Seconds per step for each number of rows at one context, within `limit` seconds for all."""
+        """Seconds per step for each number of rows at one context, and of one row's prompt as long, within `limit`
+        seconds for all."""
         begun = time.monotonic()
         path = self.file(model, kind)
         making = time.monotonic() - begun
@@ -178,3 +179,7 @@ class LlamaCpp:
             if 1 <= number <= count:
                 seconds, rows = found["t_tg"] / found["tg"], found["pl"]
                 yield about | {"rows": rows, "ms": 1e3 * seconds, "tokens_per_s": rows / seconds}
+                if rows == 1:
+                    prompt = {"rows": 1, "context": 0, "tokens": found["pp"]}
+                    speed = {"ms": 1e3 * found["t_pp"], "tokens_per_s": found["pp"] / found["t_pp"]}
+                    yield about | prompt | speed

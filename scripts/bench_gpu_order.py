@@ -39,6 +39,7 @@ class Plan:
     formats: tuple[str, ...]
     rows: Numbers
     contexts: Numbers
+    prompts: Numbers
     roof: float  # bytes per second of a copy
     clock: Clock
     products: bool
@@ -60,7 +61,7 @@ class Plan:
             for kind in self.formats:
                 yield self._products(kind)
         for model, kind in first:
-            yield self._steps(model, kind, near)
+            yield self._steps(model, kind, near, self.prompts)
         for model, kind in [pair for pair in KERNEL_PAIRS if pair in pairs] if self.kernels else []:
             yield self._kernels(model, kind, near[0])
         yield from self._peers(main, near)
@@ -69,7 +70,7 @@ class Plan:
                 yield self._steps(model, kind, far)
         for model, kind in pairs:
             if (model, kind) not in first:
-                yield self._steps(model, kind, self.contexts)
+                yield self._steps(model, kind, self.contexts, self.prompts)
         for model in self.models:
             if model != main:
                 yield from self._peers(model, near)
@@ -81,9 +82,9 @@ class Plan:
         about = {"kind": "product", "format": kind}
         return Work(about, lambda: self.worker.run("products", kind, self.rows, self.roof, clock=self.clock))
 
-    def _steps(self, model: str, kind: str, contexts: Numbers) -> Work:
+    def _steps(self, model: str, kind: str, contexts: Numbers, prompts: Numbers = ()) -> Work:
         about = {"kind": "step", "model": model, "format": kind}
-        asked = (model, kind, self.rows, contexts, self.roof)
+        asked = (model, kind, self.rows, contexts, prompts, self.roof)
         return Work(about, lambda: self.worker.run("steps", *asked, clock=self.clock))
 
     def _kernels(self, model: str, kind: str, context: int) -> Work:

@@ -7,6 +7,7 @@ from typing import Any
 
 PEERS = ("transformers", "transformers continuous", "llama.cpp")
 
+KEY = ("model", "format", "context", "rows")
 MOST_KERNELS = 6  # of a line
 
 Found = dict[str, Any]
@@ -17,6 +18,8 @@ def line(found: Found) -> str:
     sizes = (
         f"{found['rows']:3} rows" + (f" at {found['context']}" if "context" in found else "") if "rows" in found else ""
     )
+    if "tokens" in found:
+        sizes = f"prompt of {found['tokens']}"
     if "skipped" in found:
         return f"{name} {sizes:16} {found['skipped']}"
     if found["kind"] == "kernels":
@@ -32,15 +35,16 @@ def speeds(results: list[Found], kind: str) -> Iterator[tuple[tuple[Any, ...], F
     """The figures of one kind that have tokens per second, each with the key by which it can be compared."""
     for found in results:
         if found["kind"] == kind and "tokens_per_s" in found:
-            yield (found["model"], found["format"], found["context"], found["rows"]), found
+            yield (found["model"], found["format"], found["context"], found["rows"], found.get("tokens", 1)), found
 
 
 def ratios(results: list[Found]) -> list[Found]:
-    """Our tokens per second over a peer's, wherever both have the model, the format, the context and the rows."""
+    """Our tokens per second over a peer's, wherever both have the model, the format, the context, the rows, and the
+    tokens of a prompt."""
     ours = dict(speeds(results, "step"))
     pairs = [(ours[key], peer) for key, peer in speeds(results, "peer") if key in ours]
     return [
-        {key: peer[key] for key in ("peer", "model", "format", "context", "rows")}
+        {key: peer[key] for key in ("peer", *KEY, "tokens") if key in peer}
         | {"ours_tokens_per_s": own["tokens_per_s"], "peer_tokens_per_s": peer["tokens_per_s"]}
         | {"ratio": own["tokens_per_s"] / peer["tokens_per_s"]}
         for own, peer in pairs
@@ -48,24 +52,26 @@ def ratios(results: list[Found]) -> list[Found]:
 
 
 def ratio_line(one: Found) -> str:
-    where = f"{one['model']:18} {one['format']:8} {one['rows']:3} rows at {one['context']:5}"
+    sizes = f"prompt of {one['tokens']}" if "tokens" in one else f"{one['rows']:3} rows at {one['context']:5}"
+    where = f"{one['model']:18} {one['format']:8} {sizes:17}"
     return f"{where}: {one['ratio']:6.2f} times the tokens per second of {one['peer']}"
 
 
 def table(results: list[Found]) -> Iterator[str]:
-    """Whole steps: tokens per second, the share of a copy's bandwidth, times one row's, times each peer's."""
-    steps = dict(sorted(speeds(results, "step"), key=lambda pair: pair[0]))
+    """Steps of rows that decode: tokens per second, the share of a copy's bandwidth, times one row's, times each
+    peer's."""
+    steps = dict(sorted((pair for pair in speeds(results, "step") if "share" in pair[1]), key=lambda pair: pair[0]))
     if not steps:
         return
-    beside = {(one["peer"], one["model"], one["format"], one["context"], one["rows"]): one for one in ratios(results)}
+    beside = {(one["peer"], key): one for one in ratios(results) for key in [tuple(one[name] for name in KEY)]}
     titles = [f"{'step':18} {'format':8} {'context':>7} {'rows':>4} {'tokens/s':>9} {'of a copy':>9} {'/ one row':>9}"]
     titles += [f"{'/ ' + peer.replace('transformers c', 'c'):>16}" for peer in PEERS]
     yield "".join(titles)
-    for (model, kind, context, rows), found in steps.items():
-        one = steps.get((model, kind, context, 1))
+    for (model, kind, context, rows, _), found in steps.items():
+        one = steps.get((model, kind, context, 1, 1))
         cells = [f"{found['tokens_per_s'] / one['tokens_per_s']:9.2f}" if one else f"{'':9}"]
         for peer in PEERS:
-            ratio = beside.get((peer, model, kind, context, rows))
+            ratio = beside.get((peer, (model, kind, context, rows)))
             cells.append(f"{ratio['ratio']:16.2f}" if ratio else f"{'':16}")
         about = f"{model:18} {kind:8} {context:7} {rows:4} {found['tokens_per_s']:9.1f} {found['share']:9.0%} "
         yield (about + "".join(cells)).rstrip()

@@ -10,7 +10,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from bench_gpu_kernels import kernels
-from bench_gpu_measure import Clock, Device, copy_bandwidth, products, steps
+from bench_gpu_measure import Clock, Device, copy_bandwidth, products
+from bench_gpu_steps import steps
 
 PATIENCE = 25.0  # seconds after the run's time is over, in which what has begun may finish
 MOST = 120.0  # seconds to wait for a figure, and for the weights before the first

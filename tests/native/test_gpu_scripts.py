@@ -40,14 +40,18 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_module
 
 
-def test_the_benchmark_runs(tmp_path: Path) -> None:
-    words = ["--rows", "1,2", "--contexts", "64", "--formats", "Q4_K", "--no-peer"]
+@pytest.mark.parametrize("model", ["tiny", "tiny hybrid"])
+def test_the_benchmark_runs(model: str, tmp_path: Path) -> None:
+    words = ["--models", model, "--rows", "1,2", "--contexts", "64", "--prompts", "16,80"]
+    words += ["--formats", "Q4_K", "--no-peer"]
     found = bench(tmp_path / "bench.json", *words)
     assert found["copy_bytes_per_s"] > 0
     assert found["ratios"] == []
-    kinds = [(result["kind"], result["rows"]) for result in found["results"]]
-    assert kinds == [("product", 1), ("product", 2), ("step", 1), ("step", 2)]
-    assert all(result["ms"] > 0 and result["share"] > 0 for result in found["results"])
+    kinds = [(result["kind"], result["rows"], result.get("tokens")) for result in found["results"]]
+    decoded = [("product", 1, None), ("product", 2, None), ("step", 1, None), ("step", 2, None)]
+    assert kinds == decoded + [("step", 1, tokens) for tokens in (16, 80)]
+    assert all(result["ms"] > 0 for result in found["results"])
+    assert all(result["share"] > 0 for result in found["results"] if "tokens" not in result)
 
 
 def test_what_a_short_run_leaves_out_is_in_its_record(tmp_path: Path) -> None:
@@ -61,7 +65,7 @@ def test_what_was_asked_for_first_comes_first(script: Any) -> None:
     models = ("Qwen3-8B", "Qwen3.5-27B hybrid", "Qwen3-30B-A3B")
     formats = ("Q4_K", "Q8_0", "BF16", "NVFP4", "IQ2_XXS")
     own, clock = worker.Worker(measure.Device("emulator", True)), measure.Clock(240)
-    plan = order.Plan("emulator", own, models, formats, (1, 8), (512, 8192), 1.0, clock, True, True, None)
+    plan = order.Plan("emulator", own, models, formats, (1, 8), (512, 8192), (64,), 1.0, clock, True, True, None)
     works = [work.about for work in plan.works()]
     assert [about["format"] for about in works[:5]] == list(formats)
     assert [(about["model"], about["format"]) for about in works[5:9]] == list(order.FIRST)
@@ -108,7 +112,7 @@ def test_a_process_that_fails_hangs_or_dies_costs_one_figure(script: Any, monkey
 
     try:
         with pytest.raises(RuntimeError, match="KeyError: 'no model'"):
-            list(worker.run("steps", "no model", "Q4_K", (1,), (64,), 1.0, clock=clock))
+            list(worker.run("steps", "no model", "Q4_K", (1,), (64,), (), 1.0, clock=clock))
         assert copies()
         os.kill(worker.process.pid, signal.SIGKILL)
         with pytest.raises(RuntimeError, match="ended with -9"):
@@ -147,8 +151,14 @@ def test_ratios_are_of_equal_sizes_and_formats(script: Any) -> None:
         sizes | {"kind": "peer", "peer": "llama.cpp", "format": "Q4_K", "rows": 8, "tokens_per_s": 160.0},
         sizes | {"kind": "peer", "peer": "llama.cpp", "format": "Q8_0", "rows": 8, "skipped": "no room"},
     ]
+    prompt = {"model": "m", "format": "Q4_K", "context": 0, "rows": 1, "tokens": 512}
+    own.append(prompt | {"kind": "step", "ms": 50.0, "tokens_per_s": 10240.0})
+    peers.append(prompt | {"kind": "peer", "peer": "llama.cpp", "tokens_per_s": 5120.0})
+    own.append(prompt | {"kind": "step", "tokens": 128, "ms": 20.0, "tokens_per_s": 6400.0})
     found = [(one["peer"], one["format"], one["rows"], one["ratio"]) for one in table.ratios([*own, *peers])]
-    assert found == [("transformers", "BF16", 8, 3.0), ("llama.cpp", "Q4_K", 8, 1.5)]
+    assert found == [("transformers", "BF16", 8, 3.0), ("llama.cpp", "Q4_K", 8, 1.5), ("llama.cpp", "Q4_K", 1, 2.0)]
+    assert "prompt of 512" in table.ratio_line(table.ratios([*own, *peers])[2])
+    assert "prompt of 128" in table.line(own[-1])
     lines = list(table.table([*own, *peers]))
     assert len(lines) == 4
     assert lines[2].split() == ["m", "BF16", "512", "8", "180.0", "50%", "6.00", "3.00"]
@@ -197,13 +207,16 @@ words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 assert open(words["-m"], "rb").read(4) == b"GGUF"
 assert (words["-npp"], words["-c"], words["-ngl"], words["-mg"]) == ("32", "768", "999", "1")
 for at, rows in enumerate(words["-npl"].split(",")):
-    print('{{"pl": %s, "tg": 64, "t_tg": %s}}' % (rows, 100 if at == 0 else 0.64 * int(rows)))
+    times = (100, 100) if at == 0 else (0.64 * int(rows), 0.016)
+    print('{{"pl": %s, "pp": 32, "tg": 64, "t_tg": %s, "t_pp": %s}}' % (rows, *times))
 """
     )
     fake.chmod(0o755)
     assert llama.program(tmp_path, "cuda:1", 1) == fake
     beside = llama.LlamaCpp(fake, "cuda:1")
     found = list(beside.steps("tiny", "Q4_K", (1, 8), 32, 60, "the time is over"))
+    prompt = found.pop(1)
+    assert (prompt["tokens"], prompt["context"], prompt["tokens_per_s"]) == (32, 0, pytest.approx(2000))
     assert [(one["rows"], one["ms"]) for one in found] == [(1, pytest.approx(10)), (8, pytest.approx(80))]
     assert all(one["tokens_per_s"] == pytest.approx(100) for one in found)
     file = beside.file("tiny", "Q4_K")
@@ -213,7 +226,7 @@ for at, rows in enumerate(words["-npl"].split(",")):
 
 
 def test_llama_cpp_that_is_not_there_is_a_line(tmp_path: Path) -> None:
-    words = ["--rows", "1", "--contexts", "64", "--formats", "Q4_K", "--no-peer", "--no-products"]
+    words = ["--rows", "1", "--contexts", "64", "--prompts", "9", "--formats", "Q4_K", "--no-peer", "--no-products"]
     found = bench(tmp_path / "bench.json", *words, "--llama-cpp", tmp_path)
     assert "expected a folder of llama.cpp's sources" in found["results"][0]["skipped"]
     assert found["results"][1]["ms"] > 0
@@ -223,7 +236,8 @@ def test_llama_cpp_that_is_not_there_is_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["tiny", "tiny MoE", "tiny hybrid"])
 def test_transformers_decodes_beside_it(model: str, tmp_path: Path) -> None:
     rows = [1] if model == "tiny hybrid" else [1, 8]
-    words = ["--models", model, "--rows", ",".join(map(str, rows)), "--contexts", "64", "--formats", "BF16"]
+    words = ["--models", model, "--rows", ",".join(map(str, rows)), "--contexts", "64", "--prompts", "9"]
+    words += ["--formats", "BF16"]
     found = bench(tmp_path / "bench.json", *words, "--no-products")
     peers = [one for one in found["results"] if one["kind"] == "peer"]
     given = [(one["peer"], one["rows"]) for one in peers if "skipped" not in one]
