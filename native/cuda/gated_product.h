@@ -92,6 +92,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_gated_product(Product product
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
   float* const kept = memory.take<float>(kPairs * kGatedTiles * kOutputs);
+  OwnTotals<1> totals(memory);
   uint32_t* const grid = take_grid<f>(memory);
   const auto weights_of = [&](const OwnColumns& columns) { return pair < pairs ? gated_weights(product, columns, pair, part, row_bytes) : nullptr; };
   const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
@@ -100,13 +101,12 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_gated_product(Product product
   if (!columns.end) return;
   fill_grid<f>(grid);
   if constexpr (has_grid(f)) sync_block();
-  float total[1][8][4];
-  sum_row_tile<f>(product, columns, weights_of(columns), grid, total);
+  sum_row_tile<f>(product, columns, weights_of(columns), grid, totals);
   if (pair < pairs) {
     PACELINE_UNROLL
     for (int i = 0; i < 8; ++i)
       for (int j = 0; j < 4; ++j)
-        keep_output<kMost>(product, columns, pair, part * kOutputs + column_of(i, j) * kTileRows + row_of(j), total[0][i][j], kept + (pair - first) * kGatedTiles * kOutputs);
+        keep_output<kMost>(product, columns, pair, part * kOutputs + column_of(i, j) * kTileRows + row_of(j), totals.get(0, i, j), kept + (pair - first) * kGatedTiles * kOutputs);
   }
   sync_block();
   for (int p = 0; p < kPairs && first + p < pairs; ++p) store_activated<kMost>(product, columns, first + p, kept + p * kGatedTiles * kOutputs);
@@ -119,7 +119,7 @@ void launch_gated_64(const Product& product, int most_columns, Stream stream) {
   const Grid wide = grid_of(product, (pairs + kPairs - 1) / kPairs, most_columns, kMost);
   if (fills_device(product, wide, most_columns))
     return launch("wide_gated_product", wide_gated_product<f>, wide, kProductWarps * kWarp,
-                  static_cast<size_t>(kProductWarps) * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, pairs);
+                  static_cast<size_t>(kProductWarps) * kTileRows * kMost * sizeof(float) + OwnTotals<1>::kBytes + kGridBytes<f>, stream, product, pairs);
   const int kept = segments_kept(product.blocks, kGatedTiles * kMost, kProductWarps / kGatedTiles, kGridBytes<f>);
   launch("gated_product_of_64", gated_product_of_64<f>, grid_of(product, pairs, most_columns, kMost), kProductWarps * kWarp,
          static_cast<size_t>(kept) * kGatedTiles * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, kept);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "few_columns.h"
+#include "own_totals.h"
 
 namespace paceline::cuda {
 
@@ -81,8 +82,7 @@ PACELINE_DEVICE void sum_tiles(const Product& product, const OwnColumns& own, co
         unit = following;
       }
     };
-    // Where most groups are there, all are added, the absent ones for nothing: without branches between them the compiler loads their inputs ahead.
-    if (own.end - own.first > kColumns * (n / 2 + 1)) add(kColumns * n);
+    if (own.end - own.first > kMostlyPresent) add(kColumns * n);  // without branches between groups, inputs are loaded ahead
     else add(own.end - own.first);
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
@@ -133,11 +133,10 @@ void launch_64_columns(const Product& product, int most_columns, Stream stream) 
 
 // The sums of a warp's own row tile of up to 64 columns, of all its segments; no weights: none. A block's warps take their segments in step.
 template <Format f>
-PACELINE_DEVICE void sum_row_tile(const Product& product, const OwnColumns& columns, const uint8_t* weights, const uint32_t* grid, float (&total)[1][8][4]) {
+PACELINE_DEVICE void sum_row_tile(const Product& product, const OwnColumns& columns, const uint8_t* weights, const uint32_t* grid, OwnTotals<1>& totals) {
   constexpr int n = 8;
   LaneInputs inputs[n];
   begin_inputs<f, n>(product.input, columns.first, columns.end - columns.first, 0, inputs);
-  clear(total);
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
     const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
     sync_block();  // keeps the warps in step: they read the same inputs, while these are in L1
@@ -151,9 +150,7 @@ PACELINE_DEVICE void sum_row_tile(const Product& product, const OwnColumns& colu
       load_counted(unit, from);
       add_units<f>(unit, b, end, inputs, columns.end - columns.first, grid, acc);
     }
-    PACELINE_UNROLL
-    for (int i = 0; i < n; ++i)
-      for (int j = 0; j < 4; ++j) total[0][i][j] = total[0][i][j] + acc[0][i][j];
+    totals.add(acc, first == 0);
   }
 }
 
@@ -163,6 +160,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   const int place = tile_place(product) * kProductWarps + static_cast<int>(warp_index());
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
+  OwnTotals<1> totals(memory);
   uint32_t* const grid = take_grid<f>(memory);
   const auto weights_of = [&](const OwnColumns& columns) {
     const OwnTile own = own_tile(product, columns, place);
@@ -174,21 +172,20 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
   if (!columns.end) return;
   fill_grid<f>(grid);
   if constexpr (has_grid(f)) sync_block();
-  float total[1][8][4];
-  sum_row_tile<f>(product, columns, weights_of(columns), grid, total);
+  sum_row_tile<f>(product, columns, weights_of(columns), grid, totals);
   const OwnTile own = own_tile(product, columns, place);  // again, so that nothing of it takes registers meanwhile
   if (!own.out) return;
   PACELINE_UNROLL
   for (int i = 0; i < 8; ++i)
     for (int j = 0; j < 4; ++j)
-      if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), total[0][i][j]);
+      if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), totals.get(0, i, j));
 }
 
 template <Format f>
 void launch_many_columns(const Product& product, int most_columns, Stream stream) {
   const Grid grid = grid_of(product, (all_tiles(product) + kProductWarps - 1) / kProductWarps, most_columns, 64);
   if (!fills_device(product, grid, most_columns)) return launch_64_columns<f>(product, most_columns, stream);
-  launch("wide_product", wide_product<f>, grid, kProductWarps * kWarp, kGridBytes<f>, stream, product);
+  launch("wide_product", wide_product<f>, grid, kProductWarps * kWarp, OwnTotals<1>::kBytes + kGridBytes<f>, stream, product);
 }
 
 // 1, 8, 16 or 32 columns per thread block, or 64 for more: a row tile is unpacked once for all columns of a block.

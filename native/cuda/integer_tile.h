@@ -254,13 +254,12 @@ PACELINE_DEVICE void begin_inputs(const Activations& input, int first_column, in
 template <Format f, int held, int rows, class Inputs, int n>
 PACELINE_DEVICE void add_units(const Units<f, held, rows>& units, int b, int end, Inputs (&inputs)[n], int columns, const uint32_t* grid, Sums<Inputs::kOwn> (&acc)[rows][n]) {
   constexpr int kTiles = unit_tiles(f);
-  add_tile<f>(units, 0, inputs, columns, grid, acc);
   if (has_header(f) || b + kTiles <= end) {  // formats with a header have full units only
     PACELINE_UNROLL
-    for (int k = 1; k < kTiles; ++k) add_tile<f>(units, k, inputs, columns, grid, acc);
+    for (int k = 0; k < kTiles; ++k) add_tile<f>(units, k, inputs, columns, grid, acc);
   } else {
     PACELINE_UNROLL
-    for (int k = 1; k < kTiles; ++k)
+    for (int k = 0; k < kTiles; ++k)
       if (b + k < end) add_tile<f>(units, k, inputs, columns, grid, acc);
   }
   PACELINE_UNROLL

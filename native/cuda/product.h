@@ -207,6 +207,9 @@ PACELINE_DEVICE void add_segments(const Product& product, int kept, float* sums,
   }
 }
 
+// With more of 64 columns, all groups of eight are added, the absent ones in vain.
+constexpr int kMostlyPresent = 40;
+
 // The row of the tile and the column of a lane's accumulator i, j, in the layout of an mma.
 PACELINE_DEVICE int row_of(int j) { return static_cast<int>(lane_index()) / 4 + 8 * (j / 2); }
 PACELINE_DEVICE int column_of(int i, int j) { return kColumns * i + static_cast<int>(lane_index()) % 4 * 2 + j % 2; }

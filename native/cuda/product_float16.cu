@@ -9,7 +9,7 @@
 //
 // Segments as in all products. How an mma rounds internally is undocumented, so the bits differ from the CPU's; but an output's bits depend only on its own row
 // and column, wherever these are in a tile.
-#include "product.h"
+#include "own_totals.h"
 
 namespace paceline::cuda {
 namespace {
@@ -115,17 +115,21 @@ PACELINE_DEVICE void sum_segment(const uint8_t* const (&weights)[tiles], LaneInp
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < 4; ++j) acc[t][i][j] = 0.0f;
   load(0, 0);
-  PACELINE_UNROLL_BY(1)
-  for (int first = 0; first < blocks; first += 2 * batch) {
-    PACELINE_UNROLL
-    for (int l = 0; l < 2 * batch; ++l) {
-      if (first + l >= blocks) continue;
-      const int turn = l / batch;
-      add_blocks<f>(words[turn][l % batch], inputs, columns, acc, [&] {
-        if (l % batch == 0) load(1 - turn, first + l + batch);
-      });
+  const auto add = [&](int present) {
+    PACELINE_UNROLL_BY(1)
+    for (int first = 0; first < blocks; first += 2 * batch) {
+      PACELINE_UNROLL
+      for (int l = 0; l < 2 * batch; ++l) {
+        if (first + l >= blocks) continue;
+        const int turn = l / batch;
+        add_blocks<f>(words[turn][l % batch], inputs, present, acc, [&] {
+          if (l % batch == 0) load(1 - turn, first + l + batch);
+        });
+      }
     }
-  }
+  };
+  if (n == 8 && columns > kMostlyPresent) add(kColumns * n);  // without branches between groups, inputs are loaded ahead
+  else add(columns);
 }
 
 // The row tiles of a warp or a block; past the end, the last tile again with its results discarded.
@@ -198,11 +202,8 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product pr
   if (!columns.end) return;
   const OwnTiles<kTiles> tiles(product, columns, place);
   LaneInputs inputs(product.input, columns, 0);
-  float total[kTiles][n][4];
-  PACELINE_UNROLL
-  for (int t = 0; t < kTiles; ++t)
-    for (int i = 0; i < n; ++i)
-      for (int j = 0; j < 4; ++j) total[t][i][j] = 0.0f;
+  SharedMemory memory;
+  OwnTotals<kTiles> totals(memory);
   PACELINE_UNROLL_BY(1)
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
     const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
@@ -214,10 +215,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product pr
     for (int t = 0; t < kTiles; ++t) weights[t] = tiles.weights[t] + static_cast<size_t>(first) * kTileBytes;
     float acc[kTiles][n][4];
     sum_segment<f, n, kTiles, 1>(weights, inputs, columns.end - columns.first, end - first, acc);
-    PACELINE_UNROLL
-    for (int t = 0; t < kTiles; ++t)
-      for (int i = 0; i < n; ++i)
-        for (int j = 0; j < 4; ++j) total[t][i][j] = total[t][i][j] + acc[t][i][j];
+    totals.add(acc, first == 0);
   }
   PACELINE_UNROLL
   for (int t = 0; t < kTiles; ++t) {
@@ -225,7 +223,7 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product_of_16_bits(Product pr
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < 4; ++j)
-        if (columns.first + column_of(i, j) < columns.end) store_output(product, tiles.own[t], columns.first + column_of(i, j), row_of(j), total[t][i][j]);
+        if (columns.first + column_of(i, j) < columns.end) store_output(product, tiles.own[t], columns.first + column_of(i, j), row_of(j), totals.get(t, i, j));
   }
 }
 
@@ -251,7 +249,7 @@ void product_of(const Product& product, int most_columns, Stream stream) {
   constexpr int kTiles = 2 * kProductWarps;
   const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, 64);
   if (fills_device(product, grid, most_columns))
-    return launch("wide_product_of_16_bits", wide_product_of_16_bits<f>, grid, kProductWarps * kWarp, 0, stream, product);
+    return launch("wide_product_of_16_bits", wide_product_of_16_bits<f>, grid, kProductWarps * kWarp, OwnTotals<2>::kBytes, stream, product);
   if (segments_of(product.blocks) < kProductWarps) return launch_product<f, 8, 1>(product, most_columns, stream);
   launch_product<f, 8, 2>(product, most_columns, stream);
 }
