@@ -17,8 +17,8 @@ predicts. For a model or a number of rows without room or kernels, a line says s
 
 Peers decode the same shapes in the same run, at 1, 8 and 16 rows: transformers where it can be imported (bfloat16, a
 static batch and its continuous batching: bench_gpu_peer), and llama.cpp where --llama-cpp names its sources (Q4_K and
-Q8_0 of the dense model: bench_gpu_llama). `ratios` are our tokens per second over theirs: BF16 beside transformers,
-the same format beside llama.cpp.
+Q8_0 of the dense model, and a prompt as long as the context: bench_gpu_llama). `ratios` are our tokens per second over
+theirs: BF16 beside transformers, the same format beside llama.cpp.
 
 With PyTorch, a line tells which kernels the time of some steps goes to (bench_gpu_kernels).
 

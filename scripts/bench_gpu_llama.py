@@ -1,8 +1,9 @@
 """llama.cpp beside scripts/bench_gpu.py: built for the GPU at hand, a file of the same shape, its llama-batched-bench.
 
 That decodes a number of sequences at once, each after a prompt of its own of `context` random tokens; its tokens per
-second are those of the TOKENS steps after the prompt. The file holds random blocks in one format and no tokenizer; it
-is put into the folder that TMPDIR names, and one in memory (/dev/shm) is faster than most disks.
+second are those of the TOKENS steps after the prompt, and of one sequence also those of the prompt. The file holds
+random blocks in one format and no tokenizer; it is put into the folder that TMPDIR names, and one in memory (/dev/shm)
+is faster than most disks.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ def table(results: list[Found]) -> Iterator[str]:
     steps = dict(sorted((pair for pair in speeds(results, "step") if "share" in pair[1]), key=lambda pair: pair[0]))
     if not steps:
         return
-    beside = {(one["peer"], key): one for one in ratios(results) for key in [tuple(one[name] for name in KEY)]}
+    decoding = (one for one in ratios(results) if "tokens" not in one)
+    beside = {(one["peer"], *(one[name] for name in KEY)): one for one in decoding}
     titles = [f"{'step':18} {'format':8} {'context':>7} {'rows':>4} {'tokens/s':>9} {'of a copy':>9} {'/ one row':>9}"]
     titles += [f"{'/ ' + peer.replace('transformers c', 'c'):>16}" for peer in PEERS]
     yield "".join(titles)
@@ -71,7 +72,7 @@ def table(results: list[Found]) -> Iterator[str]:
         one = steps.get((model, kind, context, 1, 1))
         cells = [f"{found['tokens_per_s'] / one['tokens_per_s']:9.2f}" if one else f"{'':9}"]
         for peer in PEERS:
-            ratio = beside.get((peer, (model, kind, context, rows)))
+            ratio = beside.get((peer, model, kind, context, rows))
             cells.append(f"{ratio['ratio']:16.2f}" if ratio else f"{'':16}")
         about = f"{model:18} {kind:8} {context:7} {rows:4} {found['tokens_per_s']:9.1f} {found['share']:9.0%} "
         yield (about + "".join(cells)).rstrip()

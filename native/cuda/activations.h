@@ -8,6 +8,8 @@
 namespace paceline::cuda {
 
 constexpr int kColumns = 8;  // of one mma
+// Behind the last there is room for as many in `brains`: kernels for 64 read all of these.
+constexpr int kSpareColumns = 64 - kColumns;
 
 // What products need of a block beside its codes, of one column or of two side by side, since a lane of the mma has two: what most formats need of both is one load.
 template <int columns>

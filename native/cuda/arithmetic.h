@@ -48,7 +48,6 @@ PACELINE_DEVICE TwoBrains split_two(float low, float high) {
 // Where weights are multiplied as halves, codes of activations are 2^8 times as large, as those weights are as small: whole numbers below 2^15.
 constexpr int kHalvesFactor = 256;
 PACELINE_DEVICE uint16_t half_code(int code) { return float_to_half(static_cast<float>(kHalvesFactor * code)); }
-constexpr uint32_t kHalf2To14 = 0x7400;
 
 PACELINE_DEVICE int nearest(float x) { return static_cast<int>((x + 12582912.0f) - 12582912.0f); }  // |x| < 2^22, ties to even
 

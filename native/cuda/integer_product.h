@@ -144,12 +144,17 @@ PACELINE_DEVICE void sum_row_tile(const Product& product, const OwnColumns& colu
     if (end < product.blocks) fetch_segment<f>(weights, product.blocks, first / kSegmentBlocks + 1);
     float acc[1][n][4];
     clear(acc);
-    const uint8_t* from = segment_of<f>(weights, first / kSegmentBlocks);
-    for (int b = first; b < end; b += unit_tiles(f), from += device_unit_bytes(f)) {
-      Units<f, 2> unit;
-      load_counted(unit, from);
-      add_units<f>(unit, b, end, inputs, columns.end - columns.first, grid, acc);
-    }
+    const auto add = [&](int present) {
+      const uint8_t* from = segment_of<f>(weights, first / kSegmentBlocks);
+      PACELINE_UNROLL_BY(1)
+      for (int b = first; b < end; b += unit_tiles(f), from += device_unit_bytes(f)) {
+        Units<f, 2> unit;
+        load_counted(unit, from);
+        add_units<f>(unit, b, end, inputs, present, grid, acc);
+      }
+    };
+    if (columns.end - columns.first > kMostlyPresent) add(kColumns * n);
+    else add(columns.end - columns.first);
     totals.add(acc, first == 0);
   }
 }

@@ -50,12 +50,12 @@ constexpr int minimum_bytes(Format f) {
   if (!layout(f).minimum || f == Format::Q2_K) return 0;  // Q2_K has them in the upper nibbles of the scales
   return has_header(f) ? unit_tiles(f) : 2 * unit_tiles(f);
 }
+constexpr int header_bytes(Format f) { return layout(f).header_bytes / kTileRows; }
+
 // What brings code 0 to 3 of a half of a word of NVFP4 to its place in a half-precision float, the sign at bit 15 and the size from bit 9 on: a shift to the left of the
 // size, and one of the sign. As few shifts as there can be, since a multiplication by a power of two is one that other units do than those that mask.
 constexpr int float4_shift(int code) { return 3 * code; }
 constexpr int float4_sign_shift(int code) { return code < 2 ? 3 * code : code - 1; }
-
-constexpr int header_bytes(Format f) { return layout(f).header_bytes / kTileRows; }
 
 constexpr size_t low_bytes(Format f) { return static_cast<size_t>(unit_tiles(f)) * 64 * layout(f).low_bits; }
 constexpr size_t high_begin(Format f) { return low_bytes(f); }

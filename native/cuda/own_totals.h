@@ -13,7 +13,8 @@ class OwnTotals {
  public:
   static constexpr size_t kBytes = static_cast<size_t>(tiles) * kGroups * 4 * kThreads * sizeof(float);  // of a block
 
-  PACELINE_DEVICE explicit OwnTotals(SharedMemory& memory) : own_(memory.take<float>(kBytes / sizeof(float)) + thread_index()) {}
+  PACELINE_DEVICE explicit OwnTotals(float* of_block) : own_(of_block + thread_index()) {}
+  PACELINE_DEVICE explicit OwnTotals(SharedMemory& memory) : OwnTotals(memory.take<float>(kBytes / sizeof(float))) {}
 
   PACELINE_DEVICE float get(int t, int i, int j) const { return own_[((t * kGroups + i) * 4 + j) * kThreads]; }
   // Adds the sums of the next segment.

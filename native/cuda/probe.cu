@@ -49,7 +49,8 @@ ProductProbe::ProductProbe(const std::string& type, int rows, int columns, const
   a.blocks = matrix_.blocks;
   const size_t places = static_cast<size_t>((most_columns + kColumns - 1) / kColumns) * kColumns * a.blocks;
   if (by_brains(matrix_.format)) {
-    a.brains = reinterpret_cast<uint32_t*>(place(places * kBlock * sizeof(uint32_t)));
+    const size_t spare = static_cast<size_t>(kSpareColumns) * a.blocks;
+    a.brains = reinterpret_cast<uint32_t*>(place((places + spare) * kBlock * sizeof(uint32_t)));
   } else if (is_float(matrix_.format)) {
     a.wide = reinterpret_cast<float*>(place(places * kBlock * sizeof(float)));
   } else {

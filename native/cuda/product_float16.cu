@@ -59,7 +59,7 @@ PACELINE_DEVICE void add_block(const Operands<f>& a, const Word4& first, const W
   }
 }
 
-// A lane's inputs of all groups of eight columns, from block `first` on. For columns past the end, padding or the first group is read: their sums are not stored.
+// A lane's inputs of all groups of eight columns, from block `first` on. For columns past the end others are read, or none's (kSpareColumns): their sums are not stored.
 struct LaneInputs {
   const uint32_t* x;
   size_t next_group;  // words

@@ -131,7 +131,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     if (work.integer) take(a.codes, places * 8);
     if (work.halves) take(a.halves, places * 16);
     if (work.integer || work.halves) take(a.about, places / 2);
-    if (work.brains) take(a.brains, places * kBlock);
+    if (work.brains) take(a.brains, (padded(columns, kColumns) + kSpareColumns) * a.blocks * kBlock);
     if (work.floating) take(a.wide, places * kBlock);
   };
   const size_t columns = room.columns, outputs = room.outputs;

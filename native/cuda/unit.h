@@ -29,7 +29,9 @@ struct Table {
   }
   // Looks up four adjacent 4-bit codes from the lower or upper half of `codes`.
   PACELINE_DEVICE uint32_t look_up(uint32_t codes, int upper) const {
-    if constexpr (device_bias(f)) {  // bytes below 128: in the half of the table that does not have it, a code finds a sign, which is 0
+    if constexpr (device_bias(f)) {
+      static_assert(((four(0) | b | four(2) | d) & 0x80808080u) == 0);
+      // In the half of the table that does not have it, a code finds a sign, which is 0.
       const uint32_t others = codes ^ 0x88888888u;
       return permute_or_signs(a, b, codes >> 16 * upper) + permute_or_signs(c, d, others >> 16 * upper);
     } else {  // in both halves by their low 3 bits, then selects by the top bit
@@ -110,8 +112,8 @@ struct Unit {
       }
     }
   }
-  // Tile k's weights in half precision, an A operand of mma_halves for each half of the block: exact, as a scale has 4 significant bits and an E2M1 code 2. They are
-  // 2^-8 of what they should be; without the scales of both rows, which are for sums then, the values of codes and 2^-14 of them.
+  // Tile k's weights in half precision, an A operand of mma_halves for each half of the block: exact, as a scale has 4 significant bits and an E2M1 code 2.
+  // They are 2^-8 of what they should be; without the scales of both rows, which are for sums then, 2^-14 of the codes' values.
   PACELINE_DEVICE void halves(int k, uint32_t a[2][4]) const {
     static_assert(by_halves(f));
     for (int upper = 0; upper < 2; ++upper) {

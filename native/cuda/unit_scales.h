@@ -9,8 +9,9 @@ namespace paceline::cuda {
 constexpr int32_t kMagic = 0x4b400000;  // the bits of 12582912.0f: added to an integer below 2^22, those of the sum
 
 // Scales that are powers of two are as many times too large, so that none is subnormal; kPowerExponent subtracted from the bits of a float divides it by that.
-constexpr float kPowerFactor = 4.0f;
-constexpr int32_t kPowerExponent = 2 << 23;
+constexpr int kPowerShift = 2;
+constexpr float kPowerFactor = 1 << kPowerShift;
+constexpr int32_t kPowerExponent = kPowerShift << 23;
 
 // How a unit is read: from global memory, where each of its bytes is read once, or from shared memory.
 struct FromGlobal {
@@ -112,7 +113,10 @@ struct RowScales {
   }
   // UE4M3 scales 2k and 2k + 1 as halves, 2^6 times as large: those of codes, which are 2^-14 of theirs, and of inputs times kHalvesFactor. With a scale a code is exact. The
   // byte's fields in a half are 2^-8 of the scale.
-  PACELINE_DEVICE uint32_t both_halves(int k) const { return multiply_halves<0>(permute_bytes(scales.v[k / 2], 0, k % 2 ? 0x4342u : 0x4140u) << 7, kHalf2To14); }
+  PACELINE_DEVICE uint32_t both_halves(int k) const {
+    constexpr uint32_t k2To14 = 0x7400;  // as a half
+    return multiply_halves<0>(permute_bytes(scales.v[k / 2], 0, k % 2 ? 0x4342u : 0x4140u) << 7, k2To14);
+  }
 
  private:
   // d * (factor * byte + more), of signed byte `place % 4` of a word, rounded once, for a d with the bits of a half: d * 12582912 is exact then. Two instructions

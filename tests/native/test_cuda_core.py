@@ -75,7 +75,7 @@ def test_a_step_has_the_bits_of_the_cpu(pair: Pair) -> None:
     ids = ids_of(1, 75, pair.cpu.vocab)  # into a second page, and past gemma3's window
     expected = all_logits(pair.cpu, 0, ids)
     assert same_bits(all_logits(pair.device, 1, ids, cuts=(1, 2, 19, 66, 73)), expected)
-    assert same_bits(all_logits(pair.device, 0, ids), expected)
+    assert same_bits(all_logits(pair.device, 0, ids), expected)  # more than 64 columns; gate and up are often 3 pairs
 
 
 def test_a_large_device_has_the_bits_of_the_cpu(small: Pair) -> None:
@@ -135,12 +135,6 @@ def test_wide_gates_are_added_in_rounds(tiny_model, width: int, tokens: int) -> 
     both = Pair("Q8_0", tiny_model(**ONE_ORDER["Q8_0"] | sizes))
     ids = ids_of(8, tokens + 1, both.cpu.vocab)
     assert same_bits(all_logits(both.device, 0, ids, cuts=(tokens,)), all_logits(both.cpu, 0, ids))
-
-
-def test_an_odd_number_of_gated_outputs_fills_half_of_the_last_block(tiny_model) -> None:
-    both = Pair("Q8_0", tiny_model(**ONE_ORDER["Q8_0"] | {"layers": 1, "ffn": 96}))
-    ids = ids_of(8, 70, both.cpu.vocab)
-    assert same_bits(all_logits(both.device, 0, ids), all_logits(both.cpu, 0, ids))
 
 
 SAMPLING = {
@@ -240,5 +234,5 @@ def test_the_weights_that_are_told_are_those_that_are_loaded(pair: Pair, tokens:
         assert 0 < loaded <= told
     elif tokens <= 16:
         assert loaded == told
-    else:  # blocks have several row tiles then, and a warp without one reads the matrix's last again, from the cache
+    else:  # blocks have two row tiles then, and a warp without one reads the matrix's last again, from the cache
         assert told <= loaded < 1.5 * told

@@ -14,7 +14,7 @@ from .test_formats import ROWS, columns_of, extreme_blocks, random_blocks, same_
 
 IN_PARTS = {"BF16": 2.0**-16, "F16": 2.0**-15}  # of a product's terms, what may be left out
 # Up to 8, 16 and 32 of integer formats; then come tiles of 64 columns, whole ones and parts.
-COUNTS = (1, 2, 3, 5, 8, 16, 17, 32, 33, 70)
+COUNTS = (1, 2, 3, 5, 8, 16, 17, 32, 33, 47, 70)
 
 
 def inputs_of(count: int, columns: int) -> np.ndarray:
@@ -76,9 +76,9 @@ def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
     which some are of blocks that are not full."""
     columns = columns_of(name, 19)
     data = np.tile(random_blocks(name, columns), (4, 1))[:147]
-    cpu, device = _cpu.ProductProbe(name, 147, columns, data), Product(name, 147, columns, data, most=130)
-    for count in (1, 5, 16, 65, 130):
-        inputs = inputs_of(count, columns)
+    cpu = _cpu.ProductProbe(name, 147, columns, data)
+    for count in (1, 5, 16, 65, 109):
+        inputs, device = inputs_of(count, columns), Product(name, 147, columns, data, most=count)
         expected = expected_of(name, cpu, device, inputs)
         for multiprocessors in (1, 1000):
             assert same_bits(device(inputs, multiprocessors), expected), (count, multiprocessors)
