@@ -8,8 +8,8 @@ For each innermost loop with as many products (mma or fma) it prints the instruc
 them, and the cycles per turn of an SM whose four quarters have so many warps each, all in that loop. Simulated are one
 instruction a cycle and quarter, how long each unit is busy, and the stalls and barriers that nvcc wrote into the code.
 Not simulated are banks of registers and of shared memory, the instruction cache, and memory's bandwidth; a load takes
-as many passes as a lane's words, and misses L1 by chance. So it is a bound, and for comparing two ways of writing one
-loop. What it says of kernels that were measured is in docs/cuda.md.
+as many passes as a lane has words of it, even where lanes share them, and misses L1 by chance. So it is for comparing
+two ways of writing a loop. What it says of kernels that were measured is in docs/cuda.md.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def cycles_of(loop: Loop, warps: int, from_l2: float, seed: int = 1) -> float:
                 warp.at = (warp.at + 1) % len(loop)
                 warp.turns += warp.at == 0
                 quarter.remove(warp)
-                quarter.append(warp)  # the others come first now
+                quarter.insert(0, warp)  # it goes on while it can
                 break
         now += 1
     return (now - began) / (turns - turns_then)

@@ -79,15 +79,16 @@ def test_a_loop_without_a_way_back_has_no_path(script: Any) -> None:
 
 
 def test_a_unit_is_shared_by_the_warps_of_a_quarter(script: Any) -> None:
-    loop = only_loop(
-        script("gpu_code"),
-        disassembly(
-            ".L_x_1:", *[line("LOP3.LUT R1, R2, R3, R4")] * 8, line("FFMA R5, R6, R7, R5"), line("BRA `(.L_x_1)")
-        ),
-    )
-    cycles = script("gpu_cycles").cycles_of
-    assert cycles(loop, 4, 0.0) == pytest.approx(8 * 2 / 4, rel=0.05)  # eight, of two cycles, by four quarters
-    assert cycles(loop, 1, 0.0) == pytest.approx((8 * 2 + 1) / 4, rel=0.05)  # the others begin with the last's second
+    code, cycles = script("gpu_code"), script("gpu_cycles").cycles_of
+    end = line("BRA `(.L_x_1)")
+    integers = [line("LOP3.LUT R1, R2, R3, R4")] * 8  # two cycles each
+    loop = only_loop(code, disassembly(".L_x_1:", *integers, line("FFMA R5, R6, R7, R5"), end))
+    assert cycles(loop, 1, 0.0) == pytest.approx((8 * 2 + 1) / 4, rel=0.05)  # by four quarters; the rest fits between
+    assert cycles(loop, 4, 0.0) == pytest.approx((8 * 2 + 1) / 4, rel=0.05)
+    floats = [line("FFMA R5, R6, R7, R5", stall=4)] * 8
+    loop = only_loop(code, disassembly(".L_x_1:", *floats, end))
+    assert cycles(loop, 1, 0.0) == pytest.approx((8 * 4 + 1) / 4, rel=0.05)
+    assert cycles(loop, 4, 0.0) == pytest.approx((8 + 1) / 4, rel=0.1)  # others issue while one stalls
 
 
 def test_a_warp_waits_for_what_it_loads_and_others_fill_the_time(script: Any) -> None:
