@@ -84,37 +84,42 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) gated_product_of_64(Product produc
   store_activated<kMost>(product, columns, pair, sums);
 }
 
-// For enough columns to fill the device: a block has 64 columns of two pairs, a warp one of their row tiles with all of its segments.
+// For enough columns to fill the device: a block has 64 columns of two or four pairs, a warp one of their row tiles, or one of gate and the same of up.
 template <Format f>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_gated_product(Product product, int pairs) {
-  constexpr int kMost = 64, kPairs = kProductWarps / kGatedTiles, kOutputs = kGatedTiles * kTileRows * kMost;
-  static_assert(kPairs * kOutputs * sizeof(float) == OwnTotals<1>::kBytes);
-  const int part = static_cast<int>(warp_index()) % kGatedTiles, first = tile_place(product) * kPairs, pair = first + static_cast<int>(warp_index()) / kGatedTiles;
+  constexpr int kMost = 64, kRows = kWideRows<f>, kWarps = kGatedTiles / kRows, kPairs = kProductWarps / kWarps, kOutputs = kGatedTiles * kTileRows * kMost;
+  static_assert(kPairs * kOutputs * sizeof(float) == OwnTotals<kRows>::kBytes);
+  const int warp = static_cast<int>(warp_index()), first = tile_place(product) * kPairs, pair = first + warp / kWarps;
+  const auto part_of = [&](int r) { return warp % kWarps + r * (kGatedTiles / 2); };
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
   float* const kept = memory.take<float>(kPairs * kOutputs);
-  OwnTotals<1> totals(kept);
+  OwnTotals<kRows> totals(kept);
   uint32_t* const grid = take_grid<f>(memory);
-  const auto weights_of = [&](const OwnColumns& columns) { return pair < pairs ? gated_weights(product, columns, pair, part, row_bytes) : nullptr; };
+  const auto weights_of = [&](const OwnColumns& columns, int r) { return pair < pairs ? gated_weights(product, columns, pair, part_of(r), row_bytes) : nullptr; };
   const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
-    if (const uint8_t* const weights = weights_of(own)) fetch_segment<f>(weights, product.blocks, 0);
+    for (int r = 0; r < kRows && pair < pairs; ++r) fetch_segment<f>(weights_of(own, r), product.blocks, 0);
   });
   if (!columns.end) return;
   fill_grid<f>(grid);
   if constexpr (has_grid(f)) sync_block();
-  sum_row_tile<f>(product, columns, weights_of(columns), grid, totals);
-  float total[8][4];
+  const uint8_t* weights[kRows];
+  for (int r = 0; r < kRows; ++r) weights[r] = weights_of(columns, r);
+  sum_row_tiles<f>(product, columns, weights, grid, totals);
+  float total[kRows][8][4];
   if (pair < pairs) {
     PACELINE_UNROLL
-    for (int i = 0; i < 8; ++i)
-      for (int j = 0; j < 4; ++j) total[i][j] = totals.get(0, i, j);
+    for (int r = 0; r < kRows; ++r)
+      for (int i = 0; i < 8; ++i)
+        for (int j = 0; j < 4; ++j) total[r][i][j] = totals.get(r, i, j);
   }
   sync_block();  // all totals have been read, so the outputs take their place
   if (pair < pairs) {
     PACELINE_UNROLL
-    for (int i = 0; i < 8; ++i)
-      for (int j = 0; j < 4; ++j)
-        keep_output<kMost>(product, columns, pair, (part * kMost + column_of(i, j)) * kTileRows + row_of(j), total[i][j], kept + (pair - first) * kOutputs);
+    for (int r = 0; r < kRows; ++r)
+      for (int i = 0; i < 8; ++i)
+        for (int j = 0; j < 4; ++j)
+          keep_output<kMost>(product, columns, pair, (part_of(r) * kMost + column_of(i, j)) * kTileRows + row_of(j), total[r][i][j], kept + (pair - first) * kOutputs);
   }
   sync_block();
   for (int p = 0; p < kPairs && first + p < pairs; ++p) store_activated<kMost>(product, columns, first + p, kept + p * kOutputs);
@@ -122,11 +127,11 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_gated_product(Product product
 
 template <Format f>
 void launch_gated_64(const Product& product, int most_columns, Stream stream) {
-  constexpr int kMost = 64, kPairs = kProductWarps / kGatedTiles;
+  constexpr int kMost = 64, kPairs = kProductWarps * kWideRows<f> / kGatedTiles;
   const int pairs = all_tiles(product) / kGatedTiles;
   const Grid wide = grid_of(product, (pairs + kPairs - 1) / kPairs, most_columns, kMost);
   if (fills_device(product, wide, most_columns))
-    return launch("wide_gated_product", wide_gated_product<f>, wide, kProductWarps * kWarp, OwnTotals<1>::kBytes + kGridBytes<f>, stream, product, pairs);
+    return launch("wide_gated_product", wide_gated_product<f>, wide, kProductWarps * kWarp, OwnTotals<kWideRows<f>>::kBytes + kGridBytes<f>, stream, product, pairs);
   const int kept = segments_kept(product.blocks, kGatedTiles * kMost, kProductWarps / kGatedTiles, kGridBytes<f>);
   launch("gated_product_of_64", gated_product_of_64<f>, grid_of(product, pairs, most_columns, kMost), kProductWarps * kWarp,
          static_cast<size_t>(kept) * kGatedTiles * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, kept);

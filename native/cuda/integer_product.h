@@ -77,7 +77,7 @@ PACELINE_DEVICE void sum_tiles(const Product& product, const OwnColumns& own, co
       for (int b = segment * kSegmentBlocks; b < end; b += unit_tiles(f)) {
         Units<f, 2> following;
         at = b + unit_tiles(f) < end ? at + device_unit_bytes(f) : next_place;
-        if (at) load_counted(following, at);
+        if (at) load_counted(following.unit[0], at);
         add_units<f>(unit, b, end, inputs, columns, grid, acc);
         unit = following;
       }
@@ -94,7 +94,7 @@ template <Format f, int tiles>
 PACELINE_DEVICE void begin_tiles(const Product& product, const uint8_t* weights, Units<f, 2>& unit) {
   const int segment = first_segment<tiles>(product);
   if (segment < 0) return;
-  load_counted(unit, segment_of<f>(weights, segment));
+  load_counted(unit.unit[0], segment_of<f>(weights, segment));
   fetch_segment<f, 1>(weights, product.blocks, segment);
 }
 
@@ -131,26 +131,33 @@ void launch_64_columns(const Product& product, int most_columns, Stream stream) 
          static_cast<size_t>(kept) * kTiles * kTileRows * kMost * sizeof(float) + kGridBytes<f>, stream, product, kept);
 }
 
-// The sums of a warp's own row tile of up to 64 columns, of all its segments; no weights: none. A block's warps take their segments in step.
+// For enough columns to fill the device: a block has 64 columns of eight or sixteen row tiles, a warp one or two of these with all of their segments. Two share the inputs that
+// are loaded; a unit of 24 words for each leaves too few registers.
 template <Format f>
-PACELINE_DEVICE void sum_row_tile(const Product& product, const OwnColumns& columns, const uint8_t* weights, const uint32_t* grid, OwnTotals<1>& totals) {
+constexpr int kWideRows = unit_words(f) > 20 ? 1 : 2;
+
+// The sums of a warp's own row tiles of up to 64 columns, of all their segments; no weights: none. A block's warps take their segments in step.
+template <Format f, int rows>
+PACELINE_DEVICE void sum_row_tiles(const Product& product, const OwnColumns& columns, const uint8_t* const (&weights)[rows], const uint32_t* grid, OwnTotals<rows>& totals) {
   constexpr int n = 8;
   LaneInputs inputs[n];
   begin_inputs<f, n>(product.input, columns.first, columns.end - columns.first, 0, inputs);
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
-    const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks;
+    const int end = first + kSegmentBlocks < product.blocks ? first + kSegmentBlocks : product.blocks, segment = first / kSegmentBlocks;
     sync_block();  // keeps the warps in step: they read the same inputs, while these are in L1
-    if (!weights) continue;
-    if (end < product.blocks) fetch_segment<f>(weights, product.blocks, first / kSegmentBlocks + 1);
-    float acc[1][n][4];
+    if (!weights[0]) continue;
+    if (end < product.blocks)
+      for (int r = 0; r < rows; ++r) fetch_segment<f>(weights[r], product.blocks, segment + 1);
+    float acc[rows][n][4];
     clear(acc);
     const auto add = [&](int present) {
-      const uint8_t* from = segment_of<f>(weights, first / kSegmentBlocks);
+      size_t from = static_cast<size_t>(segment) * kSegmentBytes<f>;
       PACELINE_UNROLL_BY(1)
       for (int b = first; b < end; b += unit_tiles(f), from += device_unit_bytes(f)) {
-        Units<f, 2> unit;
-        load_counted(unit, from);
-        add_units<f>(unit, b, end, inputs, present, grid, acc);
+        Units<f, 2, rows> units;
+        PACELINE_UNROLL
+        for (int r = 0; r < rows; ++r) load_counted(units.unit[r], weights[r] + from);
+        add_units<f>(units, b, end, inputs, present, grid, acc);
       }
     };
     if (columns.end - columns.first > kMostlyPresent) add(kColumns * n);
@@ -159,38 +166,43 @@ PACELINE_DEVICE void sum_row_tile(const Product& product, const OwnColumns& colu
   }
 }
 
-// For enough columns to fill the device: a block has 64 columns of eight row tiles, a warp one of the tiles with all of its segments.
 template <Format f>
 PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
-  const int place = tile_place(product) * kProductWarps + static_cast<int>(warp_index());
+  constexpr int kRows = kWideRows<f>;
+  const int place = (tile_place(product) * kProductWarps + static_cast<int>(warp_index())) * kRows;
   const size_t row_bytes = device_row_tile_bytes(f, product.blocks);
   SharedMemory memory;
-  OwnTotals<1> totals(memory);
+  OwnTotals<kRows> totals(memory);
   uint32_t* const grid = take_grid<f>(memory);
-  const auto weights_of = [&](const OwnColumns& columns) {
-    const OwnTile own = own_tile(product, columns, place);
-    return own.out ? own.weights + own.tile * row_bytes : nullptr;
+  const auto weights_of = [&](const OwnColumns& columns, int r) -> const uint8_t* {
+    const OwnTile own = own_tile(product, columns, place + r);
+    return own.out || r ? own.weights + own.tile * row_bytes : nullptr;  // past the end the last one again, beside one that is there
   };
   const OwnColumns columns = begin_product(product, 64, [&](const OwnColumns& own) {
-    if (const uint8_t* const weights = weights_of(own)) fetch_segment<f>(weights, product.blocks, 0);
+    for (int r = 0; r < kRows && weights_of(own, 0); ++r) fetch_segment<f>(weights_of(own, r), product.blocks, 0);
   });
   if (!columns.end) return;
   fill_grid<f>(grid);
   if constexpr (has_grid(f)) sync_block();
-  sum_row_tile<f>(product, columns, weights_of(columns), grid, totals);
-  const OwnTile own = own_tile(product, columns, place);  // again, so that nothing of it takes registers meanwhile
-  if (!own.out) return;
-  PACELINE_UNROLL
-  for (int i = 0; i < 8; ++i)
-    for (int j = 0; j < 4; ++j)
-      if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), totals.get(0, i, j));
+  const uint8_t* weights[kRows];
+  for (int r = 0; r < kRows; ++r) weights[r] = weights_of(columns, r);
+  sum_row_tiles<f>(product, columns, weights, grid, totals);
+  for (int r = 0; r < kRows; ++r) {
+    const OwnTile own = own_tile(product, columns, place + r);  // again, so that nothing of it takes registers meanwhile
+    if (!own.out) return;
+    PACELINE_UNROLL
+    for (int i = 0; i < 8; ++i)
+      for (int j = 0; j < 4; ++j)
+        if (columns.first + column_of(i, j) < columns.end) store_output(product, own, columns.first + column_of(i, j), row_of(j), totals.get(r, i, j));
+  }
 }
 
 template <Format f>
 void launch_many_columns(const Product& product, int most_columns, Stream stream) {
-  const Grid grid = grid_of(product, (all_tiles(product) + kProductWarps - 1) / kProductWarps, most_columns, 64);
+  constexpr int kTiles = kProductWarps * kWideRows<f>;
+  const Grid grid = grid_of(product, (all_tiles(product) + kTiles - 1) / kTiles, most_columns, 64);
   if (!fills_device(product, grid, most_columns)) return launch_64_columns<f>(product, most_columns, stream);
-  launch("wide_product", wide_product<f>, grid, kProductWarps * kWarp, OwnTotals<1>::kBytes + kGridBytes<f>, stream, product);
+  launch("wide_product", wide_product<f>, grid, kProductWarps * kWarp, OwnTotals<kWideRows<f>>::kBytes + kGridBytes<f>, stream, product);
 }
 
 // 1, 8, 16 or 32 columns per thread block, or 64 for more: a row tile is unpacked once for all columns of a block.

@@ -270,9 +270,9 @@ PACELINE_DEVICE void add_units(const Units<f, held, rows>& units, int b, int end
 }
 
 template <Format f>
-PACELINE_DEVICE void load_counted(Units<f, 2>& units, const uint8_t* place) {
+PACELINE_DEVICE void load_counted(Unit<f>& unit, const uint8_t* place) {
   if (lane_index() == 0) count_weights(device_unit_bytes(f));
-  units.unit[0].load(place);
+  unit.load(place);
 }
 
 template <int rows, int n, int sums>

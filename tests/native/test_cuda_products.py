@@ -72,13 +72,13 @@ def test_a_copy_is_the_same_matrix() -> None:
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
     """Many columns: on a small device a warp has a row tile for itself, on a large one segments of it; few: on a small
-    one a block has eight row tiles at a time and a warp two, on a large one each has one. 147 rows: ten row tiles, of
-    which some are of blocks that are not full."""
+    one a block has eight row tiles at a time and a warp two, on a large one each has one. 163 rows: eleven row tiles, of
+    which some are of blocks, and one of a warp, that are not full."""
     columns = columns_of(name, 19)
-    data = np.tile(random_blocks(name, columns), (4, 1))[:147]
-    cpu = _cpu.ProductProbe(name, 147, columns, data)
+    data = np.tile(random_blocks(name, columns), (5, 1))[:163]
+    cpu = _cpu.ProductProbe(name, 163, columns, data)
     for count in (1, 5, 16, 65, 109):
-        inputs, device = inputs_of(count, columns), Product(name, 147, columns, data, most=count)
+        inputs, device = inputs_of(count, columns), Product(name, 163, columns, data, most=count)
         expected = expected_of(name, cpu, device, inputs)
         for multiprocessors in (1, 1000):
             assert same_bits(device(inputs, multiprocessors), expected), (count, multiprocessors)
