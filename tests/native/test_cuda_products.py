@@ -71,9 +71,9 @@ def test_a_copy_is_the_same_matrix() -> None:
 
 @pytest.mark.parametrize("name", MATRIX_TYPES)
 def test_how_many_processors_there_are_changes_no_bit(name: str) -> None:
-    """Many columns: on a small device a warp has row tiles for itself, on a large one segments of one; few: on a small one
-    a block has eight row tiles at a time and a warp two, on a large one each has one. 163 rows: eleven row tiles, of
-    which some are of blocks, and one of a warp, that are not full."""
+    """Many columns: on a small device a warp has row tiles for itself, on a large one segments of one; few: on a small
+    one a block has eight row tiles at a time and a warp two, on a large one each has one. 163 rows: eleven row tiles,
+    of which some are of blocks, and one of a warp, that are not full."""
     columns = columns_of(name, 19)
     data = np.tile(random_blocks(name, columns), (5, 1))[:163]
     cpu = _cpu.ProductProbe(name, 163, columns, data)
