@@ -97,15 +97,8 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_gated_product(Product product
   OwnTotals<kRows> totals(kept);
   uint32_t* const grid = take_grid<f>(memory);
   const auto weights_of = [&](const OwnColumns& columns, int r) { return pair < pairs ? gated_weights(product, columns, pair, part_of(r), row_bytes) : nullptr; };
-  const OwnColumns columns = begin_product(product, kMost, [&](const OwnColumns& own) {
-    for (int r = 0; r < kRows && pair < pairs; ++r) fetch_segment<f>(weights_of(own, r), product.blocks, 0);
-  });
+  const OwnColumns columns = sum_row_tiles<f>(product, weights_of, grid, totals);
   if (!columns.end) return;
-  fill_grid<f>(grid);
-  if constexpr (has_grid(f)) sync_block();
-  const uint8_t* weights[kRows];
-  for (int r = 0; r < kRows; ++r) weights[r] = weights_of(columns, r);
-  sum_row_tiles<f>(product, columns, weights, grid, totals);
   float total[kRows][8][4];
   if (pair < pairs) {
     PACELINE_UNROLL

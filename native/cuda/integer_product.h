@@ -136,10 +136,19 @@ void launch_64_columns(const Product& product, int most_columns, Stream stream) 
 template <Format f>
 constexpr int kWideRows = unit_words(f) > 20 ? 1 : 2;
 
-// The sums of a warp's own row tiles of up to 64 columns, of all their segments; no weights: none. A block's warps take their segments in step.
-template <Format f, int rows>
-PACELINE_DEVICE void sum_row_tiles(const Product& product, const OwnColumns& columns, const uint8_t* const (&weights)[rows], const uint32_t* grid, OwnTotals<rows>& totals) {
+// The sums of a warp's own row tiles of up to 64 columns, of all their segments -> the block's columns, if there are any. weights_of(columns, r): the r-th one's; null: none, if
+// it is for the first. A block's warps take their segments in step.
+template <Format f, int rows, class WeightsOf>
+PACELINE_DEVICE OwnColumns sum_row_tiles(const Product& product, WeightsOf weights_of, uint32_t* grid, OwnTotals<rows>& totals) {
   constexpr int n = 8;
+  const OwnColumns columns = begin_product(product, kColumns * n, [&](const OwnColumns& own) {
+    for (int r = 0; r < rows && weights_of(own, 0); ++r) fetch_segment<f>(weights_of(own, r), product.blocks, 0);
+  });
+  if (!columns.end) return columns;
+  fill_grid<f>(grid);
+  if constexpr (has_grid(f)) sync_block();
+  const uint8_t* weights[rows];
+  for (int r = 0; r < rows; ++r) weights[r] = weights_of(columns, r);
   LaneInputs inputs[n];
   begin_inputs<f, n>(product.input, columns.first, columns.end - columns.first, 0, inputs);
   for (int first = 0; first < product.blocks; first += kSegmentBlocks) {
@@ -164,6 +173,7 @@ PACELINE_DEVICE void sum_row_tiles(const Product& product, const OwnColumns& col
     else add(columns.end - columns.first);
     totals.add(acc, first == 0);
   }
+  return columns;
 }
 
 template <Format f>
@@ -178,15 +188,8 @@ PACELINE_KERNEL_FOR(kProductWarps * kWarp, 1) wide_product(Product product) {
     const OwnTile own = own_tile(product, columns, place + r);
     return own.out || r ? own.weights + own.tile * row_bytes : nullptr;  // past the end the last one again, beside one that is there
   };
-  const OwnColumns columns = begin_product(product, 64, [&](const OwnColumns& own) {
-    for (int r = 0; r < kRows && weights_of(own, 0); ++r) fetch_segment<f>(weights_of(own, r), product.blocks, 0);
-  });
+  const OwnColumns columns = sum_row_tiles<f>(product, weights_of, grid, totals);
   if (!columns.end) return;
-  fill_grid<f>(grid);
-  if constexpr (has_grid(f)) sync_block();
-  const uint8_t* weights[kRows];
-  for (int r = 0; r < kRows; ++r) weights[r] = weights_of(columns, r);
-  sum_row_tiles<f>(product, columns, weights, grid, totals);
   for (int r = 0; r < kRows; ++r) {
     const OwnTile own = own_tile(product, columns, place + r);  // again, so that nothing of it takes registers meanwhile
     if (!own.out) return;
