@@ -61,7 +61,7 @@ def test_answers_are_started_together() -> None:
         assert len(run.req_ids) == 12 and run.req_ids == sorted(run.req_ids)
         run.close()
 
-    with_engine(test, "--slots", "12", "--fault", "slow:50")
+    with_engine(test, "--slots", "12", "--fault", "slow:200")
 
 
 def test_a_fault_of_ours_ends_the_request_and_is_in_the_log(
