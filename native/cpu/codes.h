@@ -160,29 +160,22 @@ PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
 #else
 
 // vpmaddubsw adds two products in 16 bits and saturates. Codes that are below twice the bias, or below 32 where there is none,
-// leave room for some such sums before they must be widened; 8-bit codes go through the sign trick |w| * (x with w's sign), at
-// most 2 * 128 * 127 = 32512.
+// leave room for some such sums before they must be widened.
 template <int bias>
-constexpr int kNarrowSums = bias == 128 ? 1 : 32767 / (2 * 127 * (bias == 0 ? 31 : 2 * bias - 1));
+constexpr int kNarrowSums = 32767 / (2 * 127 * (bias == 0 ? 31 : 2 * bias - 1));
 
-template <int bias>
-PACELINE_INLINE __m256i products(__m256i codes, __m256i x) {
-  if constexpr (bias < 128) return _mm256_maddubs_epi16(codes, x);
-  const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
-  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-}
 PACELINE_INLINE __m256i add_wide(__m256i sum, __m256i narrow) { return _mm256_add_epi32(sum, _mm256_madd_epi16(narrow, _mm256_set1_epi16(1))); }
 
 template <int bias, int halves, int half>
 PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
   constexpr int first = half * 8 / halves, end = first + 8 / halves;
-  const __m256i begin = _mm256_set1_epi32(bias < 128 ? static_cast<int32_t>(0u - static_cast<uint32_t>(bias) * static_cast<uint32_t>(input_sum<halves, half>(x))) : 0);
+  const __m256i begin = _mm256_set1_epi32(static_cast<int32_t>(0u - static_cast<uint32_t>(bias) * static_cast<uint32_t>(input_sum<halves, half>(x))));
   IntLanes sum = {begin, begin}, narrow = sum;
   PACELINE_UNROLL
   for (int j = first; j < end; ++j) {
     const int place = (j - first) % kNarrowSums<bias>;
     const __m256i xs = _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(x.codes)[j]);
-    const __m256i lo = products<bias>(c.v[2 * j], xs), hi = products<bias>(c.v[2 * j + 1], xs);
+    const __m256i lo = _mm256_maddubs_epi16(c.v[2 * j], xs), hi = _mm256_maddubs_epi16(c.v[2 * j + 1], xs);
     narrow.lo = place == 0 ? lo : _mm256_add_epi16(narrow.lo, lo);
     narrow.hi = place == 0 ? hi : _mm256_add_epi16(narrow.hi, hi);
     if (place + 1 < kNarrowSums<bias> && j + 1 < end) continue;
@@ -190,6 +183,35 @@ PACELINE_INLINE IntLanes dot(const Codes& c, const QuantizedBlock& x) {
     sum.hi = add_wide(sum.hi, narrow.hi);
   }
   return sum;
+}
+
+// Codes of 8 bits go through the sign trick, |w| * (x with w's sign), at most 2 * 128 * 127 = 32512: four columns share what it takes of the codes.
+constexpr int kShare = 4;
+PACELINE_INLINE void add_now(__m256i& sum, __m256i narrow) {
+  sum = add_wide(sum, narrow);
+  asm("" : "+x"(sum));  // GCC would add at the end, and write all to the stack until then
+}
+PACELINE_INLINE void signed_dots(const Codes& c, const QuantizedBlock* x, int columns, IntLanes* to) {
+  IntLanes sums[kShare];
+  PACELINE_UNROLL
+  for (int k = 0; k < kShare; ++k) sums[k] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  PACELINE_UNROLL
+  for (int j = 0; j < 8; ++j) {
+    const __m256i sign = _mm256_set1_epi8(static_cast<char>(0x80));
+    __m256i lo = _mm256_xor_si256(c.v[2 * j], sign), hi = _mm256_xor_si256(c.v[2 * j + 1], sign);
+    asm volatile("" : "+x"(lo), "+x"(hi));  // and the next columns would have these from the stack
+    const __m256i most_lo = _mm256_abs_epi8(lo), most_hi = _mm256_abs_epi8(hi);
+    PACELINE_UNROLL
+    for (int k = 0; k < kShare; ++k) {
+      if (k >= columns) break;
+      const __m256i xs = _mm256_set1_epi32(reinterpret_cast<const FourCodes*>(x[k].codes)[j]);
+      add_now(sums[k].lo, _mm256_maddubs_epi16(most_lo, _mm256_sign_epi8(xs, lo)));
+      add_now(sums[k].hi, _mm256_maddubs_epi16(most_hi, _mm256_sign_epi8(xs, hi)));
+    }
+  }
+  PACELINE_UNROLL
+  for (int k = 0; k < kShare; ++k)
+    if (k < columns) to[k] = sums[k];
 }
 
 #endif
@@ -356,6 +378,20 @@ struct Dots {
 
   PACELINE_INLINE Dots(const Codes& c, const QuantizedBlock* columns) : codes(c), x(columns) {}
   PACELINE_INLINE DotLanes operator[](int column) const { return dot<bias, halves, half>(codes, x[column]); }
+};
+#endif
+
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__AVXVNNI__)
+// Those of codes of 8 bits are all computed at once.
+template <int n>
+struct Dots<128, 1, 0, n> {
+  IntLanes sums[n];
+
+  PACELINE_INLINE Dots(const Codes& c, const QuantizedBlock* x) {
+    PACELINE_UNROLL
+    for (int k = 0; k < n; k += kShare) signed_dots(c, x + k, n - k, sums + k);
+  }
+  PACELINE_INLINE IntLanes operator[](int column) const { return sums[column]; }
 };
 #endif
 
