@@ -76,9 +76,9 @@ _SPLITS: Final[dict[str, tuple[str, ...]]] = {
 }
 _THEN_DIGITS: Final = ("deepseek-llm", "deepseek-coder")  # cut every digit out last
 SINGLE_DIGITS: Final = ("smollm", "refact")
-COMPOSED: Final = ("qwen2", "qwen35")
+COMPOSED: Final = ("qwen2", "qwen35", "olmo")
 UNNAMED: Final = "default"  # what a converter writes if it knows no name
-PLAIN: Final = ("gpt-2", "exaone4")
+PLAIN: Final = ("gpt-2", "exaone4", "olmo")
 SUPPORTED: Final = (*PLAIN, *_SPLITS, *SINGLE_DIGITS)
 
 

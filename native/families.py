@@ -168,6 +168,15 @@ FAMILIES: Mapping[str, Family] = {
         unscaled_windows=True,
         own_keys=("attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa"),
     ),
+    "olmoe": Family(
+        "halves",
+        qk_norm=True,
+        whole_qk_norm=True,
+        experts=True,
+        may_route=True,
+        normalize_experts=False,
+        own_keys=EXPERT_KEYS,
+    ),
     "exaone4": Family(
         "halves",
         qk_norm=True,

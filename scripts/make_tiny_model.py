@@ -52,6 +52,7 @@ ARCHITECTURES = (
     "mixtral",
     "minimax-m2",
     "olmo2",
+    "olmoe",
     "exaone4",
     "qwen2",
     "qwen2moe",

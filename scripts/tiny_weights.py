@@ -19,12 +19,13 @@ PLAIN_SHARED_EXPERT = (  # without a gate
 )
 DENSE_FIRST = ("lfm2moe", "glm4moe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
 BIASED_CHOICE = ("minimax-m2", "nemotron_h_moe", *DENSE_FIRST)
-WHOLE_NORMS = ("minimax-m2", "olmo2")  # of queries and keys: all heads as one vector
+WHOLE_NORMS = ("minimax-m2", "olmo2", "olmoe")  # of queries and keys: all heads as one vector
 POST_NORMED = ("olmo2", "exaone4")  # branches norm what they add only
 EXPERTS = (
     "lfm2moe",
     "mixtral",
     "minimax-m2",
+    "olmoe",
     "qwen3moe",
     "gpt-oss",
     "gemma4-moe",

@@ -136,6 +136,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     },
     "minimax_m2": {"num_key_value_heads": 8, "head_dim": 128, "rope_theta": 5e6},
     "olmo2": {"rms_norm_eps": 1e-5},
+    "olmoe": {"rms_norm_eps": 1e-5, "num_experts": 64, "num_experts_per_tok": 8, "norm_topk_prob": False},
     "olmo3": {"rope_theta": 5e5, "sliding_window": 4096},
     "exaone4": {"rms_norm_eps": 1e-5, "num_key_value_heads": 32, "sliding_window": 4096},
     "mixtral": {"rope_theta": 1e6, "rms_norm_eps": 1e-5},

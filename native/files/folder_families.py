@@ -38,6 +38,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "minimax_m2": "minimax-m2",
     "olmo2": "olmo2",
     "olmo3": "olmo2",
+    "olmoe": "olmoe",
     "exaone4": "exaone4",
     "qwen2": "qwen2",
     "qwen2_vl": "qwen2",  # of models that can also see: what decodes text
@@ -68,7 +69,7 @@ ARCHITECTURES: Mapping[str, str] = {
 }
 GEMMA_4 = tuple(kind for kind, architecture in ARCHITECTURES.items() if architecture == "gemma4")
 # Model types whose experts are as wide as a feed-forward part.
-WIDE_EXPERTS = ("mixtral", "minimax_m2", "gpt_oss", "granitemoe", "granitemoeshared", "granitemoehybrid")
+WIDE_EXPERTS = ("mixtral", "minimax_m2", "olmoe", "gpt_oss", "granitemoe", "granitemoeshared", "granitemoehybrid")
 # Families that may rotate a part of each head.
 PARTIAL = ("phi3", "minimax-m2", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
@@ -171,6 +172,7 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "shared_intermediate_size": (0,),
     },
     "olmo2": {"attention_bias": (False,), "clip_qkv": ()},
+    "olmoe": {"attention_bias": (False,), "clip_qkv": ()},
     "gemma4": {"attention_bias": (False,), "use_bidirectional_attention": (False, "vision")},
     "granitemoe": {"attention_bias": (False,), "position_embedding_type": ("rope",)},
     "granitehybrid": {
@@ -200,6 +202,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "deepseek2": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "mistral4": ("norm_topk_prob", "routed_scaling_factor"),
     "lfm2moe": ("norm_topk_prob", "routed_scaling_factor"),
+    "olmoe": ("norm_topk_prob",),
     "qwen2moe": ("norm_topk_prob",),
     "qwen3moe": ("norm_topk_prob",),
     "qwen3next": ("norm_topk_prob",),

@@ -37,7 +37,8 @@ def test_words_of_tekken_and_of_seed_oss() -> None:
     assert words("pixtral", "XMLHttp don'T 1234/\n") == words("llama-bpe", "XMLHttp don'T 1234/\n")
     assert words("hunyuan", "XMLHttp don'T 12!\n\n") == ["XMLHttp", " don", "'T", " ", "1", "2", "!\n\n"]
     assert words("hunyuan-dense", "12345 \u4f60\u597dab") == ["123", "45", " ", "\u4f60\u597d", "ab"]
-    assert words("exaone4", "XMLHttp don't 12!\n") == ["XMLHttp", " don", "'t", " 12", "!", "\n"]
+    for name in ("exaone4", "olmo"):
+        assert words(name, "XMLHttp don't 12!\n") == ["XMLHttp", " don", "'t", " 12", "!", "\n"]
     assert words("refact", "don't 12!\n") == ["don", "'t", " ", "1", "2", "!", "\n"]
 
 

@@ -145,13 +145,15 @@ def test_who_does_not_say_how_text_is_cut_is_refused(pre: str | None) -> None:
         del found["tokenizer.ggml.pre"]
     else:
         found["tokenizer.ggml.pre"] = pre
-    with pytest.raises(ValueError, match=r"does not name its pre-tokenizer .* expected gpt-2, exaone4, llama-bpe"):
+    with pytest.raises(
+        ValueError, match=r"does not name its pre-tokenizer .* expected gpt-2, exaone4, olmo, llama-bpe"
+    ):
         Tokenizer(found)
 
 
 def test_accents_join_their_letters_where_the_model_says() -> None:
     """As its tokenizer.json does: composed first; and of those that stay apart, Qwen 3.5 makes no new word."""
-    for pre in ("qwen2", "qwen35"):
+    for pre in ("qwen2", "qwen35", "olmo"):
         tokenizer = Tokenizer(values(pre))
         assert tokenizer.decode(tokenizer.encode("e\u0301 <s>\u0338")) == "é <s>\u0338"
     merges = ("Ì §", "a Ì§")
@@ -197,7 +199,7 @@ def test_an_id_outside_the_vocabulary_is_named(wrong: int) -> None:
         (
             "pre",
             "viking",
-            "its pre-tokenizer is 'viking', supported are gpt-2, exaone4, llama-bpe, ",
+            "its pre-tokenizer is 'viking', supported are gpt-2, exaone4, olmo, llama-bpe, ",
         ),
         ("merges", ["a nowhere"], "its vocabulary and merges do not fit together: "),
         ("merges", ["ab"], "its vocabulary and merges do not fit together: "),

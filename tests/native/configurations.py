@@ -256,6 +256,11 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | by_kind(1e4, 7)
     | FFN
     | {"layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")]},
+    "olmoe-whole": plain(64, 4, 4, 3) | rope() | MIXTRAL,
+    "olmoe-ratio2-odd-tied": plain(72, 6, 2, 2, True)
+    | rope(1e6)
+    | MIXTRAL
+    | {"num_experts_per_tok": 6, "norm_topk_prob": True},
     "exaone4-ratio2": attention(64, 4, 2, 24, 5) | rope(1e6) | FFN | {"sliding_window": 11},
     "exaone4-irregular-tied": attention(72, 6, 1, 12, 4, True)
     | rope()

@@ -27,6 +27,7 @@ CLASSES = {
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM"),
     "minimax_m2": ("MiniMaxM2Config", "MiniMaxM2ForCausalLM"),
     "olmo2": ("Olmo2Config", "Olmo2ForCausalLM"),
+    "olmoe": ("OlmoeConfig", "OlmoeForCausalLM"),
     "olmo3": ("Olmo3Config", "Olmo3ForCausalLM"),
     "exaone4": ("Exaone4Config", "Exaone4ForCausalLM"),
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM"),
@@ -46,7 +47,7 @@ EPSILONS = dict.fromkeys(lfm2_files.CLASSES, "norm_eps") | dict.fromkeys(
 BUFFERS = (CHOICE_BIAS, "layer_scalar", lfm2_files.CHOICE_BIAS)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 GRANITES = ("granite", "granitemoe", "granitemoeshared")
-EXPERTS = ("mixtral", "minimax_m2", "lfm2moe", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
+EXPERTS = ("mixtral", "minimax_m2", "olmoe", "lfm2moe", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
 CENTRED = ("gemma", *SLIDING_GEMMAS, "qwen35", "qwen35moe", "qwen3next")  # their norms' weights are stored minus one
 
 

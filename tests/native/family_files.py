@@ -36,6 +36,7 @@ PLAIN = (
     "ernie4_5",
     "ernie4_5_moe",
     "minimax_m2",
+    "olmoe",
     *PAIRED,
 )
 OUTER = {

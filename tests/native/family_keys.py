@@ -108,9 +108,11 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         writer.add_expert_feed_forward_length(config.intermediate_size)
     elif family == "minimax_m2":
         writer.add_expert_feed_forward_length(config.intermediate_size)
-    elif family in EXPERTS and family != "mixtral":  # whose experts are as wide as a feed-forward part
+    elif family in EXPERTS and family not in ("mixtral", "olmoe"):  # whose experts are as wide as a feed-forward part
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
-    if family in ("qwen3moe", "qwen3next") or (family == "qwen2moe" and config.norm_topk_prob):  # else the default
+    if family in ("qwen3moe", "qwen3next") or (
+        family in ("qwen2moe", "olmoe") and config.norm_topk_prob
+    ):  # else the default
         writer.add_expert_weights_norm(config.norm_topk_prob)
     if family in ("qwen2moe", "qwen35moe", "qwen3next"):
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)

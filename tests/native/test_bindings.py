@@ -35,6 +35,7 @@ MORE: dict[str, dict[str, Any]] = {
         "lfm2",
         "minimax-m2",
         "olmo2",
+        "olmoe",
         "exaone4",
         "gpt-oss",
         "glm4moe",

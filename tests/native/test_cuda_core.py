@@ -41,6 +41,7 @@ NAMES = (
     "minimax-m2",
     "olmo2",
     "olmo2, Q8_0",
+    "olmoe",
     "exaone4",
     "gemma3",
     "gemma4",

@@ -12,6 +12,7 @@ FAMILIES = [
     "lfm2",
     "minimax-m2",
     "olmo2",
+    "olmoe",
     "exaone4",
     "qwen2moe",
     "qwen3moe",

@@ -65,6 +65,17 @@ def test_a_minimax_says_in_two_ways_how_much_of_a_head_turns() -> None:
     assert (values["minimax-m2.expert_count"], values["minimax-m2.expert_feed_forward_length"]) == (6, 96)
 
 
+def test_the_experts_of_an_olmoe_are_as_wide_as_a_feed_forward_part() -> None:
+    for more, normalized in (({}, False), ({"norm_topk_prob": True}, True)):
+        values = Config(OLMO | {"model_type": "olmoe", "rope_theta": 1e4} | more).gguf_values()
+        sizes = [values[f"olmoe.expert_{key}"] for key in ("count", "used_count", "feed_forward_length")]
+        assert sizes == [64, 8, OLMO["intermediate_size"]]
+        assert values["olmoe.expert_weights_norm"] is normalized
+        assert values["olmoe.attention.layer_norm_rms_epsilon"] == 1e-5
+    with pytest.raises(ValueError, match=r"'clip_qkv' of config.json is 8.0, supported:"):
+        Config(OLMO | {"model_type": "olmoe", "clip_qkv": 8.0})
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
