@@ -75,7 +75,7 @@ _SPLITS: Final[dict[str, tuple[str, ...]]] = {
     "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _EASTERN),
 }
 _THEN_DIGITS: Final = ("deepseek-llm", "deepseek-coder")  # cut every digit out last
-SINGLE_DIGITS: Final = ("smollm", "refact")
+SINGLE_DIGITS: Final = ("smollm", "refact", "exaone")
 COMPOSED: Final = ("qwen2", "qwen35", "olmo")
 UNNAMED: Final = "default"  # what a converter writes if it knows no name
 PLAIN: Final = ("gpt-2", "exaone4", "olmo")

@@ -113,6 +113,8 @@ FAMILIES: Mapping[str, Family] = {
     "deepseek2": DEEPSEEK2,
     "ernie4_5": Family("pairs"),
     "ernie4_5-moe": Family("pairs", experts=True, may_bias_choice=True, shared_expert=True, own_keys=ROUTING_KEYS),
+    "internlm2": Family("pairs"),
+    "minicpm": Family("pairs", must_scale=True, own_keys=MULTIPLIERS),
     "granite": Family("pairs", switched_rope=True, own_keys=MULTIPLIERS),
     "granitemoe": Family(
         "pairs",
@@ -177,6 +179,7 @@ FAMILIES: Mapping[str, Family] = {
         normalize_experts=False,
         own_keys=EXPERT_KEYS,
     ),
+    "exaone": Family("halves"),
     "exaone4": Family(
         "halves",
         qk_norm=True,

@@ -52,6 +52,7 @@ class Family:
     post_norms: bool = False  # a branch's output is normed before it is added
     activation: Activation = "silu"
     scaled_embedding: bool = False  # by the root of the width
+    must_scale: bool = False  # the file must have what embeddings, branches and logits are multiplied by
     attention_softcap: float = 0.0  # where the file has none
     final_softcap: float = 0.0
     scaled_by_width: int = 0  # with so many layers, queries are scaled by the width of a head's share, not its size

@@ -106,6 +106,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
     kinds = family.kinds(keys, min(layers, len(tensors)))  # each layer has tensors: a damaged count may be huge
     if family.rope_factors and all(tensor.name != ROPE_FREQUENCIES for tensor in tensors):
         raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} is missing, expected one divisor for each frequency")
+    unscaled = None if family.must_scale else 1.0
     values: dict[str, Any] = dict(
         architecture=architecture,
         layers=layers,
@@ -138,9 +139,9 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         ffn_norm=family.ffn_norm,
         one_branch=family.one_branch,
         activation=family.activation,
-        embedding_scale=_embedding_scale(keys, family, width),
-        residual_scale=keys.positive("residual_scale", 1.0),
-        logit_scale=1 / keys.positive("logit_scale", 1.0),
+        embedding_scale=_embedding_scale(keys, family, width, unscaled),
+        residual_scale=keys.positive("residual_scale", unscaled),
+        logit_scale=1 / keys.positive("logit_scale", unscaled),
         attention_softcap=keys.optional("attn_logit_softcapping", family.attention_softcap),
         final_softcap=keys.optional("final_logit_softcapping", family.final_softcap),
         query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
@@ -170,10 +171,10 @@ def _norm_epsilon(keys: Keys, family: Family) -> float:
     return keys.positive(other if family.one_branch and not keys.has(rms) else rms)
 
 
-def _embedding_scale(keys: Keys, family: Family, width: int) -> float:
+def _embedding_scale(keys: Keys, family: Family, width: int, unscaled: float | None) -> float:
     if family.scaled_embedding:
         return float(np.sqrt(np.float32(width)))
-    return keys.positive("embedding_scale", 1.0)
+    return keys.positive("embedding_scale", unscaled)
 
 
 def _read_layers(keys: Keys) -> int:

@@ -100,6 +100,24 @@ def test_a_seed_oss_is_a_qwen_2_whose_norm_has_another_name(tiny_model) -> None:
         read_shape(metadata, tensors)
 
 
+@pytest.mark.parametrize(
+    ("known", "other", "more"),
+    [("llama", "internlm2", {}), ("llama", "exaone", {"rope_layout": "halves"}), ("granite", "minicpm", {})],
+)
+def test_families_that_compute_what_others_do(tiny_model, known: str, other: str, more: dict[str, Any]) -> None:
+    metadata, tensors = opened(tiny_model(architecture=known))
+    shape = read_shape(*as_another((metadata, tensors), other))
+    assert shape == replace(read_shape(metadata, tensors), architecture=other, **more)
+
+
+def test_a_minicpm_says_what_it_is_multiplied_by(tiny_model) -> None:
+    """Files of 2024 did not, and llama.cpp has numbers for them."""
+    tiny = as_another(opened(tiny_model(architecture="granite")), "minicpm")
+    for key in ("embedding_scale", "residual_scale", "logit_scale"):
+        with pytest.raises(ModelUnreadable, match=f"the key 'minicpm.{key}' is missing"):
+            read_shape(*changed(tiny, **{key: None}))
+
+
 @pytest.mark.parametrize(("text", "seeing"), [("qwen2", "qwen2vl"), ("qwen3", "qwen3vl"), ("qwen3moe", "qwen3vlmoe")])
 def test_a_file_of_a_model_that_sees_is_one_of_text(tiny_model, text: str, seeing: str) -> None:
     metadata, tensors = opened(tiny_model(architecture=text))
