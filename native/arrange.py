@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .files.model_file import Bytes
-from .files.rearrange import Floats, as_float32, floats, renamed, shaped, take_rows
+from .files.rearrange import Floats, as_float32, floats, renamed, shaped, stacked, take_rows
 from .shape import ModelShape
 from .tensors import is_vector
 from .weights import Tensor
@@ -24,6 +24,7 @@ ROUTED = ".ffn_down_exps.weight"
 EXPERT_SCALES = "_exps.scale"
 MOST_DIGITS = 10  # of a layer's number
 HEAD_KEYS = ".attn_k_b.weight"
+QUERIES, GATES = ".attn_q.weight", ".attn_gate.weight"
 # What is scaled by the sizes: a router's inputs; the product of the embedding, before its norm; and the inputs that
 # layers take of a token, (normed product + table row times the root of token_inputs) over the root of 2.
 ROUTER_NORM = ".ffn_gate_inp_norm.weight"
@@ -40,6 +41,7 @@ BRANCHES = (".attn_output.weight", ".ssm_out.weight", ".ffn_down.weight", ".ffn_
 def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors, with those that files fuse split into their parts, and with weights of one for norms without any."""
     tensors = _with_expert_scales(shape, tensors) if shape.expert_norms else tensors
+    tensors = _with_gates(shape, tensors) if shape.gated_attention else tensors
     unused = _unused(shape)
     if shape.gated_convolution:
         tensors = [renamed(each, FINAL_NORM) if each.name == EMBEDDING_NORM else each for each in tensors]
@@ -113,6 +115,22 @@ def _scaled_by(tensor: Tensor, factors: Mapping[str, Floats]) -> Tensor:
         return tensor
     scales = own * np.array(tensor.scales or (1.0,), np.float32)  # its own: one, or one of each expert
     return Tensor(tensor.name, tensor.type, tensor.rows, tensor.columns, tensor.source, tuple(scales.tolist()))
+
+
+def _with_gates(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Where a file has a layer's gates apart from its queries: both in one, of each head first its queries."""
+    queries = {tensor.name: tensor for tensor in tensors if tensor.name.endswith(QUERIES)}
+    gates = {tensor.name.removesuffix(GATES) + QUERIES: tensor for tensor in tensors if tensor.name.endswith(GATES)}
+    joined = {name: _gated(shape, queries[name], gate) for name, gate in gates.items() if name in queries}
+    apart = {gates[name].name for name in joined}
+    return [joined.get(tensor.name, tensor) for tensor in tensors if tensor.name not in apart]
+
+
+def _gated(shape: ModelShape, queries: Tensor, gates: Tensor) -> Tensor:
+    heads, size = shape.heads, shape.head_size
+    [rows] = _taken_apart(queries, heads, [size])
+    both = np.concatenate([rows, rows + heads * size], axis=1)  # [heads, 2 * size]
+    return _joined(stacked(queries.name, [queries, gates]), queries.name, [both])
 
 
 def _unused(shape: ModelShape) -> set[str]:

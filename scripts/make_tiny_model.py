@@ -38,7 +38,7 @@ from tiny_weights import (
 HEADLESS = (*CONVOLVED, *STATE_SPACES)  # layers that do not attend have no kv heads
 FLOATS = ("F32", "F16", "BF16")
 INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkeys(
-    ("gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS), "attention.sliding_window_pattern"
+    ("afmoe", "gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS), "attention.sliding_window_pattern"
 )
 MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.25, "attention.scale": 0.3}
 ARCHITECTURES = (
@@ -179,7 +179,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
     if chosen.architecture in INTERVAL_KEYS:
         writer.add_uint32(f"{chosen.architecture}.{INTERVAL_KEYS[chosen.architecture]}", chosen.interval)
-    if chosen.architecture in ("gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS):
+    if chosen.architecture in ("afmoe", "gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS):
         writer.add_sliding_window(chosen.window)
     if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
         writer.add_final_logit_softcapping(chosen.final_softcap)
@@ -190,9 +190,9 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_rope_scaling_finetuned(False)  # which says that nothing rotates
     if chosen.architecture in DENSE_FIRST:
         writer.add_leading_dense_block_count(1)
-    if chosen.architecture in ("glm4moe", "nemotron_h_moe"):
+    if chosen.architecture in ("glm4moe", "afmoe", "nemotron_h_moe"):
         writer.add_expert_weights_scale(1.5)
-    if chosen.architecture == "glm4moe":  # llama.cpp asks for these
+    if chosen.architecture in ("glm4moe", "afmoe"):  # llama.cpp asks for these
         writer.add_expert_weights_norm(True)
         writer.add_expert_shared_count(chosen.shared_ffn // chosen.expert_ffn)
     if chosen.architecture in EXPERTS:

@@ -63,7 +63,7 @@ void Shape::check() const {
   within("layers * token_inputs", int64_t{layers} * token_inputs, 0);
   multiple("token_inputs", token_inputs, "a block of", kBlock);
   if (borrowing_layers && recurrent_layers()) refuse("recurrent layers, expected none where layers borrow keys and values");
-  if (experts && expert_norms != post_norms) refuse("norms of the experts or norms after each branch, expected both or neither");
+  if (expert_norms && !post_norms) refuse("norms of the experts, expected norms after each branch too");
   if (layer_scale && !post_norms && !token_inputs) refuse("scales of layers, expected norms after each branch too");
   if (expert_norms) within("shared_ffn", shared_ffn, 1);
   if (!pre_norms && (!post_norms || expert_norms || latent || recurrent_layers())) refuse("a stream that is not normed before it is read, expected norms after each branch, of one kind");

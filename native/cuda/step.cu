@@ -185,7 +185,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.list_count, 1);
     take(work.expert_mixed, places * work.stride_expert);
     take(work.answers, places * work.stride_x);
-    take(work.combined, s.expert_norms ? columns * work.stride_x : 0);
+    take(work.combined, s.post_norms ? columns * work.stride_x : 0);
     take_activations(work.expert_input, places, s.width);
     take_activations(work.expert_ffn, places, s.expert_ffn);
   };

@@ -88,19 +88,18 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   run_products(grouped(work.expert_ffn, work.stride_x), down, &tables.down, 1, work.answers, pass.most, pass.stream);
 
   Combination sum{work.choices, s.experts_used, s.width, work.stride_x, work.answers, nullptr, nullptr, work.stride_router, work.x, true};
-  if (s.expert_norms) {
-    sum.x = work.combined;
-    sum.adds = false;
-    combine_experts(sum, pass.input, pass.most, pass.stream);
-    const Norm last = {work.combined, work.stride_x, s.width, layer.ffn_post_norm, s.norm_epsilon, pass.columns, nullptr, {}};
-    return add_norm_of_pair({last, work.branch, layer.expert_post_norm, layer.shared_post_norm}, last_scale(layer), work.x, pass.most, pass.stream);
-  }
-  if (s.shared_ffn) {
+  if (s.shared_ffn && !s.expert_norms) {
     add_shared_expert(layer, pass);
     sum.shared = work.branch;
     if (s.shared_gated) sum.shared_logits = work.router + layer.router.tiles * kTileRows;
   }
+  if (!layer.ffn_post_norm) return combine_experts(sum, pass.input, pass.most, pass.stream);
+  sum.x = work.combined;
+  sum.adds = false;
   combine_experts(sum, pass.input, pass.most, pass.stream);
+  const Norm last = {work.combined, work.stride_x, s.width, layer.ffn_post_norm, s.norm_epsilon, pass.columns, nullptr, {}};
+  if (s.expert_norms) return add_norm_of_pair({last, work.branch, layer.expert_post_norm, layer.shared_post_norm}, last_scale(layer), work.x, pass.most, pass.stream);
+  add_norm(last, last_scale(layer), work.x, pass.most, pass.stream);
 }
 
 void DeviceCore::add_shared_expert(const Layer& layer, const Pass& pass) {

@@ -226,7 +226,7 @@ class Config:
         usual = self._family.interval
         if kinds is not None:
             pattern = sliding_pattern(kinds, sizes.layers)
-        elif self.architecture in ("gemma3", "exaone4"):
+        elif self.architecture in ("gemma3", "exaone4", "afmoe"):
             pattern = self._keys.size("sliding_window_pattern", usual)
         else:
             pattern = usual

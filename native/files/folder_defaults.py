@@ -56,6 +56,17 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "sliding_window": 4096,
         "max_window_layers": 62,
     },
+    "afmoe": {
+        "rms_norm_eps": 1e-5,
+        "head_dim": 128,
+        "sliding_window": 1024,
+        "num_dense_layers": 1,
+        "num_experts": 64,
+        "num_experts_per_tok": 6,
+        "num_shared_experts": 2,
+        "moe_intermediate_size": 1408,
+        "mup_enabled": False,
+    },
     "deepseek2": {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128},
     "deepseek_v2": {"n_shared_experts": 2, "norm_topk_prob": False, "q_lora_rank": 1536},
     "deepseek_v3": {

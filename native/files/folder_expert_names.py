@@ -20,6 +20,7 @@ CHOICE_BIASES = (
     "mlp.e_score_correction_bias",  # of MiniMax
     "block_sparse_moe.e_score_correction_bias",
     "feed_forward.expert_bias",  # of LFM2
+    "mlp.expert_bias",  # of AFMoE
 )
 
 
@@ -39,6 +40,7 @@ def expert_parts(architecture: str) -> Parts:
         "mlp.gate.weight": (("ffn_gate_inp.weight", float32),),
         "block_sparse_moe.gate.weight": (("ffn_gate_inp.weight", float32),),
         "mlp.gate.wg.weight": (("ffn_gate_inp.weight", float32),),  # Hunyuan's
+        "mlp.router.gate.weight": (("ffn_gate_inp.weight", float32),),  # AFMoE's
         # all experts in one tensor: [experts, 2 * ffn, width] and [experts, width, ffn]; of Qwen 3 VL transposed
         "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _first_halves), ("ffn_up_exps.weight", _second_halves)),
         "mlp.experts.down_proj": (("ffn_down_exps.weight", _downs),),

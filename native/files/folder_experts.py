@@ -43,6 +43,7 @@ NAMES: Mapping[str, ExpertNames] = {
     "dots1": DEEP_SEEK_NAMES,
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4"), DEEP_SEEK_NAMES),
     "lfm2_moe": ExpertNames(dense="num_dense_layers"),
+    "afmoe": ExpertNames(dense="num_dense_layers", shared="num_shared_experts"),
     "ernie4_5_moe": ExpertNames(
         ("moe_num_experts",),
         "moe_k",

@@ -21,6 +21,7 @@ ARCHITECTURES: Mapping[str, str] = {
     "deepseek_v2": "deepseek2",
     "deepseek_v3": "deepseek2",
     "dots1": "dots1",
+    "afmoe": "afmoe",
     "ernie4_5": "ernie4_5",
     "ernie4_5_moe": "ernie4_5-moe",
     "arcee": "arcee",
@@ -74,7 +75,19 @@ WIDE_EXPERTS = ("mixtral", "minimax_m2", "olmoe", "gpt_oss", "granitemoe", "gran
 PARTIAL = ("phi3", "minimax-m2", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
 WINDOWED = (
-    *("mistral", "mixtral", "ministral3", "phi3", "olmo3", "exaone4", "gemma2", "gemma3", "gemma3_text", *GEMMA_4),
+    *(
+        "mistral",
+        "mixtral",
+        "ministral3",
+        "phi3",
+        "olmo3",
+        "exaone4",
+        "afmoe",
+        "gemma2",
+        "gemma3",
+        "gemma3_text",
+        *GEMMA_4,
+    ),
     *("gpt_oss", "dots1"),
 )
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
@@ -94,6 +107,7 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     "deepseek_v3": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
     "mistral4": {"num_local_experts": "n_routed_experts"},
     "dots1": {"num_local_experts": "n_routed_experts"},
+    "afmoe": {"route_scale": "routed_scaling_factor", "global_attn_every_n_layers": "sliding_window_pattern"},
     "ernie4_5_moe": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
     "hunyuan_v1_moe": {"num_local_experts": "num_experts", "num_experts_per_tok": "moe_topk"},
     "nemotron_h_moe": {"num_local_experts": "n_routed_experts"},
@@ -159,6 +173,14 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "hunyuan-moe": HUNYUAN_KEYS,
     "glm4moe": DEEP_SEEK_KEYS,
     "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
+    "afmoe": {
+        "attention_bias": (False,),
+        "mup_enabled": (True,),
+        "score_func": ("sigmoid",),
+        "route_norm": (True,),
+        "n_group": (1,),
+        "topk_group": (1,),
+    },
     "deepseek2": {"moe_layer_freq": (1,), "attention_bias": (False,)},
     "mistral4": {"n_group": (1,), "attention_bias": (False,)},
     "ernie4_5": {"use_bias": (False,)},
@@ -199,6 +221,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "glm4moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "nemotron_h_moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "dots1": ("norm_topk_prob", "routed_scaling_factor"),
+    "afmoe": ("routed_scaling_factor",),
     "deepseek2": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "mistral4": ("norm_topk_prob", "routed_scaling_factor"),
     "lfm2moe": ("norm_topk_prob", "routed_scaling_factor"),

@@ -38,6 +38,7 @@ MIXED = (
     "deepseek2",
     "mistral4",
     "dots1",
+    "afmoe",
     "ernie4_5-moe",
     "gemma4",
 )  # families with a plain feed-forward part in some layers, or all
@@ -129,6 +130,11 @@ def _parts(sizes: Sizes) -> Parts:
     if architecture == "glm4":
         parts["post_self_attn_layernorm.weight"] = (("post_attention_norm.weight", norm),)
         parts["post_attention_layernorm.weight"] = (("ffn_norm.weight", norm),)
+        parts["post_mlp_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
+    elif architecture == "afmoe":
+        parts["self_attn.gate_proj.weight"] = (("attn_gate.weight", same),)
+        parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)
+        parts["pre_mlp_layernorm.weight"] = (("ffn_norm.weight", norm),)
         parts["post_mlp_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
     elif family.post_norms:
         parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)

@@ -186,6 +186,15 @@ def nemotron(signs: str, heads: int, groups: int, state: int, size: int, **more:
 QUARTER = rope(1e6, partial_rotary_factor=0.25)
 HALF = rope(1e4, partial_rotary_factor=0.5)
 MIXTRAL = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36}
+AFMOE = {
+    "num_experts": 8,
+    "num_experts_per_tok": 3,
+    "num_shared_experts": 1,
+    "num_dense_layers": 1,
+    "moe_intermediate_size": 36,
+    "intermediate_size": 100,
+    "mup_enabled": True,
+}
 SINKS = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 36, "sliding_window": 11}
 FFN = {"intermediate_size": 100, "pad_token_id": None}
 GRANITE = {
@@ -293,6 +302,12 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | rope(1e4, partial_rotary_factor=0.5)
     | {"use_qk_norm": True, "n_routed_experts": 12, "n_group": 3, "topk_group": 2, "num_experts_per_tok": 3}
     | {"routed_scaling_factor": 2.5},
+    "afmoe-ratio2": attention(64, 4, 2, 24, 5) | AFMOE | rope() | {"route_scale": 1.7, "sliding_window": 11},
+    "afmoe-irregular-tied": attention(70, 3, 1, 20, 4, True)
+    | AFMOE
+    | rope(1e6)
+    | {"num_dense_layers": 2, "num_shared_experts": 2, "sliding_window": 7}
+    | {"layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")]},
     "dots1-ratio2": attention(64, 4, 2, 24, 3) | GLM | rope() | {"routed_scaling_factor": 2.5, "sliding_window": None},
     "dots1-all-routed": attention(40, 8, 2, 16, 2, True)
     | GLM

@@ -106,6 +106,7 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
                 "mixer.gate.weight",
                 "feed_forward.gate.weight",
                 "block_sparse_moe.router.weight",
+                "mlp.router.gate.weight",
             )
         ):
             torch.nn.init.normal_(weights, 0.0, 0.3)

@@ -96,6 +96,11 @@ GLM_NORMS = {
     "post_attention_layernorm": "ffn_norm",
     "post_mlp_layernorm": "post_ffw_norm",
 }
+AFMOE_NORMS = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_mlp_layernorm": "ffn_norm",
+    "post_mlp_layernorm": "post_ffw_norm",
+}
 HYBRID_NORMS = {"post_attention_layernorm": "post_attention_norm"}
 
 
@@ -109,7 +114,8 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
         state_space_files.add_keys(writer, family, config)
     else:
         add_keys(writer, family, config)
-    gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3", "exaone4"), GEMMA_NORMS) | {"glm4": GLM_NORMS}
+    gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3", "exaone4"), GEMMA_NORMS)
+    gemmas |= {"glm4": GLM_NORMS, "afmoe": AFMOE_NORMS}
     norms = (gemmas | dict.fromkeys(PLAIN, PLAIN_NORMS)).get(family, HYBRID_NORMS)
     heads_of: dict[str, list[np.ndarray]] = {}  # by layer: queries, keys and values, which Ling has as one matrix
     for name, parameter in stored(model):

@@ -59,7 +59,7 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         if config.final_logit_softcapping:
             writer.add_final_logit_softcapping(config.final_logit_softcapping)
         return
-    if family == "olmo3" or (family == "exaone4" and config.sliding_window):
+    if family in ("olmo3", "afmoe") or (family == "exaone4" and config.sliding_window):
         writer.add_sliding_window(config.sliding_window)
         sliding = [kind == "sliding_attention" for kind in config.layer_types]
         if sliding != [(layer + 1) % 4 != 0 for layer in range(len(sliding))]:  # else the default

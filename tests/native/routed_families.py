@@ -8,6 +8,7 @@ import gguf
 CLASSES = {
     "glm4moe": ("Glm4MoeConfig", "Glm4MoeForCausalLM"),
     "bailingmoe2": ("Glm4MoeConfig", "Glm4MoeForCausalLM"),  # transformers has no Ling 2, which computes the same
+    "afmoe": ("AfmoeConfig", "AfmoeForCausalLM"),
     "dots1": ("Dots1Config", "Dots1ForCausalLM"),
     "ernie4_5_moe": ("Ernie4_5_MoeConfig", "Ernie4_5_MoeForCausalLM"),
     "granitemoe": ("GraniteMoeConfig", "GraniteMoeForCausalLM"),
@@ -17,6 +18,8 @@ ARCHITECTURES = {"ernie4_5_moe": "ernie4_5-moe", "granitemoeshared": "granitemoe
 NAMES = {
     "block_sparse_moe.router": "ffn_gate_inp",
     "shared_mlp.output_linear": "ffn_down_shexp",
+    "self_attn.gate_proj": "attn_gate",
+    "mlp.router.gate": "ffn_gate_inp",
     **{f"mlp.shared_experts.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")},
 }
 CHOICE_BIAS = "e_score_correction_bias"
@@ -38,6 +41,15 @@ def add_routing(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         if shared := config.moe_num_shared_experts:
             writer.add_expert_shared_count(shared)
             writer.add_expert_shared_feed_forward_length(config.moe_intermediate_size * shared)
+        return
+    if family == "afmoe":
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_shared_count(config.num_shared_experts)
+        writer.add_expert_weights_scale(config.route_scale)
+        writer.add_expert_weights_norm(True)
+        writer.add_leading_dense_block_count(config.num_dense_layers)
         return
     writer.add_expert_count(config.n_routed_experts)
     writer.add_expert_used_count(config.num_experts_per_tok)

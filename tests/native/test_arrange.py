@@ -8,7 +8,7 @@ import pytest
 from paceline.native.arrange import arranged, computed_with, embedding_scale
 from paceline.native.files.rearrange import renamed, stacked
 from paceline.native.model import read_shape
-from paceline.native.weights import Tensor
+from paceline.native.weights import ModelUnreadable, Tensor
 
 from .opened_models import as_another, opened
 
@@ -50,6 +50,40 @@ def test_fused_matrices_of_phi_and_glm_are_taken_apart(tiny_model, biased: bool)
     apart = {tensor.name: tensor for tensor in arranged(shape, list(found.values()))}
     for tensor in plain[1]:
         assert np.array_equal(apart[tensor.name].data, tensor.data), tensor.name
+
+
+def test_gates_apart_join_the_queries_of_their_heads(tiny_model) -> None:
+    metadata, tensors = opened(tiny_model(architecture="afmoe", type="Q4_0", heads=4, head_size=16))
+    shape = read_shape(metadata, tensors)
+    found = {tensor.name: tensor for tensor in tensors}
+    joined = {tensor.name: tensor for tensor in arranged(shape, tensors)}
+    assert set(found) - set(joined) == {f"blk.{layer}.attn_gate.weight" for layer in range(2)}
+    parts = [found[f"blk.1.attn_{part}.weight"].data.reshape(4, 16, -1) for part in ("q", "gate")]
+    both = joined["blk.1.attn_q.weight"]
+    assert (both.rows, both.type) == (128, "Q4_0")
+    assert np.array_equal(both.data.reshape(4, 32, -1), np.concatenate(parts, axis=1))
+    assert [tensor.name for tensor in arranged(shape, list(joined.values()))] == list(joined)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "rows", "says"),
+    [
+        ("attn_gate", "F32", 63, r"the tensor 'blk.0.attn_gate.weight' is F32 \[63, 64\], expected F32 \[64, 64\]"),
+        (
+            "attn_gate",
+            "F16",
+            64,
+            r"'blk.0.attn_gate.weight' is F16 \[64, 64\], expected F32 .* as 'blk.0.attn_q.",
+        ),
+        ("attn_q", "F32", 63, r"the tensor 'blk.0.attn_q.weight' is \[63, 64\], expected \[64, 64\]"),
+    ],
+)
+def test_gates_unlike_their_queries_are_refused(tiny_model, name: str, kind: str, rows: int, says: str) -> None:
+    metadata, tensors = opened(tiny_model(architecture="afmoe", heads=4, head_size=16, type="F32"))
+    other = Tensor(f"blk.0.{name}.weight", kind, rows, 64, np.zeros((rows, 256 if kind == "F32" else 128), np.uint8))
+    changed = [other if tensor.name == other.name else tensor for tensor in tensors]
+    with pytest.raises(ModelUnreadable, match=says):
+        read_shape(metadata, changed)
 
 
 @pytest.mark.parametrize("kind", ["F16", "BF16"])

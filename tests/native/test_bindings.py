@@ -36,6 +36,7 @@ MORE: dict[str, dict[str, Any]] = {
         "minimax-m2",
         "olmo2",
         "olmoe",
+        "afmoe",
         "exaone4",
         "gpt-oss",
         "glm4moe",

@@ -42,6 +42,8 @@ NAMES = (
     "olmo2",
     "olmo2, Q8_0",
     "olmoe",
+    "afmoe",
+    "afmoe, Q8_0",
     "exaone4",
     "gemma3",
     "gemma4",

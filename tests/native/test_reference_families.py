@@ -13,6 +13,7 @@ FAMILIES = [
     "minimax-m2",
     "olmo2",
     "olmoe",
+    "afmoe",
     "exaone4",
     "qwen2moe",
     "qwen3moe",

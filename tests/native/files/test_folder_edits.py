@@ -67,6 +67,8 @@ NESTED = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rop
         ("glm4moe-ratio2", {"rope_parameters": None, "rope_theta": 5e3}),
         ("glm4moe-ratio2", {"rope_parameters": None, "partial_rotary_factor": 0.75, "rope_scaling": YARN}),
         ("glm4moe-ratio2", {"n_routed_experts": None, "num_local_experts": 7, "num_nextn_predict_layers": 0}),
+        ("afmoe-ratio2", {"layer_types": None, "global_attn_every_n_layers": 3, "rope_parameters": None}),
+        ("afmoe-ratio2", {"rope_parameters": None, "rope_theta": 5e3, "route_scale": None}),
         ("dots1-ratio2", {"sliding_window": 9, "layer_types": None}),
         ("dots1-ratio2", {"sliding_window": 512, "max_window_layers": 1, "layer_types": None}),
         ("dots1-all-routed", {"rope_parameters": None, "rope_theta": 5e3, "use_sliding_window": True}),
@@ -109,11 +111,16 @@ WITH_WINDOW = ("qwen2", "qwen3", "qwen2_vl_text", "qwen2_5_vl_text")
 
 @pytest.mark.parametrize(
     ("kind", "more"),
-    [(kind, {"num_hidden_layers": 62} if kind == "dots1" else {}) for kind in ARCHITECTURES if "nemotron" not in kind]
+    [
+        (kind, {"num_hidden_layers": 62} if kind == "dots1" else {})
+        for kind in ARCHITECTURES
+        if "nemotron" not in kind and kind != "afmoe"
+    ]
     + [("nemotron_h", {"layers_block_type": ["linear_attention", fed, "full_attention"]}) for fed in ("mlp", "moe")]
     + [(kind, SLIDING | {"max_window_layers": 0}) for kind in WITH_WINDOW]
     + [(kind, SLIDING | {"num_hidden_layers": 80 if "vl" in kind else 28}) for kind in WITH_WINDOW]
     + [("dots1", {"max_window_layers": 0}), ("ernie4_5", {"head_dim": None}), ("glm4_moe", {"head_dim": None})]
+    + [("afmoe", {"mup_enabled": True})]
     + [("gemma", {"head_dim": None}), ("gemma2", {"head_dim": None}), ("qwen3", {"head_dim": None})],
 )
 def test_what_a_config_leaves_out_is_what_transformers_fills_in(kind: str, more: dict[str, Any]) -> None:

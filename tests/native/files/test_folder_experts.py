@@ -49,6 +49,20 @@ def test_the_experts_of_a_published_folder_are_stacked(tmp_path: Path, kind: str
     assert (found["blk.1.exp_probs_b.bias"] == bias.reshape(1, EXPERTS)).all()
 
 
+def test_an_afmoe_says_what_its_weights_are_multiplied_by() -> None:
+    config = LLAMA | {"model_type": "afmoe", "mup_enabled": True, "route_scale": 2.5}
+    values = Config(config).gguf_values()
+    assert values["afmoe.expert_weights_scale"] == 2.5
+    assert (values["afmoe.leading_dense_block_count"], values["afmoe.expert_shared_feed_forward_length"]) == (1, 2816)
+    assert values["afmoe.attention.sliding_window"] == 1024
+    assert "afmoe.attention.sliding_window_pattern" not in values
+    three = Config(config | {"global_attn_every_n_layers": 3}).gguf_values()
+    assert three["afmoe.attention.sliding_window_pattern"] == 3
+    for key, value in (("mup_enabled", None), ("score_func", "softmax"), ("route_norm", False), ("n_group", 2)):
+        with pytest.raises(ValueError, match=f"the key '{key}' of config.json is"):
+            Config(config | {key: value})
+
+
 @pytest.mark.parametrize("kind", GRANITES)
 def test_the_experts_of_a_granite_are_taken_apart(tmp_path: Path, kind: str) -> None:
     found, stored = opened(routed_folder(tmp_path, kind)), routed_tensors(kind)
