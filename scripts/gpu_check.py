@@ -125,7 +125,7 @@ class Check:
         words += [f"-Dpybind11_DIR={folder}", f"-DPython_EXECUTABLE={sys.executable}"]
         words += ["-GNinja"] if shutil.which("ninja", path=self.env["PATH"]) else []
         if not self.chosen.emulate:
-            words += ["-DPACELINE_CUDA=ON", f"-DPACELINE_CUDA_ARCHITECTURES={self.architecture}-real"]
+            words += ["-DPACELINE_CUDA=ON", f"-DPACELINE_CUDA_ARCHITECTURES={self.architecture}"]
             words += [f"-DCMAKE_CUDA_COMPILER={find_nvcc()}"]
         together = str(len(os.sched_getaffinity(0)))
         making = ["cmake", "--build", str(BUILD / "cmake"), "--parallel", together]
