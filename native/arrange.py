@@ -7,6 +7,7 @@ on, memory-mapped; so nothing changes when it is arranged twice.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import sqrt
 
@@ -122,15 +123,18 @@ def _with_gates(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
     queries = {tensor.name: tensor for tensor in tensors if tensor.name.endswith(QUERIES)}
     gates = {tensor.name.removesuffix(GATES) + QUERIES: tensor for tensor in tensors if tensor.name.endswith(GATES)}
     joined = {name: _gated(shape, queries[name], gate) for name, gate in gates.items() if name in queries}
-    apart = {gates[name].name for name in joined}
-    return [joined.get(tensor.name, tensor) for tensor in tensors if tensor.name not in apart]
+    apart = [gates[name] for name in joined]  # one that is there twice stays, and is refused
+    return [joined.get(tensor.name, tensor) for tensor in tensors if not any(tensor is gate for gate in apart)]
 
 
 def _gated(shape: ModelShape, queries: Tensor, gates: Tensor) -> Tensor:
     heads, size = shape.heads, shape.head_size
     [rows] = _taken_apart(queries, heads, [size])
     both = np.concatenate([rows, rows + heads * size], axis=1)  # [heads, 2 * size]
-    return _joined(stacked(queries.name, [queries, gates]), queries.name, [both])
+    if queries.scales != gates.scales:
+        raise ValueError(f"the tensor {gates.name!r} has another scale than {queries.name!r}, expected the same")
+    matrices = [replace(each, scales=()) for each in (queries, gates)]
+    return replace(_joined(stacked(queries.name, matrices), queries.name, [both]), scales=queries.scales)
 
 
 def _unused(shape: ModelShape) -> set[str]:

@@ -60,7 +60,7 @@ class Family:
     varied: bool = False  # layers differ in more than their windows (model_layers.py), and values are normed
     rope_factors: bool = False  # the file must have a divisor for each frequency of full attention
     experts: bool = False
-    may_route: bool = False  # if the file has experts, they are used, as wide as a feed-forward part
+    may_route: bool = False  # if the file has experts, they are used, by default as wide as a feed-forward part
     normalize_experts: bool = True  # where the file does not say
     sigmoid_routing: bool = False  # where the file does not say
     may_bias_choice: bool = False  # if the file has a bias for the choice of experts

@@ -6,11 +6,12 @@ The same options give the same bytes. The weights are scaled so that the logits 
 attention looks at more than the last token. The tokenizer is byte-level BPE: three special tokens, then as many of the
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
-Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2", "exaone4" and the hybrids every
---interval-th is full attention, the others slide or are recurrent; with "nemotron_h" and "nemotron_h_moe" one layer is
-recurrent, the next feeds forward, and the third attends. "mixtral" is llama with experts, "granitehybrid-moe"
-granitehybrid with experts, and "gemma4-moe" gemma4 with experts and without matrices of values where attention is full;
-the first layer of "glm4moe" and "ernie4_5-moe" has none. Options that an architecture has no use for are ignored.
+Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2", "exaone4", "afmoe" and the hybrids
+every --interval-th is full attention, the others slide or are recurrent; with "nemotron_h" and "nemotron_h_moe" one
+layer is recurrent, the next feeds forward, and the third attends. "mixtral" is llama with experts,
+"granitehybrid-moe" granitehybrid with experts, and "gemma4-moe" gemma4 with experts and without matrices of values
+where attention is full; the first layer of "glm4moe", "afmoe", "lfm2moe", "deepseek2" and "ernie4_5-moe" has none.
+Options that an architecture has no use for are ignored.
 """
 
 import argparse

@@ -64,6 +64,7 @@ void Shape::check() const {
   multiple("token_inputs", token_inputs, "a block of", kBlock);
   if (borrowing_layers && recurrent_layers()) refuse("recurrent layers, expected none where layers borrow keys and values");
   if (expert_norms && !post_norms) refuse("norms of the experts, expected norms after each branch too");
+  if (post_norms && recurrent_layers()) refuse("norms after each branch beside recurrent layers, expected none");
   if (layer_scale && !post_norms && !token_inputs) refuse("scales of layers, expected norms after each branch too");
   if (expert_norms) within("shared_ffn", shared_ffn, 1);
   if (!pre_norms && (!post_norms || expert_norms || latent || recurrent_layers())) refuse("a stream that is not normed before it is read, expected norms after each branch, of one kind");

@@ -1,6 +1,6 @@
 """The GGUF names of Hugging Face's families, and values that config.json may have.
 
-What a family is made of is in native/families.py.
+What a family is made of is in native/families.py and family_bases.py.
 """
 
 from collections.abc import Mapping
@@ -107,6 +107,7 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     "deepseek_v3": {"num_local_experts": "n_routed_experts", "num_mtp_layers": DRAFTING},
     "mistral4": {"num_local_experts": "n_routed_experts"},
     "dots1": {"num_local_experts": "n_routed_experts"},
+    "olmoe": {"num_local_experts": "num_experts"},
     "afmoe": {"route_scale": "routed_scaling_factor", "global_attn_every_n_layers": "sliding_window_pattern"},
     "ernie4_5_moe": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
     "hunyuan_v1_moe": {"num_local_experts": "num_experts", "num_experts_per_tok": "moe_topk"},
@@ -178,8 +179,7 @@ UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "mup_enabled": (True,),
         "score_func": ("sigmoid",),
         "route_norm": (True,),
-        "n_group": (1,),
-        "topk_group": (1,),
+        **dict.fromkeys(("n_group", "topk_group", "num_expert_groups", "num_limited_groups"), (1,)),
     },
     "deepseek2": {"moe_layer_freq": (1,), "attention_bias": (False,)},
     "mistral4": {"n_group": (1,), "attention_bias": (False,)},

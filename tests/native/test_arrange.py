@@ -86,6 +86,20 @@ def test_gates_unlike_their_queries_are_refused(tiny_model, name: str, kind: str
         read_shape(metadata, changed)
 
 
+def test_gates_have_the_scale_of_their_queries(tiny_model) -> None:
+    metadata, tensors = opened(tiny_model(architecture="afmoe", heads=4, head_size=16))
+    shape = read_shape(metadata, tensors)
+    scaled = [replace(each, scales=(2.0,)) if "blk.0.attn_" in each.name else each for each in tensors]
+    joined = {tensor.name: tensor.scales for tensor in arranged(shape, scaled)}
+    assert (joined["blk.0.attn_q.weight"], joined["blk.1.attn_q.weight"]) == ((2.0,), ())
+    scaled = [replace(each, scales=(2.0,)) if each.name == "blk.0.attn_q.weight" else each for each in tensors]
+    with pytest.raises(ValueError, match=r"'blk.0.attn_gate.weight' has another scale than 'blk.0.attn_q.weight'"):
+        arranged(shape, scaled)
+    [gate] = [each for each in tensors if each.name == "blk.1.attn_gate.weight"]
+    with pytest.raises(ModelUnreadable, match=r"the tensor 'blk.1.attn_gate.weight'"):
+        read_shape(metadata, [*tensors, replace(gate)])
+
+
 @pytest.mark.parametrize("kind", ["F16", "BF16"])
 def test_a_router_in_half_precision_is_widened(tiny_model, kind: str) -> None:
     metadata, tensors = opened(tiny_model(architecture="mixtral"))

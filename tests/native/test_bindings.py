@@ -90,6 +90,8 @@ def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"expert_norms": True}, "norms of the experts, expected norms after each branch too"),
+        ({"post_norms": True, "kinds": ["recurrent", "attention"]}, "norms after each branch beside recurrent layers"),
         ({"layer_scale": True}, "scales of layers, expected norms after each branch too"),
         ({"borrowing_layers": 1, "kinds": ["recurrent", "recurrent"]}, "recurrent layers, expected none where"),
         ({"borrowing_layers": 1, "kinds": ["attention", "sliding"]}, "no keys and values for layer 1 to borrow"),

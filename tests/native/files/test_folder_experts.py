@@ -58,7 +58,12 @@ def test_an_afmoe_says_what_its_weights_are_multiplied_by() -> None:
     assert "afmoe.attention.sliding_window_pattern" not in values
     three = Config(config | {"global_attn_every_n_layers": 3}).gguf_values()
     assert three["afmoe.attention.sliding_window_pattern"] == 3
-    for key, value in (("mup_enabled", None), ("score_func", "softmax"), ("route_norm", False), ("n_group", 2)):
+    for key, value in (
+        ("mup_enabled", None),
+        ("score_func", "softmax"),
+        ("route_norm", False),
+        ("num_expert_groups", 2),
+    ):
         with pytest.raises(ValueError, match=f"the key '{key}' of config.json is"):
             Config(config | {key: value})
 

@@ -72,6 +72,7 @@ def test_the_experts_of_an_olmoe_are_as_wide_as_a_feed_forward_part() -> None:
         assert sizes == [64, 8, OLMO["intermediate_size"]]
         assert values["olmoe.expert_weights_norm"] is normalized
         assert values["olmoe.attention.layer_norm_rms_epsilon"] == 1e-5
+    assert Config(OLMO | {"model_type": "olmoe", "num_local_experts": 32}).gguf_values()["olmoe.expert_count"] == 32
     with pytest.raises(ValueError, match=r"'clip_qkv' of config.json is 8.0, supported:"):
         Config(OLMO | {"model_type": "olmoe", "clip_qkv": 8.0})
 
