@@ -123,8 +123,8 @@ def _with_gates(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
     queries = {tensor.name: tensor for tensor in tensors if tensor.name.endswith(QUERIES)}
     gates = {tensor.name.removesuffix(GATES) + QUERIES: tensor for tensor in tensors if tensor.name.endswith(GATES)}
     joined = {name: _gated(shape, queries[name], gate) for name, gate in gates.items() if name in queries}
-    apart = [gates[name] for name in joined]  # one that is there twice stays, and is refused
-    return [joined.get(tensor.name, tensor) for tensor in tensors if not any(tensor is gate for gate in apart)]
+    apart = {id(gates[name]) for name in joined}  # one that is there twice stays, and is refused
+    return [joined.get(tensor.name, tensor) for tensor in tensors if id(tensor) not in apart]
 
 
 def _gated(shape: ModelShape, queries: Tensor, gates: Tensor) -> Tensor:

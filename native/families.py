@@ -57,9 +57,8 @@ FAMILIES: Mapping[str, Family] = {
     "dots1": DOTS,
     "bailingmoe2": replace(DOTS, own_keys=(DRAFTING, *ROUTING_KEYS)),
     "deepseek2": DEEPSEEK2,
-    "afmoe": Family(
-        "halves",
-        qk_norm=True,
+    "afmoe": replace(
+        DOTS,
         gated_attention=True,
         post_norms=True,
         interval=4,
@@ -68,10 +67,6 @@ FAMILIES: Mapping[str, Family] = {
         unrotated_full=True,
         must_slide=True,
         scaled_embedding=True,
-        experts=True,
-        sigmoid_routing=True,
-        may_bias_choice=True,
-        shared_expert=True,
         own_keys=("attention.sliding_window", "attention.sliding_window_pattern", *ROUTING_KEYS),
     ),
     "ernie4_5": Family("pairs"),

@@ -31,6 +31,7 @@ FILES = {
     "minimax_m2": ("--type=Q4_0",),
     "olmo2": ("--type=Q8_0",),
     "olmoe": ("--type=Q4_0",),
+    "afmoe": ("--type=Q8_0",),
     "exaone4": ("--type=Q8_0",),
     "qwen2moe": ("--type=Q5_1",),
     "qwen3moe": ("--type=Q4_0",),

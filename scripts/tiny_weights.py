@@ -15,16 +15,8 @@ CONVOLVED = ("lfm2", "lfm2moe")  # layers without kv heads are gated convolution
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
 PLAIN_SHARED_EXPERT = (  # without a gate
-    *(
-        "glm4moe",
-        "afmoe",
-        "deepseek2",
-        "ernie4_5-moe",
-        "granitemoe",
-        "granitehybrid-moe",
-        "nemotron_h_moe",
-        "hunyuan-moe",
-    ),
+    *("glm4moe", "afmoe", "deepseek2", "ernie4_5-moe", "granitemoe"),
+    *("granitehybrid-moe", "nemotron_h_moe", "hunyuan-moe"),
 )
 DENSE_FIRST = ("lfm2moe", "glm4moe", "afmoe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
 BIASED_CHOICE = ("minimax-m2", "nemotron_h_moe", *DENSE_FIRST)
@@ -42,7 +34,6 @@ EXPERTS = (
     *PLAIN_SHARED_EXPERT,
 )
 SLIDING_GEMMAS = ("gemma2", "gemma3")
-POST_NORMS = ("afmoe", *SLIDING_GEMMAS, *GEMMA_4, *POST_NORMED)  # branches norm what they add
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
     *("llama", "mistral3", "smollm3", "granite", "granitemoe", "ernie4_5-moe", "mixtral", "gemma", "gemma2"),
@@ -237,7 +228,7 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             tiny_latent.add_attention(weights, block)
         else:
             weights.attention(block)
-        if chosen.architecture in POST_NORMS:  # louder than what comes in
+        if chosen.architecture in ("afmoe", *SLIDING_GEMMAS, *GEMMA_4, *POST_NORMED):  # louder than what comes in
             weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
             weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
         after = "post_attention" if chosen.architecture in ("gpt-oss", "glm4moe", *HYBRIDS) else "ffn"

@@ -105,8 +105,8 @@ class Bench:
             engine = self._cores[isa, threads] = NativeEngine(core, self.path)
             # Of a tiny model the layer that drafts is a large part, and would hardly ever be asked; nor where few
             # instructions make a column dear.
-            costs = {"column_cost": 0.15, "draft_cost": min(engine.info.draft_cost, 0.02)}
-            engine.info = replace(engine.info, **costs)
+            column_cost, draft_cost = min(engine.info.column_cost, 0.15), min(engine.info.draft_cost, 0.02)
+            engine.info = replace(engine.info, column_cost=column_cost, draft_cost=draft_cost)
         return self._cores[isa, threads]
 
     def alone(self, job: Job) -> tuple[list[int], str]:

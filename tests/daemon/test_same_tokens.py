@@ -50,7 +50,8 @@ def test_a_few_schedules_for_the_other_families(tiny_model, architecture: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "architecture", [*FAMILIES, "granitehybrid", "nemotron_h_moe", "lfm2moe", "minimax-m2", "mistral3", "olmo2"]
+    "architecture",
+    [*FAMILIES, "granitehybrid", "nemotron_h_moe", "lfm2moe", "minimax-m2", "mistral3", "olmo2", "afmoe"],
 )
 def test_more_schedules_for_the_other_families(tiny_model, architecture: str) -> None:
     layers = {"layers": 3} if architecture == "nemotron_h_moe" else {}  # its third is the first that attends
