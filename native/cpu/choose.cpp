@@ -22,14 +22,18 @@ struct Set {
 std::vector<Set> sets() {
   std::vector<Set> found;
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#if PACELINE_AVX512
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
   found.push_back({"avx512", avx512, avx512::kernels});
+#endif
 #if PACELINE_AVXVNNI
   found.push_back({"avxvnni", avx2 && __builtin_cpu_supports("avxvnni"), avxvnni::kernels});
 #endif
+#if PACELINE_AVX2
   found.push_back({"avx2", avx2, avx2::kernels});
+#endif
 #elif defined(__aarch64__)
   found.push_back({"dotprod", (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0, dotprod::kernels});
   found.push_back({"neon", true, neon::kernels});
