@@ -51,18 +51,9 @@ def planted_extension(fault: str, folder: Path) -> Path:
     extension = folder / "_cpu.so"
     bindings = (build / "CMakeFiles" / "_cpu.dir" / "native" / "bindings").glob("*.o")
     # What the objects define is not taken from the library again.
-    link = [
-        words[0],
-        "-shared",
-        "-fopenmp",
-        "-flto=auto",
-        "-o",
-        extension,
-        *bindings,
-        *objects,
-        build / "libpaceline_cpu.a",
-    ]
-    subprocess.run(link, check=True)
+    parts = [*bindings, *objects, build / "libpaceline_cpu.a"]
+    compiler = commands[0][0]
+    subprocess.run([compiler, "-shared", "-fopenmp", "-flto=auto", "-o", extension, *parts], check=True)
     return extension
 
 
