@@ -53,7 +53,7 @@ def planted_extension(fault: str, folder: Path) -> Path:
     # What the objects define is not taken from the library again.
     parts = [*bindings, *objects, build / "libpaceline_cpu.a"]
     compiler = commands[0][0]
-    subprocess.run([compiler, "-shared", "-fopenmp", "-flto=auto", "-o", extension, *parts], check=True)
+    subprocess.run([compiler, "-shared", "-fopenmp", "-o", extension, *parts], check=True)
     return extension
 
 
