@@ -1,8 +1,8 @@
 """The tests of the promises, run on cores with a fault built in: they must catch it.
 
 ORDER sums in segments of 256 inputs where more columns share a product than half of what registers hold; UNPACK
-unpacks the weights again for every run of columns (native/cpu/integer_product.h). The products of one instruction set,
-that of the cores of this machine, are compiled anew; the rest is what scripts/setup has built.
+unpacks the weights again for every run of columns (native/cpu/integer_product.h). The products of formats like Q4_1 by
+one instruction set, that of the cores of this machine, are compiled anew; the rest is what scripts/setup has built.
 """
 
 import json
@@ -34,26 +34,22 @@ def newest_build() -> Path:
 
 
 def planted_extension(fault: str, folder: Path) -> Path:
-    """The module _cpu, its products compiled with the fault."""
+    """The module _cpu, its product_32 compiled with the fault."""
     build, isa = newest_build(), _cpu.instruction_sets()[-1]
-    commands = [
-        shlex.split(entry["command"])
+    (words,) = [
+        words
         for entry in json.loads((build / "compile_commands.json").read_text())
-        if Path(entry["file"]).match("native/cpu/product*.cpp")
+        if Path(entry["file"]).match("native/cpu/product_32.cpp")
+        and f"-DPACELINE_ISA={isa}" in (words := shlex.split(entry["command"]))
     ]
-    commands = [words for words in commands if f"-DPACELINE_ISA={isa}" in words]
-    assert commands, f"no products of {isa} in {build}/compile_commands.json"
-    objects = []
-    for words in commands:
-        objects.append(folder / Path(words[-1]).with_suffix(".o").name)
-        words[words.index("-o") + 1] = str(objects[-1])
-        subprocess.run([*words, f"-DPACELINE_PLANT_{fault}=1"], check=True, cwd=build)
+    product = folder / "product.o"
+    words[words.index("-o") + 1] = str(product)
+    subprocess.run([*words, f"-DPACELINE_PLANT_{fault}=1"], check=True, cwd=build)
     extension = folder / "_cpu.so"
     bindings = (build / "CMakeFiles" / "_cpu.dir" / "native" / "bindings").glob("*.o")
-    # What the objects define is not taken from the library again.
-    parts = [*bindings, *objects, build / "libpaceline_cpu.a"]
-    compiler = commands[0][0]
-    subprocess.run([compiler, "-shared", "-fopenmp", "-o", extension, *parts], check=True)
+    # What the product defines is not taken from the library again.
+    parts = [*bindings, product, build / "libpaceline_cpu.a"]
+    subprocess.run([words[0], "-shared", "-fopenmp", "-o", extension, *parts], check=True)
     return extension
 
 
@@ -76,7 +72,7 @@ def test_a_planted_change_of_order_is_caught(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_planted_second_unpacking_is_caught(tmp_path: Path) -> None:
-    result = run_on_planted("UNPACK", tmp_path, "tests/native/test_core.py", "-k", "one_pass or chunks")
+    result = run_on_planted("UNPACK", tmp_path, "tests/native/test_core.py", "-k", "Q4_1 and (one_pass or chunks)")
     assert result.returncode == 1, result.stdout + result.stderr
     failed = {
         line.split()[1].split("::")[1].split("[")[0] for line in result.stdout.splitlines() if line.startswith("FAILED")
