@@ -24,7 +24,7 @@ def test_the_wheel_runs_where_nothing_else_is(tmp_path: Path) -> None:
         "--no-deps",
         f"-w{tmp_path}",
         f"--config-settings=build-dir={tmp_path}/build",
-        # The kernels are what takes long, and the tests run on all of them.
+        # Kernels are what takes long, and scripts/setup has built all of them.
         "--config-settings=cmake.define.PACELINE_INSTRUCTION_SETS=",
     ]
     # CI's has the emulated device, too, which nobody installs.
