@@ -12,18 +12,16 @@ http/            `paceline serve`
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .errors import DaemonGone, Refused, RequestFailed
+from .errors import ChatRefused, DaemonGone, Refused, RequestFailed
 
 if TYPE_CHECKING:
     from ..native.weights import ModelUnreadable
     from .async_client import AsyncClient
-    from .chat import ChatRefused
     from .client import Client
 
 __all__ = ["AsyncClient", "ChatRefused", "Client", "DaemonGone", "ModelUnreadable", "Refused", "RequestFailed"]
 _FOUND_IN = {
     "AsyncClient": ".async_client",
-    "ChatRefused": ".chat",
     "Client": ".client",
     "ModelUnreadable": "..native.weights",
 }

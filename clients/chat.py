@@ -15,13 +15,10 @@ from jinja2.nodes import Node, Scope
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from ..native.weights import ModelUnreadable, read_metadata
+from ..native.weights import Metadata, ModelUnreadable
+from .errors import ChatRefused
 
 Message = Mapping[str, Any]
-
-
-class ChatRefused(Exception):
-    """The template does not accept these messages, or is broken; the message is one sentence."""
 
 
 class NoTemplate(ModelUnreadable):
@@ -72,10 +69,9 @@ class ChatTemplate:
             raise ValueError(f"its chat template is broken: {' '.join(str(problem).split())}") from None
 
     @classmethod
-    def from_gguf(cls, path: str | Path, source: str | None = None) -> Self:
-        """Reads just the file's metadata; raises ModelUnreadable, NoTemplate, BrokenTemplate. `source`: a template in
-        place of the file's."""
-        values = read_metadata(Path(path)).values
+    def from_gguf(cls, metadata: Metadata, source: str | None = None) -> Self:
+        """Raises NoTemplate, BrokenTemplate. `source`: a template in place of the file's."""
+        path, values = metadata.path, metadata.values
         source = source or values.get("tokenizer.chat_template")
         if not source:
             raise NoTemplate(f"{path} has no chat template, expected the key 'tokenizer.chat_template'")
@@ -85,7 +81,7 @@ class ChatTemplate:
             bos, eos = ("" if number is None else tokens[number] for number in numbers)
             return cls(source, {"bos_token": bos, "eos_token": eos})
         except (ValueError, IndexError, TypeError) as problem:
-            raise BrokenTemplate(Path(path), str(problem)) from None
+            raise BrokenTemplate(path, str(problem)) from None
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True, **names: Any) -> str:
         """The prompt text; `names` are further variables for the template (tools, enable_thinking …). Raises

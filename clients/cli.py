@@ -147,11 +147,13 @@ def _serve(arguments: Namespace) -> int:
 
 
 def _with_model(name: str, run: Run, arguments: Namespace) -> int:
-    from ..native.weights import ModelUnavailable, ModelUnreadable
-
     try:
         return run(arguments)
-    except (ModelUnreadable, ModelUnavailable) as problem:
+    except Exception as problem:
+        from ..native.weights import ModelUnavailable, ModelUnreadable  # so late: `run` starts a daemon before it
+
+        if not isinstance(problem, ModelUnreadable | ModelUnavailable):
+            raise
         print(f"paceline {name}: {problem}", file=sys.stderr)
         return UNREADABLE if isinstance(problem, ModelUnreadable) else UNAVAILABLE
 

@@ -38,18 +38,19 @@ def run(arguments: Namespace) -> int:
     except UnicodeDecodeError as problem:
         return _refuse(f"the text is not UTF-8: {problem}")
     from ..native.weights import find_model
-    from .model_text import open_chat_template, open_tokenizer
+    from .model_text import open_text, open_tokenizer, usable
 
     model = find_model(arguments.model)
     if arguments.chat:
-        from .chat import ChatRefused
+        from .errors import ChatRefused
 
         messages = [{"role": "system", "content": system}] if system is not None else []
         try:
-            text = open_chat_template(model).render([*messages, {"role": "user", "content": text}])
+            tokenizer, template = open_text(model)
+            text = usable(template).render([*messages, {"role": "user", "content": text}])
         except ChatRefused as problem:
             return _refuse(str(problem))
-        ids = open_tokenizer(model).encode_rendered(text)
+        ids = tokenizer.encode_rendered(text)
     else:
         ids = open_tokenizer(model).encode(text, special=not arguments.plain)
     print(",".join(map(str, ids)))

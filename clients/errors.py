@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its daemon."""
+"""What can go wrong between a client and its daemon, or before a prompt reaches it."""
 
 
 class _Told(Exception):
@@ -17,6 +17,10 @@ class Refused(_Told):
 
 class RequestFailed(_Told):
     """The daemon could not go on with this request (others may be unaffected); `code` and `error` are its words."""
+
+
+class ChatRefused(Exception):
+    """The template does not accept these messages, or is broken; the message is one sentence."""
 
 
 class DaemonGone(Exception):

@@ -6,15 +6,18 @@ from operator import index
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from ..native.weights import ModelUnreadable
+from ..native.weights import Metadata, ModelUnreadable, read_metadata
 from .answer import Prompt, Stops
-from .chat import ChatTemplate, Message
+from .chat import BrokenTemplate, ChatTemplate, Message, NoTemplate
 from .detokenizer import Decoder
 from .folder_text import FolderTokenizer, folder_chat_template
 from .harmony import FINAL, Channels, Spelled, harmony_marks
 from .stop_strings import Searched, StopStrings
 from .thoughts import marks_of
 from .tokenizer import Tokenizer, Vocabulary
+
+Template = ChatTemplate | NoTemplate | BrokenTemplate  # a model without a usable one still has text
+Opened = Metadata | Path  # of a GGUF file; a folder
 
 
 class Order(NamedTuple):
@@ -29,19 +32,23 @@ class Order(NamedTuple):
 
 
 class ModelText:
-    """A model's tokenizer and chat template, each read when it is first needed."""
+    """A model's tokenizer and chat template, read when a text is first needed."""
 
     def __init__(self, path: str | None, most_positions: int) -> None:
         self._path = path
         self._most_positions = most_positions
 
     @cached_property
-    def tokenizer(self) -> Vocabulary:
-        return open_tokenizer(self._file())
+    def _text(self) -> tuple[Vocabulary, Template]:
+        return open_text(self._file())
 
-    @cached_property
+    @property
+    def tokenizer(self) -> Vocabulary:
+        return self._text[0]
+
+    @property
     def chat_template(self) -> ChatTemplate:
-        return open_chat_template(self._file())
+        return usable(self._text[1])
 
     @cached_property
     def _marks(self) -> dict[int, str]:
@@ -117,13 +124,42 @@ def _checked(text: str) -> str:
     return text
 
 
+def open_text(path: str | Path, source: str | None = None) -> tuple[Vocabulary, Template]:
+    """Both, of one reading of the file; `source` as for `open_chat_template`. Raises ModelUnreadable: without a
+    tokenizer a template is of no use."""
+    model = _opened(path)
+    tokenizer = _tokenizer(model)
+    try:
+        return tokenizer, _chat_template(model, source)
+    except (NoTemplate, BrokenTemplate) as problem:
+        return tokenizer, problem
+
+
+def usable(template: Template) -> ChatTemplate:
+    """Raises NoTemplate, BrokenTemplate."""
+    if isinstance(template, ChatTemplate):
+        return template
+    raise template.with_traceback(None)  # else each raise would lengthen it
+
+
 def open_tokenizer(path: str | Path) -> Vocabulary:
     """Raises ModelUnreadable."""
-    return FolderTokenizer(Path(path)) if Path(path).is_dir() else Tokenizer.from_gguf(path)
+    return _tokenizer(_opened(path))
 
 
 def open_chat_template(path: str | Path, source: str | None = None) -> ChatTemplate:
     """The model's template, or `source` with the model's tokens. Raises ModelUnreadable, NoTemplate, BrokenTemplate."""
-    if Path(path).is_dir():
-        return folder_chat_template(Path(path), source)
-    return ChatTemplate.from_gguf(path, source)
+    return _chat_template(_opened(path), source)
+
+
+def _opened(path: str | Path) -> Opened:
+    path = Path(path)
+    return path if path.is_dir() else read_metadata(path)
+
+
+def _tokenizer(model: Opened) -> Vocabulary:
+    return FolderTokenizer(model) if isinstance(model, Path) else Tokenizer.from_gguf(model)
+
+
+def _chat_template(model: Opened, source: str | None) -> ChatTemplate:
+    return folder_chat_template(model, source) if isinstance(model, Path) else ChatTemplate.from_gguf(model, source)

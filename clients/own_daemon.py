@@ -8,8 +8,7 @@ from typing import Final
 from tqdm import tqdm
 
 from .async_client import AsyncClient
-from .chat import ChatRefused
-from .errors import DaemonGone, Refused, RequestFailed
+from .errors import ChatRefused, DaemonGone, Refused, RequestFailed
 from .stream import AsyncStream
 
 USAGE: Final = 2
@@ -24,7 +23,7 @@ def with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncClient],
 
 
 async def _with_daemon(command: str, args: Sequence[str], work: Callable[[AsyncClient], Awaitable[None]]) -> int:
-    client = await AsyncClient.spawn([*args, "--log", "none"], stderr=None)
+    client = await AsyncClient.spawn(["--log", "none", *args], stderr=None)
     try:
         async with client:
             await work(client)

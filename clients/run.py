@@ -7,6 +7,7 @@ import stat
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -70,7 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """The exit code. Raises ModelUnavailable, KeyboardInterrupt."""
+    """The exit code. Raises ModelUnreadable, KeyboardInterrupt."""
     if isinstance(sys.stdout, TextIOWrapper):  # if its encoding is not UTF-8, lose a letter, not the answer
         sys.stdout.reconfigure(errors="replace")
     try:
@@ -95,13 +96,13 @@ def run(arguments: Namespace) -> int:
     except ValueError as problem:
         print(f"paceline run: {problem}", file=sys.stderr)
         return 2
-    from ..native.weights import find_model
     from .own_daemon import with_daemon
 
-    words = ["--slots", "1", str(find_model(arguments.model))]
+    words = ["--slots", "1"]
     for name in ("max_ctx", "threads"):
         if (value := getattr(arguments, name)) is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
+    words += ["--", arguments.model] if arguments.model is not None else []  # found by the daemon, which begins sooner
     return with_daemon("run", words, lambda client: _answer(client, arguments, text, grammar))
 
 
@@ -109,6 +110,7 @@ async def _answer(client: "AsyncClient", arguments: Namespace, text: str, gramma
     from .errors import RequestFailed
     from .own_daemon import show_prefill
 
+    await asyncio.to_thread(import_module, ".model_text", __package__)  # while the daemon loads
     names = ("temp", "top_k", "top_p", "min_p", "seed")
     options: Any = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     options |= {"grammar": grammar} if grammar else {}

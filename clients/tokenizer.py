@@ -4,14 +4,13 @@ Gemma 4 has both: the characters and byte tokens of SentencePiece, and the list 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Self
 
 import tokenizers
 from tokenizers.models import BPE
 from tokenizers.normalizers import NFC, Replace
 
-from ..native.weights import BLANK, CONTROL, USER_DEFINED, gguf_pieces, read_metadata, token_list, untokenizable
+from ..native.weights import BLANK, CONTROL, USER_DEFINED, Metadata, gguf_pieces, token_list, untokenizable
 from .detokenizer import Detokenizer, decode
 from .pretokenizers import COMPOSED, SUPPORTED, UNNAMED, pretokenizer
 from .sentence_pieces import Marks, SentencePieces
@@ -93,13 +92,12 @@ class Tokenizer(Vocabulary):
         self._begin = [int(values["tokenizer.ggml.bos_token_id"])] if begins else []
 
     @classmethod
-    def from_gguf(cls, path: str | Path) -> Self:
-        """Reads just the file's metadata; raises ModelUnreadable."""
-        values = read_metadata(Path(path)).values
+    def from_gguf(cls, metadata: Metadata) -> Self:
+        """Raises ModelUnreadable."""
         try:
-            return cls(values)
+            return cls(metadata.values)
         except ValueError as problem:
-            raise untokenizable(path, problem) from None
+            raise untokenizable(metadata.path, problem) from None
 
 
 def byte_level(values: Mapping[str, Any], kind: str, control: Marked, defined: Marked) -> tuple[Encode, Encode]:

@@ -33,7 +33,6 @@ EXCEPTIONS = {
     "clients/folder_text.py": {"paceline.native.weights"},
     "clients/model_text.py": {"paceline.native.weights"},
     "clients/encode.py": {"paceline.native.weights"},
-    "clients/run.py": {"paceline.native.weights"},
     "clients/bench.py": {"paceline.native.weights", "tqdm"},
     "clients/models.py": {"paceline.native.weights", "paceline.native.files.demo_model"},
     "clients/own_daemon.py": {"tqdm"},

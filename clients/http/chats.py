@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...protocol import Grammar
-from ..chat import ChatRefused, ChatTemplate
+from ..chat import ChatTemplate
 from ..detokenizer import Decoder
+from ..errors import ChatRefused
 from ..harmony import Channels, Words, harmony_call, harmony_marks
 from ..stop_strings import Searched, StopStrings
 from ..thoughts import marks_of

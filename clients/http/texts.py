@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from ...protocol import Grammar
-from ..chat import BrokenTemplate, ChatTemplate, NoTemplate
+from ..chat import BrokenTemplate, ChatTemplate
 from ..detokenizer import Detokenizer
-from ..model_text import open_chat_template, open_tokenizer
+from ..model_text import open_text
 from ..stop_strings import StopStrings
 from .chats import Chats, Rendered
 from .infill import gap_marks_of
@@ -77,13 +77,13 @@ class Texts:
     def open(cls, path: Path, vocab: int, context: int, template: str | None = None) -> "Texts":
         """`template`: the source of one in place of the model's. Raises ModelUnreadable for a model whose tokenizer is
         not supported; one whose template is missing or broken has no chat, but completions, which do not need it."""
-        tokens = open_tokenizer(path)
-        try:
-            return cls(tokens, open_chat_template(path, template), vocab, context)
-        except NoTemplate:
-            return cls(tokens, None, vocab, context)
-        except BrokenTemplate as problem:
-            return cls(tokens, None, vocab, context, problem.reason)
+        match open_text(path, template):
+            case tokens, ChatTemplate() as found:
+                return cls(tokens, found, vocab, context)
+            case tokens, BrokenTemplate(reason=reason):
+                return cls(tokens, None, vocab, context, reason)
+            case tokens, _:
+                return cls(tokens, None, vocab, context)
 
     @classmethod
     def numbers(cls, vocab: int, context: int, template: str | None = None) -> "Texts":

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from paceline.clients.chat import ChatTemplate
+from paceline.clients.model_text import open_tokenizer
 from paceline.clients.pretokenizers import pretokenizer
-from paceline.clients.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -58,7 +58,7 @@ def test_the_golden_table_is_what_transformers_does(maker: dict[str, Any], indep
 
 
 def test_encode_and_decode(independent: Any, demo_model: Path) -> None:
-    ours = Tokenizer.from_gguf(demo_model)
+    ours = open_tokenizer(demo_model)
     for text in texts():
         ids = ours.encode(text)
         assert ids == independent.encode(text), repr(text)
@@ -66,7 +66,7 @@ def test_encode_and_decode(independent: Any, demo_model: Path) -> None:
 
 
 def test_decode_of_any_ids(independent: Any, demo_model: Path) -> None:
-    ours, chance = Tokenizer.from_gguf(demo_model), random.Random(8)
+    ours, chance = open_tokenizer(demo_model), random.Random(8)
     for _ in range(COUNT):
         ids = [chance.randrange(ours.vocab) for _ in range(chance.randrange(1, 12))]
         assert ours.decode(ids) == independent.decode(ids), ids

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from paceline.clients.chat import ChatRefused, ChatTemplate, NoTemplate
+from paceline.clients.model_text import open_chat_template
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 HELLO = [{"role": "user", "content": "Hello!"}]
@@ -14,7 +15,7 @@ HELLO = [{"role": "user", "content": "Hello!"}]
 
 @pytest.fixture(scope="module")
 def demo(demo_model: Path) -> ChatTemplate:
-    return ChatTemplate.from_gguf(demo_model)
+    return open_chat_template(demo_model)
 
 
 @pytest.mark.parametrize("case", GOLDEN["conversations"])
@@ -82,7 +83,7 @@ def test_a_broken_template_is_named(source: str) -> None:
 
 def test_a_model_without_a_template_is_named(bare_model: Path) -> None:
     with pytest.raises(NoTemplate, match=r"bare\.gguf has no chat template, expected the key"):
-        ChatTemplate.from_gguf(bare_model)
+        open_chat_template(bare_model)
 
 
 def test_what_a_message_does_not_say_is_not_there() -> None:

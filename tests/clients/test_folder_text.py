@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paceline.clients import model_text
 from paceline.clients.chat import BrokenTemplate, NoTemplate
 from paceline.clients.cli import main
 from paceline.clients.folder_text import FolderTokenizer
@@ -13,7 +14,7 @@ from paceline.clients.http.requests.asked import Chat
 from paceline.clients.http.texts import Texts
 from paceline.clients.model_text import ModelText, open_chat_template, open_tokenizer
 from paceline.clients.tokenizer import Tokenizer
-from paceline.native.weights import ModelUnreadable
+from paceline.native.weights import Metadata, ModelUnreadable, read_metadata
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
 from tokenizers import Tokenizer as Peer
 
@@ -147,6 +148,20 @@ def test_gguf_files_open_as_before(demo_model: Path) -> None:
     assert isinstance(open_tokenizer(demo_model), Tokenizer) and open_chat_template(demo_model)
 
 
+def test_a_gguf_file_is_read_once_for_both(demo_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def told(path: Path) -> Metadata:
+        read.append(path)
+        return read_metadata(path)
+
+    monkeypatch.setattr(model_text, "read_metadata", told)
+    text = ModelText(str(demo_model), 64)
+    for _ in range(2):
+        assert text.order([{"role": "user", "content": "Hi"}], 5, ()).total == 5
+    assert read == [demo_model]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -175,7 +190,7 @@ def test_files_that_are_missing_or_broken(tmp_path: Path, name: str, content: st
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_what_is_not_supported(tmp_path: Path) -> None:
+def test_what_is_not_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     peer = byte_level()
     peer.decoder = decoders.WordPiece()
     with pytest.raises(ModelUnreadable, match="its decoder is WordPiece, supported are ByteLevel and ByteFallback"):
@@ -185,6 +200,9 @@ def test_what_is_not_supported(tmp_path: Path) -> None:
         NoTemplate, match=r"has no chat template, expected chat_template\.jinja or the key 'chat_template'"
     ):
         open_chat_template(path)
+    assert main(["encode", "--model", str(path), "--chat", "Hello"]) == 66
+    out, err = capsys.readouterr()
+    assert out == "" and "has no chat template" in err and err.count("\n") == 1
     (path / "chat_template.jinja").write_text("{% if %}")
     with pytest.raises(BrokenTemplate, match="its chat template is broken") as caught:
         open_chat_template(path)

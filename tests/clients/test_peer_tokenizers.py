@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paceline.clients.model_text import open_tokenizer
 from paceline.clients.tokenizer import Tokenizer
 
 from .odd_texts import COUNT, odd_texts
@@ -26,7 +27,7 @@ Pair = tuple[Tokenizer, Peer]
 def pairs(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
     def demo() -> Pair:
         maker: dict[str, Any] = runpy.run_path(str(Path(__file__).parent / "make_golden.py"))
-        return Tokenizer.from_gguf(demo_model), Peer({}, maker["independent_tokenizer"](demo_model).encode, CONTROL)
+        return open_tokenizer(demo_model), Peer({}, maker["independent_tokenizer"](demo_model).encode, CONTROL)
 
     @cache
     def pair(name: str) -> Pair:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paceline.clients.model_text import open_tokenizer
 from paceline.clients.tokenizer import Tokenizer
 from paceline.native.weights import ModelUnreadable
 from tokenizers.pre_tokenizers import ByteLevel
@@ -37,7 +38,7 @@ def spelled(tokenizer: Tokenizer, text: str, special: bool = True) -> list[str]:
 
 @pytest.fixture(scope="module")
 def demo(demo_model: Path) -> Tokenizer:
-    return Tokenizer.from_gguf(demo_model)
+    return open_tokenizer(demo_model)
 
 
 @pytest.mark.parametrize("case", GOLDEN["texts"], ids=lambda case: ascii(case["text"])[:40])
@@ -47,7 +48,7 @@ def test_the_golden_table(demo: Tokenizer, case: dict[str, Any]) -> None:
 
 def test_loading_is_quick(demo_model: Path) -> None:
     begin = time.process_time()
-    Tokenizer.from_gguf(demo_model)
+    open_tokenizer(demo_model)
     assert time.process_time() - begin < 2.0  # 0.25 s on a quick machine
 
 
@@ -215,4 +216,4 @@ def test_what_is_not_supported_is_named(key: str, value: Any, sentence: str) -> 
 
 def test_a_file_without_a_tokenizer_is_named(bare_model: Path) -> None:
     with pytest.raises(ModelUnreadable, match=r"bare\.gguf: its tokenizer model is 'none', supported are 'gpt2'"):
-        Tokenizer.from_gguf(bare_model)
+        open_tokenizer(bare_model)
