@@ -1,6 +1,7 @@
 """The tokenizer and the chat template of a model, whether it is a GGUF file or a Hugging Face folder."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from operator import index
 from pathlib import Path
@@ -132,14 +133,14 @@ def open_text(path: str | Path, source: str | None = None) -> tuple[Vocabulary, 
     try:
         return tokenizer, _chat_template(model, source)
     except (NoTemplate, BrokenTemplate) as problem:
-        return tokenizer, problem
+        return tokenizer, copy(problem)  # whose frames hold all of the metadata
 
 
 def usable(template: Template) -> ChatTemplate:
     """Raises NoTemplate, BrokenTemplate."""
     if isinstance(template, ChatTemplate):
         return template
-    raise template.with_traceback(None)  # else each raise would lengthen it
+    raise copy(template)  # as it is kept, each raise would lengthen its traceback
 
 
 def open_tokenizer(path: str | Path) -> Vocabulary:

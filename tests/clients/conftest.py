@@ -1,5 +1,6 @@
 """What several of these tests read."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,4 +16,12 @@ def bare_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def silent_model(tiny_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model without a chat template."""
+    path = tmp_path_factory.mktemp("models") / "silent.gguf"
+    path.write_bytes(tiny_model().read_bytes().replace(b"tokenizer.chat_template", b"tokenizer.chat_templete"))
     return path

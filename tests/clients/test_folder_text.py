@@ -162,6 +162,17 @@ def test_a_gguf_file_is_read_once_for_both(demo_model: Path, monkeypatch: pytest
     assert read == [demo_model]
 
 
+def test_without_a_template_there_is_text(silent_model: Path, tmp_path: Path) -> None:
+    silent = folder(tmp_path / "silent", byte_level())
+    (broken := folder(tmp_path / "broken", byte_level())).joinpath("chat_template.jinja").write_text("{% if %}")
+    for path, problem in ((silent, NoTemplate), (broken, BrokenTemplate), (silent_model, NoTemplate)):
+        text = ModelText(str(path), 64)
+        for _ in range(2):
+            assert text.ids("ab") and text.ids([1, 2]) == [1, 2]
+            with pytest.raises(problem, match=path.name):
+                text.ids([{"role": "user", "content": "Hi"}])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [

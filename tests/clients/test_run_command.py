@@ -192,6 +192,14 @@ def test_a_daemon_that_cannot_start_says_so_itself() -> None:
     assert (code, out) == (2, "") and "--threads" in err and "Traceback" not in err
 
 
-def test_a_model_without_a_template(bare_model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_model_without_a_tokenizer(bare_model: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--model", str(bare_model), "x"]) == 66
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_model_without_a_template(silent_model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "--model", str(silent_model), "-n1", "x"]
+    assert main(words) == 66
+    said = f"{silent_model} has no chat template, expected the key 'tokenizer.chat_template'"
+    assert capfd.readouterr().err == f"paceline run: {said}\n"
+    assert main([*words, "--raw"]) == 0
