@@ -86,5 +86,4 @@ def test_the_benchmark_runs(tmp_path: Path) -> None:
     for pace, most in (("full_speed", inf), ("steps_of_1_ms", STREAMS * 1000), ("steps_of_5_ms", STREAMS * 200)):
         measured = record["proxy"][pace]
         assert all(0 < measured[way]["tokens_per_second"] < most for way in ("http", "pipe")), pace
-        assert measured["http"]["proxy_us_per_token"] >= 0 and measured["pipe"]["gap_ms"]["median"] >= 0
     assert record["peer"]["results"]["paceline"]["first_token_ms"]["median"] > 0
