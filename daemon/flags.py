@@ -198,7 +198,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, served: bool = False) 
     )
     engine.add_argument(
         "--isa",
-        choices=("auto", "avx512", "avxvnni", "avx2", "dotprod", "neon", "plain"),
+        choices=("auto", "amx", "avx512", "avxvnni", "avx2", "dotprod", "neon", "plain"),
         help="instructions to compute with; all give the same bits",
     )
     engine.add_argument(

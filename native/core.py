@@ -29,7 +29,7 @@ from .weights import Metadata, ModelUnreadable, Tensor, open_model
 
 PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
-COLUMN_COSTS = {"avx512": 0.15, "avxvnni": 0.2, "dotprod": 0.2, "avx2": 0.25, "neon": 0.3, "plain": 1.0}
+COLUMN_COSTS = {"amx": 0.15, "avx512": 0.15, "avxvnni": 0.2, "dotprod": 0.2, "avx2": 0.25, "neon": 0.3, "plain": 1.0}
 """What one more token makes a step of two threads take, as a share of a step of one token. avx512 and avx2: between
 those of files that two cores read slowly and fast (scripts/bench_drafts.py); the others, which are not measured, by
 what their instructions multiply."""

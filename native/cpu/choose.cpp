@@ -7,9 +7,16 @@
 
 #if defined(__aarch64__)
 #include <sys/auxv.h>
+#elif PACELINE_AMX
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace paceline {
+
+namespace amx { const Kernels& kernels(); }  // as kernels.h has the others
+
 namespace {
 
 struct Set {
@@ -18,14 +25,30 @@ struct Set {
   const Kernels& (*kernels)();
 };
 
+#if PACELINE_AMX
+// The processor has the instructions, and Linux (from 5.16 on) lets this process keep state in their registers, which it has to be asked for.
+bool asked_for_amx() {
+  constexpr int kAskPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of arch_prctl(2), and the state's number
+  constexpr unsigned kTiles = 1u << 24, kBytes = 1u << 25;
+  unsigned a, b, c, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kTiles) && (d & kBytes) && syscall(SYS_arch_prctl, kAskPermission, kTileData) == 0;
+}
+#endif
+
 // The fastest first.
 std::vector<Set> sets() {
   std::vector<Set> found;
 #if defined(__x86_64__)
   [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-#if PACELINE_AVX512
+#if PACELINE_AVX512 || PACELINE_AMX
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+#endif
+#if PACELINE_AMX
+  static const bool amx = avx512 && asked_for_amx();
+  found.push_back({"amx", amx, amx::kernels});
+#endif
+#if PACELINE_AVX512
   found.push_back({"avx512", avx512, avx512::kernels});
 #endif
 #if PACELINE_AVXVNNI
@@ -58,9 +81,9 @@ const Kernels& choose_kernels(const char* name) {
     if (set.here) return set.kernels();
     if (wanted == set.name) throw std::invalid_argument("isa '" + wanted + "': this processor has not all of its instructions");
   }
-  for (const char* known : {"avx512", "avxvnni", "avx2", "dotprod", "neon"})
+  for (const char* known : {"amx", "avx512", "avxvnni", "avx2", "dotprod", "neon"})
     if (wanted == known) throw std::invalid_argument("isa '" + wanted + "': this build of Paceline does not have it");
-  throw std::invalid_argument("isa '" + wanted + "': expected auto, plain, avx2, avxvnni or avx512, or on ARM neon or dotprod");
+  throw std::invalid_argument("isa '" + wanted + "': expected auto, plain, avx2, avxvnni, avx512 or amx, or on ARM neon or dotprod");
 }
 
 }  // namespace paceline

@@ -21,6 +21,10 @@
 #include "grid.h"
 #include "operations.h"
 
+#if defined(__AMX_INT8__)
+#include "tiles_amx.h"
+#endif
+
 #ifndef PACELINE_PLANT_ORDER   // test_planted.py builds the core with faults planted, to see that the tests catch them
 #define PACELINE_PLANT_ORDER 0
 #endif
@@ -50,8 +54,22 @@ void integer_tile_32(Format format, const uint8_t* tiles, int blocks, const Quan
 void integer_tile_grid(Format format, const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch);
 void integer_tile_256(Format format, const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, float* sums, Scratch& scratch);
 
-// A panel's codes have one of these biases, the least that the format's own range of codes allows.
-constexpr int panel_bias(Format f) { return layout(f).bias == 0 ? 0 : layout(f).bias <= 16 ? 16 : layout(f).bias; }
+// What multiplies a panel is AMX (panel_amx.h), for formats with one scale to a block.
+template <bool amx>
+struct PanelRegisters {};
+#if defined(__AMX_INT8__)
+constexpr bool has_amx(int scales) { return scales == 1; }
+template <>
+struct PanelRegisters<true> : TileRegisters {
+  static constexpr TileSizes sizes = block_tiles();
+  PanelRegisters() : TileRegisters(sizes) {}
+};
+#else
+constexpr bool has_amx(int) { return false; }
+#endif
+
+// A panel's codes have one of these biases, the least that the format's own range of codes allows; for AMX, which multiplies signed bytes, none.
+constexpr int panel_bias(Format f) { return layout(f).bias == 0 || has_amx(layout(f).scales) ? 0 : layout(f).bias <= 16 ? 16 : layout(f).bias; }
 
 // Weights to fetch from memory meanwhile, a tile for each of a panel; none where tile_bytes is 0.
 struct Ahead {
@@ -164,11 +182,49 @@ struct TileScales {
 };
 #endif
 
+// What becomes of the dot products of a block.
+template <class F>
+struct BlockSums {
+  TileScales scales;
+  Lanes minimum, high_scale, high_minimum;
+
+  PACELINE_INLINE explicit BlockSums(const F& tile) : scales(tile.template scale<0>()), minimum(tile.template minimum<0>()) {
+    if constexpr (F::kScales == 2) {
+      high_scale = tile.template scale<1>();
+      high_minimum = tile.template minimum<1>();
+    }
+  }
+  // acc and the sum of a column whose dot product is that of all inputs of the block, or those of its halves.
+  PACELINE_INLINE Lanes add(Lanes acc, DotLanes dot, const QuantizedBlock& x) const {
+    Lanes sum = scales.times(dot);
+    if constexpr (F::kMinimum) sum = fma(minimum, broadcast(x.float_sum), sum);
+    return fma(sum, broadcast(x.scale), acc);
+  }
+  PACELINE_INLINE Lanes add(Lanes acc, DotLanes low, DotLanes high, const QuantizedBlock& x) const {
+    Lanes sum = fma(float_of_dot(high), high_scale, scales.times(low));
+    if constexpr (F::kMinimum) {
+      sum = fma(minimum, broadcast(static_cast<float>(input_sum<2, 0>(x))), sum);
+      sum = fma(high_minimum, broadcast(static_cast<float>(input_sum<2, 1>(x))), sum);
+    }
+    return fma(sum, broadcast(x.scale), acc);
+  }
+};
+
+constexpr int segment_blocks(int columns) { return PACELINE_PLANT_ORDER && columns > kColumns / 2 ? kSegmentBlocks / 2 : kSegmentBlocks; }
+
+// Adds a segment's sums to those of `columns` columns [columns][16], or begins them.
+template <int n>
+PACELINE_INLINE void keep_segment(const Lanes (&acc)[n], int columns, bool begins, float* sums) {
+  PACELINE_UNROLL
+  for (int c = 0; c < n; ++c)
+    if (c < columns) store(sums + kTileRows * c, (begins ? zero() : load(sums + kTileRows * c)) + acc[c]);
+}
+
 // tiles [blocks], x [blocks][kGroup]: adds to sums [columns][16], or begins them, segment by segment. Columns up to n are
 // the padding of their group.
 template <class F, int n>
 void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int columns, bool begins, float* sums, const Ahead& ahead) {
-  constexpr int segment = PACELINE_PLANT_ORDER && n > kColumns / 2 ? kSegmentBlocks / 2 : kSegmentBlocks;
+  constexpr int segment = segment_blocks(n);
   for (int first = 0; first < blocks; first += segment) {
     const int end = first + segment < blocks ? first + segment : blocks;
     Lanes acc[n];
@@ -177,35 +233,20 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
       const F tile(tiles, b);
       for (size_t line = 0; line < tile.ahead_bytes(ahead); line += 64) __builtin_prefetch(tile.ahead(ahead, b) + line);
       const Codes codes = tile.codes();
-      const TileScales scales(tile.template scale<0>());
-      const Lanes minimum = tile.template minimum<0>();
+      const BlockSums<F> sum(tile);
       const QuantizedBlock* block = x + static_cast<size_t>(b) * kGroup;
       if constexpr (F::kScales == 1) {
-        const Dots<F::kBias, 1, 0, n> isum(codes, block);
+        const Dots<F::kBias, 1, 0, n> dots(codes, block);
         PACELINE_UNROLL
-        for (int c = 0; c < n; ++c) {
-          Lanes sum = scales.times(isum[c]);
-          if constexpr (F::kMinimum) sum = fma(minimum, broadcast(block[c].float_sum), sum);
-          acc[c] = fma(sum, broadcast(block[c].scale), acc[c]);
-        }
+        for (int c = 0; c < n; ++c) acc[c] = sum.add(acc[c], dots[c], block[c]);
       } else {
-        const Lanes high_scale = tile.template scale<1>(), high_minimum = tile.template minimum<1>();
         const Dots<F::kBias, 2, 0, n> low(codes, block);
         const Dots<F::kBias, 2, 1, n> high(codes, block);
         PACELINE_UNROLL
-        for (int c = 0; c < n; ++c) {
-          Lanes sum = fma(float_of_dot(high[c]), high_scale, scales.times(low[c]));
-          if constexpr (F::kMinimum) {
-            sum = fma(minimum, broadcast(static_cast<float>(input_sum<2, 0>(block[c]))), sum);
-            sum = fma(high_minimum, broadcast(static_cast<float>(input_sum<2, 1>(block[c]))), sum);
-          }
-          acc[c] = fma(sum, broadcast(block[c].scale), acc[c]);
-        }
+        for (int c = 0; c < n; ++c) acc[c] = sum.add(acc[c], low[c], high[c], block[c]);
       }
     }
-    PACELINE_UNROLL
-    for (int c = 0; c < n; ++c)
-      if (c < columns) store(sums + kTileRows * c, (begins ? zero() : load(sums + kTileRows * c)) + acc[c]);
+    keep_segment(acc, columns, begins, sums);
     begins = false;
   }
 }
@@ -259,6 +300,7 @@ void integer_tile(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
     });
   }
   scratch.weight_bytes += unit_offset(f, blocks);
+  [[maybe_unused]] const PanelRegisters<has_amx(layout(f).scales)> registers;
   for (int first = 0; first < blocks; first += kPanelBlocks) {
     const int end = first + kPanelBlocks < blocks ? first + kPanelBlocks : blocks;
     unpack_panel<f>(tiles, first, end, reinterpret_cast<PanelTile*>(scratch.panel));

@@ -2,6 +2,10 @@
 #include "codes.h"
 #include "operations.h"
 
+#if defined(__AMX_INT8__)
+#include "tiles_amx.h"
+#endif
+
 namespace paceline::PACELINE_ISA {
 
 // Keeps the compiler from knowing anything of the value of `x`.
@@ -20,6 +24,32 @@ void read_through(const uint8_t* data, size_t bytes) {
   for (__m512i& x : seen) PACELINE_OPAQUE(x);
 }
 
+#if defined(__AMX_INT8__)
+
+// All of 64 inputs in an instruction, twice what a block of 32 lets a product use. Sums that share their codes follow each other.
+uint64_t multiply_codes(int rounds) {
+  static constexpr TileSizes sizes = full_tiles();
+  alignas(64) static constexpr int8_t codes[16 * 64] = {3};
+  const TileRegisters registers(sizes);
+  _tile_loadd(4, codes, 64);
+  _tile_loadd(5, codes, 64);
+  _tile_loadd(6, codes, 64);
+  _tile_loadd(7, codes, 64);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (int round = 0; round < rounds / 8; ++round) {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 5, 6);
+    _tile_dpbssd(2, 4, 7);
+    _tile_dpbssd(3, 5, 7);
+  }
+  return static_cast<uint64_t>(rounds / 8) * 4 * 16 * 16 * 64;
+}
+
+#else
+
 // Sixteen chains hide the latency of two instructions a cycle.
 uint64_t multiply_codes(int rounds) {
   __m512i sums[16] = {}, codes = _mm512_set1_epi8(3), activations = _mm512_set1_epi8(-5);
@@ -34,6 +64,8 @@ uint64_t multiply_codes(int rounds) {
   }
   return static_cast<uint64_t>(rounds) * 16 * 64;
 }
+
+#endif
 
 #elif defined(__AVX2__)
 

@@ -1,6 +1,6 @@
 // Sixteen virtual lanes of float32, with one meaning on every instruction set.
 //
-// Kernels are written once against `Lanes` and compiled once for each (PACELINE_ISA is plain, avx2, avxvnni or avx512, or on ARM neon or dotprod).
+// Kernels are written once against `Lanes` and compiled once for each (PACELINE_ISA is plain, avx2, avxvnni, avx512 or amx, or on ARM neon or dotprod).
 // Each operation is exactly rounded or exact, so the builds give the same bits by construction:
 // AVX-512 holds the lanes in one register, AVX2 (with VNNI or without) in two, NEON in four, plain C++ in an array. No other float type, no other
 // reduction than `fold` (lane i with i+8, then i+4, i+2, i+1), and no libm: `exponential` is our own.
