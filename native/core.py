@@ -31,8 +31,8 @@ PAGE = 64  # positions to a page of the cache
 DEFAULT_CONTEXT = 4096
 COLUMN_COSTS = {"amx": 0.15, "avx512": 0.15, "avxvnni": 0.2, "dotprod": 0.2, "avx2": 0.25, "neon": 0.3, "plain": 1.0}
 """What one more token makes a step of two threads take, as a share of a step of one token. avx512 and avx2: between
-those of files that two cores read slowly and fast (scripts/bench_drafts.py); the others, which are not measured, by
-what their instructions multiply."""
+those of files that two cores read slowly and fast (scripts/bench_drafts.py); amx as avx512, which multiplies few
+tokens there, too; the others, which are not measured, by what their instructions multiply."""
 MOST_SCALING = 8
 """Threads up to which more of them make a step of many tokens faster, but not one of a single token, which waits for
 memory."""

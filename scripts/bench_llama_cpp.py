@@ -17,6 +17,7 @@ together read from memory, and the products of 8-bit codes per second that they 
 sequence is compared with the first (its bytes: all matrices that it uses, the keys and values that it reads, and
 twice what is recurrent, which it reads and writes), a step of 16 and the prefill with the second: only products with
 weights, not those of attention; float weights count too, though no processor multiplies them as fast as 8-bit codes.
+With AMX the second is that of instructions with 64 inputs, of which a block has 32; and 16 sequences have AVX-512's.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
 
 PROMPT = 512
-WIDER = {"avx2": ("AVX512", "AVX_VNNI"), "avxvnni": ("AVX512",)}  # what a peer may not have
+WIDER = {"avx2": ("AVX512", "AVX_VNNI"), "avxvnni": ("AVX512",), "avx512": ("AMX_INT8",)}  # what a peer may not have
 FEW = 4096  # from this context on, fewer sequence counts are measured
 
 

@@ -105,7 +105,7 @@ def table(found: Found, plot: str) -> str:
     return "\n".join(rows)
 
 
-INSTRUCTIONS = {"avx2": "AVX2", "avxvnni": "AVX2 and AVX-VNNI"}
+INSTRUCTIONS = {"avx2": "AVX2", "avxvnni": "AVX2 and AVX-VNNI", "avx512": "AVX-512"}
 CONTEXT = 512  # of the table below
 
 
@@ -141,8 +141,8 @@ HEAD = (
     "bandwidth measured in the same run (above 100 % where part of a small file stays in the last-level cache, or "
     "where a virtual machine's bandwidth changed meanwhile); for 16 "
     "sequences and the prefill the share of the measured peak rate of 8-bit multiply-accumulates (those with weights "
-    "are counted, those of attention are not; F16 is multiplied by slower instructions). llama.cpp's attention is "
-    "slower on some processors than on others, so there is a table for each machine, with both engines as they were "
+    "are counted, those of attention are not; F16, and where the peak is AMX's 16 sequences too, are multiplied by "
+    "slower instructions). llama.cpp's attention is slower on some processors than on others, so there is a table for each machine, with both engines as they were "
     "that day.\n"
 )
 

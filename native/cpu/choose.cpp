@@ -21,14 +21,14 @@ namespace {
 
 struct Set {
   const char* name;
-  bool here;  // this processor has all of it
+  bool here;  // this machine has all of it
   const Kernels& (*kernels)();
 };
 
 #if PACELINE_AMX
 // The processor has the instructions, and Linux (from 5.16 on) lets this process keep state in their registers, which it has to be asked for.
 bool asked_for_amx() {
-  constexpr int kAskPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of arch_prctl(2), and the state's number
+  constexpr unsigned long kAskPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of arch_prctl(2), and the state's number
   constexpr unsigned kTiles = 1u << 24, kBytes = 1u << 25;
   unsigned a, b, c, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kTiles) && (d & kBytes) && syscall(SYS_arch_prctl, kAskPermission, kTileData) == 0;
@@ -79,7 +79,7 @@ const Kernels& choose_kernels(const char* name) {
   for (const Set& set : sets()) {
     if (wanted != "auto" && wanted != set.name) continue;
     if (set.here) return set.kernels();
-    if (wanted == set.name) throw std::invalid_argument("isa '" + wanted + "': this processor has not all of its instructions");
+    if (wanted == set.name) throw std::invalid_argument("isa '" + wanted + "': this machine has not all of its instructions");
   }
   for (const char* known : {"amx", "avx512", "avxvnni", "avx2", "dotprod", "neon"})
     if (wanted == known) throw std::invalid_argument("isa '" + wanted + "': this build of Paceline does not have it");

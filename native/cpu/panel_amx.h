@@ -1,6 +1,6 @@
 // Products of a panel by AMX: one instruction multiplies a tile's codes, as signed bytes, with a block of sixteen columns and leaves their dot products in a
 // register of 16 x 16 integers. These are exact, so what is summed of them has the bits of all other kernels. For formats with one scale to a block: two instructions
-// of 16 inputs each would take as long as AVX-512, or longer.
+// of 16 inputs each gain little or lose (docs/decisions.md).
 #pragma once
 
 #include "integer_product.h"
@@ -41,6 +41,7 @@ void amx_sums(const uint8_t* panel, int blocks, const QuantizedBlock* x, int col
   constexpr int segment = segment_blocks(n);
   const PanelTile* const tiles = reinterpret_cast<const PanelTile*>(panel);
   TileDots dots[2];  // of even blocks and of odd ones
+  asm volatile("" : : : "memory");  // GCC is not told that _tile_loadd reads memory: all of the panel is written before
   dots[0].compute<false>(tiles[0], x);
   for (int first = 0; first < blocks; first += segment) {
     const int end = first + segment < blocks ? first + segment : blocks;

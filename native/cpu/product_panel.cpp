@@ -11,9 +11,10 @@ void panel_columns(int bias, bool minimum, int scales, int columns, const uint8_
                    const Ahead& ahead) {
   const auto run = [&]<class F>() {
 #if defined(__AMX_INT8__)
-    if constexpr (has_amx(F::kScales)) return amx_columns<F>(columns, panel, blocks, x, begins, sums, ahead);
+    if constexpr (has_amx(F::kScales)) amx_columns<F>(columns, panel, blocks, x, begins, sums, ahead);
+    else
 #endif
-    integer_columns<F>(columns, panel, blocks, x, begins, sums, ahead);
+      integer_columns<F>(columns, panel, blocks, x, begins, sums, ahead);
   };
   if (minimum && scales == 1) return run.template operator()<Panel<0, true, 1>>();
   if (minimum) return run.template operator()<Panel<0, true, 2>>();
