@@ -142,7 +142,8 @@ HEAD = (
     "where a virtual machine's bandwidth changed meanwhile); for 16 "
     "sequences and the prefill the share of the measured peak rate of 8-bit multiply-accumulates (those with weights "
     "are counted, those of attention are not; F16, and where the peak is AMX's 16 sequences too, are multiplied by "
-    "slower instructions). llama.cpp's attention is slower on some processors than on others, so there is a table for each machine, with both engines as they were "
+    "slower instructions). llama.cpp's attention is slower on some processors than on others, so there is a table for "
+    "each machine, with both engines as they were "
     "that day.\n"
 )
 
