@@ -124,9 +124,11 @@ FILES: dict[str, Callable[[], Path]] = {
 
 
 def machine_name(machine: Mapping[str, Any]) -> str:
-    """As in `amd-25-17`: who made the processor, its family and model; ARM's have neither."""
+    """As in `amd-25-17`: who made the processor, its family and model; ARM's have neither. Not all virtual machines on
+    one that has AMX have it: `intel-6-207-amx`."""
     maker = re.split(r"[^a-z0-9_]", machine["processor"].lower())[0]
-    return "-".join(filter(None, (maker, machine["family"], machine["model"])))
+    amx = "amx" if "amx_int8" in machine["flags"] else None
+    return "-".join(filter(None, (maker, machine["family"], machine["model"], amx)))
 
 
 def main() -> None:
