@@ -79,6 +79,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         print(f"paceline: {problem}", file=sys.stderr)
         return UNWRITABLE
+    finally:
+        _drop_unread_errors()
+
+
+def _drop_unread_errors() -> None:
+    """Whoever read our errors may be gone. What is left of them must not be tried again at exit, which would be 120."""
+    try:
+        if sys.stderr:
+            sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _open_missing() -> None:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import llama_cpp as lib
 import numpy as np
+from paceline.native import _cpu
 from paceline.native.core import PAGE, Core, open_core
 from paceline.native.machine import describe_machine, usable_cores
 from paceline.native.weights import find_model
@@ -112,7 +113,10 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 def compare(model: Path, texts: list[Path]) -> dict[str, float]:
     peer = Peer(model)
-    core, reference = (open_core(model, slots=1, context=WINDOW, kind=kind) for kind in ("cpu", "reference"))
+    # llama.cpp sets the sizes of AMX's registers once in a thread, and whoever is called may set them anew (as x86-64's
+    # ABI has it): in this process they are left to it. The bits are the same.
+    isa = next(isa for isa in reversed(_cpu.instruction_sets()) if isa != "amx")
+    core, reference = (open_core(model, slots=1, context=WINDOW, isa=isa, kind=kind) for kind in ("cpu", "reference"))
     positions = predicted = 0
     divergence, loss = {"core": 0.0, "llama.cpp": 0.0}, {"core": 0.0, "llama.cpp": 0.0, "reference": 0.0}
     for text in texts:

@@ -1,5 +1,6 @@
 """The `paceline` command: encode, help, version, and the pipeline of the README on the null engine."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -86,6 +87,24 @@ def test_what_a_shell_closes_or_cannot_hold(demo_model: Path) -> None:
     full = closing(">/dev/full", *encode, "Hi")
     assert (full.returncode, full.stderr) == (74, b"paceline: [Errno 28] No space left on device\n")
     assert closing(">&-", "daemon", "--engine", "null").returncode == 74
+    assert closing("2>&-", "daemon", "--engine", "null").returncode == 0
+
+
+@pytest.mark.parametrize("opened", [os.pipe, os.openpty])
+def test_errors_that_nobody_reads_do_not_change_the_exit_code(opened: Callable[[], tuple[int, int]]) -> None:
+    """What could not be written waits in Python's buffer, is tried again at exit, and would make it 120."""
+    code = "import sys\nfrom paceline.clients.cli import main\n"
+    code += "try:\n print('unread', file=sys.stderr)\nexcept OSError:\n sys.exit(main(['completion', 'bash']))\n"
+    source, target = opened()
+    os.close(source)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    try:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=target, env=buffered, timeout=60)
+    finally:
+        os.close(target)
+    assert done.returncode == 0
+    assert b"paceline" in done.stdout
 
 
 @pytest.mark.parametrize("words", [[], ["--chat"]])
