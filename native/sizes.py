@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MOST = 2**31 - 1  # sizes and their products are 32 bits wide in the C++ core
 MOST_WINDOW = MOST - 64  # a page beyond it is counted too
-MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/kernels.h
+MOST_KEYS = 256  # of a recurrent head, and the taps of its convolution; both in native/cpu/bounds.h
 MOST_TAPS = 16
 MOST_GROUPS = 32  # of experts: one for each lane of a GPU's warp
 SPLIT, MOST_APART = 512, 64  # positions of a split of attention; with more columns a device does not keep splits apart

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "core.h"
+#include "kernels.h"
 #include "register.h"
 #include "repack.h"
 #include "team.h"

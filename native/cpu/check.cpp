@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "core.h"
+#include "bounds.h"
 
 namespace paceline {
 namespace {

@@ -15,8 +15,6 @@
 
 namespace paceline {
 
-namespace amx { const Kernels& kernels(); }  // as kernels.h has the others
-
 namespace {
 
 struct Set {

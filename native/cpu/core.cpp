@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels.h"
 #include "tile_store.h"
 #include "work.h"
 
@@ -53,6 +54,8 @@ Core::Core(const Shape& shape, const Options& options, Tables tables)
 }
 
 Core::~Core() = default;
+
+const char* Core::isa() const { return kernels_.name; }
 
 CacheLayout Core::cache_layout(const Shape& shape, CacheType key_type, CacheType value_type) {
   std::vector<CachedHeads> layers;

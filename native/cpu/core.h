@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "draft.h"
-#include "kernels.h"
 #include "memory.h"
 #include "model.h"
 #include "recurrent.h"
@@ -44,6 +43,7 @@ struct Options {
 };
 
 struct AttentionList;
+struct Kernels;
 
 struct StepResult {
   std::vector<int32_t> tokens;    // [sum of outputs], row after row
@@ -85,7 +85,7 @@ class Core {
   static RecurrentLayout recurrent_layout(const Shape& shape);  // without slots, kept states and updates
   static CacheLayout cache_layout(const Shape& shape, CacheType key_type, CacheType value_type);
   const Shape& shape() const { return shape_; }
-  const char* isa() const { return kernels_.name; }
+  const char* isa() const;
   size_t logits_stride() const { return weights_.logits_stride(); }
   uint64_t weight_bytes() const;  // of one step in which some row wants a prediction and every expert is chosen
   uint64_t token_bytes() const { return weights_.token_bytes(); }

@@ -1,4 +1,4 @@
-// What an instruction set provides: one table of kernels each for plain, avx2, avxvnni and avx512, or plain, neon and dotprod, chosen when the core is made.
+// What an instruction set provides: one table of kernels each for plain, avx2, avxvnni, avx512 and amx, or plain, neon and dotprod, chosen when the core is made.
 // Every kernel gives the same bits in all of them, for any number of columns and any split among threads.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache.h"
+#include "bounds.h"
 #include "tile.h"
 
 namespace paceline {
@@ -28,10 +29,6 @@ struct DeltaRule {
   size_t out_stride;
   const float* skip;                     // of a state space, which has no delta: the share of a value that the output has beside the state's; otherwise null
 };
-constexpr int kDeltaPart = 32;   // values to a part: a unit of work
-constexpr int kDeltaKeys = 256;  // most to a head
-constexpr int kMostGroups = 32;  // of experts
-constexpr int kMostTaps = 16;    // of a convolution
 
 // Splits begin .. end - 1 of the histories of some queries. states: of each query, split_state(value_stride) floats for every split of the longest history
 // among them, those before begin too.
@@ -42,10 +39,6 @@ struct SplitPart {
 constexpr size_t split_state(int value_stride) { return static_cast<size_t>(value_stride) + 16; }  // the sums of values, their peak, their weight
 
 constexpr float kNoSink = -__builtin_huge_valf();
-
-// A weight, at most 1, as a whole number: sums of them are exact, and so the same in any order.
-constexpr float kWholeWeight = 0x1p40f;
-constexpr uint64_t whole(float weight) { return static_cast<uint64_t>(static_cast<int64_t>(weight * kWholeWeight)); }
 
 struct Kernels {
   const char* name;
@@ -129,6 +122,7 @@ namespace plain { const Kernels& kernels(); }
 namespace avx2 { const Kernels& kernels(); }
 namespace avxvnni { const Kernels& kernels(); }
 namespace avx512 { const Kernels& kernels(); }
+namespace amx { const Kernels& kernels(); }
 namespace neon { const Kernels& kernels(); }
 namespace dotprod { const Kernels& kernels(); }
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels.h"
+
 namespace paceline {
 
 namespace {

@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels.h"
 
 namespace paceline {
+
+struct Kernels;
 
 struct Sampling {
   float temperature = 0.0f;  // 0: the largest logit

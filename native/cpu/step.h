@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core.h"
+#include "kernels.h"
 #include "team.h"
 #include "work.h"
 

@@ -5,6 +5,7 @@
 // vocabulary.
 #pragma once
 
+#include "../cpu/bounds.h"
 #include "../cpu/sampling.h"
 #include "operations.h"
 

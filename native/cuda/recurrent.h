@@ -1,7 +1,7 @@
 // Parts of a recurrent layer, token by token, as in native/cpu/recurrent_inputs.cpp and delta_rule.cpp.
 #pragma once
 
-#include "../cpu/kernels.h"
+#include "../cpu/bounds.h"
 #include "operations.h"
 
 namespace paceline::cuda {
