@@ -195,7 +195,7 @@ class AttentionProbe:
         split_by_split: bool = False,
         sinks: Sequence[float] = (),
     ) -> npt.NDArray[np.float32]:
-        """queries [n, head_size], scaled already, n at most 16, at positions [n] -> [n, head_size].
+        """queries [n, head_size], scaled already, n at most 28, at positions [n] -> [n, head_size].
 
         split_by_split: each split by itself, the last one first, and what they came to merged. sinks [n]: a score of
         each query that takes part in the softmax and has no value.

@@ -47,7 +47,7 @@ class AttentionProbe {
     const paceline::Kernels& kernels = paceline::choose_kernels(isa.c_str());
     const int count = static_cast<int>(queries.shape(0)), size = head_size_;
     if (queries.ndim() != 2 || queries.shape(1) != size || positions.size() != count || count > paceline::kQueryTile)
-      throw std::invalid_argument("queries must be [n, head_size] and positions [n], n at most 16");
+      throw std::invalid_argument("queries must be [n, head_size] and positions [n], n at most " + std::to_string(paceline::kQueryTile));
     std::vector<float> sinks = given_sinks;
     if (sinks.empty()) sinks.assign(count, paceline::kNoSink);
     if (static_cast<int>(sinks.size()) != count) throw std::invalid_argument("sinks must be [n]");
@@ -60,7 +60,7 @@ class AttentionProbe {
       o[i] = out.mutable_data(i, 0);
     }
     paceline::Buffer<float> scratch, states;
-    scratch.reserve(paceline::kQueryTile * paceline::attention_scratch(view_.value_stride));
+    scratch.reserve(paceline::attention_scratch(view_.head_size, view_.value_stride));
     if (!split_by_split) {
       kernels.attend(view_, table_.data(), count, q, positions.data(), sinks.data(), o, nullptr, nullptr, scratch.data());
       return out;

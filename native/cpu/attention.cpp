@@ -26,16 +26,30 @@
 namespace paceline::PACELINE_ISA {
 namespace {
 
-// As many queries together, and lanes of keys or dimensions at once, as the registers hold accumulators for.
+// As many queries together, and lanes of keys or dimensions at once, as the registers hold accumulators for. What is loaded becomes float32 once for all queries of a
+// call, which takes as long as two products do: so rather many queries than many lanes.
 #if defined(__AVX512F__)
-constexpr int kTogether = 6, kWide = 4;
+constexpr int kTogether = 14, kFew = 6, kWide = 4;
 #elif defined(__AVX2__) || PACELINE_NEON
-constexpr int kTogether = 3, kWide = 2;
+constexpr int kTogether = 6, kFew = 3, kWide = 2;
 #else
-constexpr int kTogether = 1, kWide = 4;
+constexpr int kTogether = 1, kFew = 1, kWide = 4;
 #endif
+constexpr int wide_of(int queries) { return queries > kFew ? kWide / 2 : kWide; }
 
 constexpr int kKeyLanes = kPage / kLanes;
+
+// Calls f<type>().
+template <class Function>
+void of_type(CacheType type, Function f) {
+  switch (type) {
+    case CacheType::F32: return f.template operator()<CacheType::F32>();
+    case CacheType::F16: return f.template operator()<CacheType::F16>();
+    case CacheType::BF16: return f.template operator()<CacheType::BF16>();
+    case CacheType::Q8_0: return f.template operator()<CacheType::Q8_0>();
+    case CacheType::Q4_0: return f.template operator()<CacheType::Q4_0>();
+  }
+}
 
 // Up to so many queries of several tokens prefetch the next page. Queries of one token are bound by memory; those of a prompt meet pages that others have just
 // read, and prefetching made their attention two thirds slower.
@@ -52,6 +66,7 @@ struct Merge {
 };
 
 // Of some softmaxes at once, each with its next.
+template <int n>
 class Merging {
  public:
   void add(const Softmax& all, const Softmax& next) {
@@ -59,7 +74,9 @@ class Merging {
     below_[count_++] = all.peak - peak;
     below_[count_++] = next.peak - peak;
   }
-  void compute() { store(below_, exponential(load(below_))); }
+  void compute() {
+    for (int i = 0; i < 2 * n; i += kLanes) store(below_ + i, exponential(load(below_ + i)));
+  }
   // In the order of add().
   Merge merge(Softmax& all, const Softmax& next) {
     const Merge factors = {below_[taken_], below_[taken_ + 1]};
@@ -71,7 +88,7 @@ class Merging {
 
  private:
   static float larger_of(const Softmax& all, const Softmax& next) { return all.peak > next.peak ? all.peak : next.peak; }
-  alignas(64) float below_[kLanes] = {};
+  alignas(64) float below_[(2 * n + kLanes - 1) / kLanes * kLanes] = {};
   int count_ = 0, taken_ = 0;
 };
 
@@ -82,13 +99,13 @@ void merge_sums(float* sums, const float* next, int size, const Merge& factors) 
 }
 
 struct Query {
-  const float* q;       // [head_size], scaled
+  const float* packed;  // [head_size][n] of the n queries of its call, scaled, if it is the first of them
   int position;
   Softmax split;        // the running split
   Softmax merged;       // the splits before it
   Softmax page;         // the page that is added
   Merge factors;        // of the split and of this page
-  float* weights;       // [64] scores, then e^(score - peak)
+  float* weights;       // [64] scores, then e^(score - peak); those of the next query follow
   float* page_value;    // [value_stride] of a page that not all queries see whole
   float* value;         // [value_stride] of the running split, scratch or what is kept of it
   float* total;         // [value_stride] of the splits before it
@@ -102,46 +119,37 @@ struct Query {
   }
 };
 
-// Scores of n queries against 64 keys: k [head_size][64], next likewise.
-template <int n, bool early, CacheType type>
-void scores(const uint8_t* k, const uint8_t* next, int head_size, Query* queries) {
-  const float* q[n];
-  PACELINE_UNROLL
-  for (int i = 0; i < n; ++i) q[i] = queries[i].q;
-  for (int first = 0; first < kKeyLanes; first += kWide) {
-    Lanes s[n][kWide];
+// Scores of n queries, packed [head_size][n], against 64 keys: k [head_size][64].
+template <int n, CacheType type>
+void scores(const uint8_t* k, const uint8_t* ahead, int head_size, Query* queries) {
+  const float* const packed = queries[0].packed;
+  constexpr int wide = wide_of(n);
+  for (int first = 0; first < kKeyLanes; first += wide) {
+    Lanes s[n][wide];
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
       PACELINE_UNROLL
-      for (int j = 0; j < kWide; ++j) s[i][j] = zero();
+      for (int j = 0; j < wide; ++j) s[i][j] = zero();
     for (int block = 0; block < head_size; block += kCacheBlock) {
-      const KeyBlock<type, kWide> keys(k, next, head_size, block, kLanes * first);
+      const KeyBlock<type, wide> keys(k, ahead, head_size, block, kLanes * first);
       const int end = std::min(block + kCacheBlock, head_size);
       for (int d = block; d < end; ++d) {
-        if constexpr (early) keys.prefetch_dimension(d);
+        keys.prefetch_dimension(d);
+        Lanes x[wide];
         PACELINE_UNROLL
-        for (int j = 0; j < kWide; ++j) {
-          const Lanes x = keys.load(d, j);
+        for (int j = 0; j < wide; ++j) x[j] = keys.load(d, j);
+        PACELINE_UNROLL
+        for (int i = 0; i < n; ++i) {
+          const Lanes q = broadcast(packed[d * n + i]);
           PACELINE_UNROLL
-          for (int i = 0; i < n; ++i) s[i][j] = fma(broadcast(q[i][d]), x, s[i][j]);
+          for (int j = 0; j < wide; ++j) s[i][j] = fma(q, x[j], s[i][j]);
         }
       }
     }
     PACELINE_UNROLL
     for (int i = 0; i < n; ++i)
       PACELINE_UNROLL
-      for (int j = 0; j < kWide; ++j) store(queries[i].weights + kLanes * (first + j), s[i][j]);
-  }
-}
-
-template <int n, bool early>
-void scores(CacheType type, const uint8_t* k, const uint8_t* next, int head_size, Query* queries) {
-  switch (type) {
-    case CacheType::F32: return scores<n, early, CacheType::F32>(k, next, head_size, queries);
-    case CacheType::F16: return scores<n, early, CacheType::F16>(k, next, head_size, queries);
-    case CacheType::BF16: return scores<n, early, CacheType::BF16>(k, next, head_size, queries);
-    case CacheType::Q8_0: return scores<n, early, CacheType::Q8_0>(k, next, head_size, queries);
-    case CacheType::Q4_0: return scores<n, early, CacheType::Q4_0>(k, next, head_size, queries);
+      for (int j = 0; j < wide; ++j) store(queries[0].weights + kPage * i + kLanes * (first + j), s[i][j]);
   }
 }
 
@@ -172,26 +180,27 @@ void weigh_scores(Query& query, const CacheView& cache) {
   query.page = {peak, fold_sum(sum)};
 }
 
-// n queries, keys [begin, end), `wide` lanes of dims from `d`: v [64][stride], next likewise. whole: they are all keys of the page, whose sums go straight to those of
+// n queries, keys [begin, end), `wide` lanes of dims from `d`: v [64][stride]. whole: they are all keys of the page, whose sums go straight to those of
 // the split.
-template <int n, bool early, bool whole, CacheType type, int wide>
-void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
-  const ValueColumns<type, wide> values(v, next, stride, d);
+template <int n, bool whole, CacheType type, int wide>
+void add_columns(const uint8_t* v, const uint8_t* ahead, int stride, int d, int begin, int end, Query* queries) {
+  const ValueColumns<type, wide> values(v, ahead, stride, d);
   Lanes o[n][wide];
-  const float* weights[n];
+  const float* const weights = queries[0].weights;
   PACELINE_UNROLL
-  for (int i = 0; i < n; ++i) {
-    weights[i] = queries[i].weights;
+  for (int i = 0; i < n; ++i)
     PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) o[i][j] = whole ? zero() : load(queries[i].page_value + d + kLanes * j);
-  }
   for (int key = begin; key < end; ++key) {
-    if constexpr (early) values.prefetch_key(key);
+    values.prefetch_key(key);
+    Lanes x[wide];
     PACELINE_UNROLL
-    for (int j = 0; j < wide; ++j) {
-      const Lanes x = values.load(key, j);
+    for (int j = 0; j < wide; ++j) x[j] = values.load(key, j);
+    PACELINE_UNROLL
+    for (int i = 0; i < n; ++i) {
+      const Lanes weight = broadcast(weights[kPage * i + key]);
       PACELINE_UNROLL
-      for (int i = 0; i < n; ++i) o[i][j] = fma(broadcast(weights[i][key]), x, o[i][j]);
+      for (int j = 0; j < wide; ++j) o[i][j] = fma(weight, x[j], o[i][j]);
     }
   }
   PACELINE_UNROLL
@@ -204,53 +213,42 @@ void add_columns(const uint8_t* v, const uint8_t* next, int stride, int d, int b
     }
 }
 
-template <int n, bool early, bool whole, CacheType type, int wide = kWide>
-void add_values(const uint8_t* v, const uint8_t* next, int stride, int d, int begin, int end, Query* queries) {
+template <int n, bool whole, CacheType type, int wide = wide_of(n)>
+void add_values(const uint8_t* v, const uint8_t* ahead, int stride, int d, int begin, int end, Query* queries) {
   if (begin >= end) return;
-  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_columns<n, early, whole, type, wide>(v, next, stride, d, begin, end, queries);
-  if constexpr (wide > (is_quantized(type) ? 2 : 1))
-    if (d < stride) add_values<n, early, whole, type, wide / 2>(v, next, stride, d, begin, end, queries);
+  for (; d + wide * kLanes <= stride; d += wide * kLanes) add_columns<n, whole, type, wide>(v, ahead, stride, d, begin, end, queries);
+  if constexpr (wide > 1)
+    if (d < stride) add_values<n, whole, type, wide / 2>(v, ahead, stride, d, begin, end, queries);
 }
 
 // Each query's keys ascending: its own before those that all of them see, these, its own after.
-template <int n, bool early, CacheType type>
-void add_page(const uint8_t* v, const uint8_t* next, int stride, Query* queries) {
+template <int n, CacheType type>
+void add_page(const uint8_t* v, const uint8_t* ahead, int stride, Query* queries) {
   int begin = 0, end = kPage;
   for (int i = 0; i < n; ++i) {
     begin = std::max(begin, queries[i].begin);
     end = std::min(end, queries[i].end);
   }
-  if (begin == 0 && end == kPage) return add_values<n, early, true, type>(v, next, stride, 0, begin, end, queries);
+  if (begin == 0 && end == kPage) return add_values<n, true, type>(v, ahead, stride, 0, begin, end, queries);
   if (begin >= end) begin = end = kPage;
   for (int i = 0; i < n; ++i)
     for (int d = 0; d < stride; d += kLanes) store(queries[i].page_value + d, zero());
-  for (int i = 0; i < n; ++i) add_values<1, true, false, type>(v, next, stride, 0, queries[i].begin, std::min(begin, queries[i].end), queries + i);
-  add_values<n, early, false, type>(v, next, stride, 0, begin, end, queries);
-  for (int i = 0; i < n; ++i) add_values<1, true, false, type>(v, next, stride, 0, std::max(end, queries[i].begin), queries[i].end, queries + i);
+  for (int i = 0; i < n; ++i) add_values<1, false, type>(v, ahead, stride, 0, queries[i].begin, std::min(begin, queries[i].end), queries + i);
+  add_values<n, false, type>(v, ahead, stride, 0, begin, end, queries);
+  for (int i = 0; i < n; ++i) add_values<1, false, type>(v, ahead, stride, 0, std::max(end, queries[i].begin), queries[i].end, queries + i);
   for (int i = 0; i < n; ++i)
     if (queries[i].begin < queries[i].end) merge_sums(queries[i].value, queries[i].page_value, stride, queries[i].factors);
 }
 
-template <int n, bool early>
-void add_page(CacheType type, const uint8_t* v, const uint8_t* next, int stride, Query* queries) {
-  switch (type) {
-    case CacheType::F32: return add_page<n, early, CacheType::F32>(v, next, stride, queries);
-    case CacheType::F16: return add_page<n, early, CacheType::F16>(v, next, stride, queries);
-    case CacheType::BF16: return add_page<n, early, CacheType::BF16>(v, next, stride, queries);
-    case CacheType::Q8_0: return add_page<n, early, CacheType::Q8_0>(v, next, stride, queries);
-    case CacheType::Q4_0: return add_page<n, early, CacheType::Q4_0>(v, next, stride, queries);
-  }
-}
-
 void merge_split(Query& query, int value_stride) {
-  Merging merging;
+  Merging<1> merging;
   merging.add(query.merged, query.split);
   merging.compute();
   merge_sums(query.total, query.value, value_stride, merging.merge(query.merged, query.split));
 }
 
-// The page of keys from position `first` on, for n queries; next: the page after it.
-template <int n, bool early>
+// The page of keys from position `first` on, for n queries; next: the page that is prefetched meanwhile, or null.
+template <int n>
 void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint8_t* next, Query* queries) {
   bool seen = false;
   for (int i = 0; i < n; ++i) {
@@ -258,10 +256,10 @@ void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint
     seen = seen || queries[i].begin < queries[i].end;
   }
   if (!seen) return;
-  const size_t to_values = cache.value_offset - cache.key_offset;
-  scores<n, early>(cache.key_type, keys, next, cache.head_size, queries);
-  static_assert(2 * n <= kLanes);
-  Merging merging;
+  of_type(cache.key_type, [&]<CacheType type>() {
+    scores<n, type>(keys, next ? next : keys + code_bytes(type, kRowsAhead * kPage), cache.head_size, queries);
+  });
+  Merging<n> merging;
   for (int i = 0; i < n; ++i) {
     if (queries[i].begin >= queries[i].end) continue;
     weigh_scores(queries[i], cache);
@@ -270,23 +268,27 @@ void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint
   merging.compute();
   for (int i = 0; i < n; ++i)
     if (queries[i].begin < queries[i].end) queries[i].factors = merging.merge(queries[i].split, queries[i].page);
-  add_page<n, early>(cache.value_type, keys + to_values, next + to_values, cache.value_stride, queries);
+  const size_t to_values = cache.value_offset - cache.key_offset;
+  const uint8_t* const values = keys + to_values;
+  of_type(cache.value_type, [&]<CacheType type>() {
+    add_page<n, type>(values, next ? next + to_values : values + code_bytes(type, static_cast<size_t>(kRowsAhead) * cache.value_stride), cache.value_stride, queries);
+  });
 }
 
 template <int n = kTogether>
-void add_keys(int count, bool early, const CacheView& cache, int first, const uint8_t* keys, const uint8_t* next, Query* queries) {
-  if (count == n) return early ? add_keys<n, true>(cache, first, keys, next, queries) : add_keys<n, false>(cache, first, keys, next, queries);
-  if constexpr (n > 1) add_keys<n - 1>(count, early, cache, first, keys, next, queries);
+void add_keys(int count, const CacheView& cache, int first, const uint8_t* keys, const uint8_t* next, Query* queries) {
+  if (count == n) return add_keys<n>(cache, first, keys, next, queries);
+  if constexpr (n > 1) add_keys<n - 1>(count, cache, first, keys, next, queries);
 }
 
-// The sink comes first, before all splits.
-Query query_at(const CacheView& cache, int position, float sink, float* scratch) {
+// Number i of those that share the scratch. The sink comes first, before all splits.
+Query query_at(const CacheView& cache, int i, int position, float sink, float* scratch) {
   Query query;
   if (sink != kNoSink) query.merged = {sink, 1.0f};
   query.position = position;
   query.lowest = cache.window > 0 ? std::max(position - cache.window + 1, 0) : 0;
-  query.weights = scratch;
-  query.page_value = scratch + kPage;
+  query.weights = scratch + kPage * i;
+  query.page_value = scratch + kPage * kQueryTile + 3 * static_cast<size_t>(cache.value_stride) * i;
   query.value = query.page_value + cache.value_stride;
   query.total = query.value + cache.value_stride;
   for (int d = 0; d < cache.value_stride; d += kLanes) store(query.total + d, zero());
@@ -314,13 +316,21 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
   Query queries[kQueryTile];
   int lowest = INT_MAX, last = 0, earliest = INT_MAX;
   for (int i = 0; i < count; ++i) {
-    queries[i] = query_at(cache, positions[i], sinks[i], scratch + attention_scratch(cache.value_stride) * i);
-    queries[i].q = q[i];
+    queries[i] = query_at(cache, i, positions[i], sinks[i], scratch);
     lowest = std::min(lowest, queries[i].lowest);
     earliest = std::min(earliest, positions[i]);
     last = std::max(last, positions[i]);
   }
   const int calls = (count + kTogether - 1) / kTogether;
+  const auto share = [&](int call) { return count * call / calls; };
+  float* packed = scratch + (kPage + 3 * static_cast<size_t>(cache.value_stride)) * kQueryTile;
+  for (int call = 0; call < calls; ++call) {
+    const int begin = share(call), together = share(call + 1) - begin;
+    queries[begin].packed = packed;
+    for (int i = 0; i < together; ++i)
+      for (int d = 0; d < cache.head_size; ++d) packed[d * together + i] = q[begin + i][d];
+    packed += cache.head_size * together;
+  }
   const bool prompt = earliest < last && count > kPrefetching;
   const int first_split = part ? std::max(lowest / kSplit, part->begin) : lowest / kSplit;
   if (part) last = std::min(last, part->end * kSplit - 1);
@@ -336,8 +346,7 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
       const uint8_t* keys = keys_of(first);
       const uint8_t* next = first + kPage <= last ? keys_of(first + kPage) : then ? then : keys;
       for (int call = 0; call < calls; ++call) {  // even shares; the first brings the page into the cache, for all
-        const int from = count * call / calls, together = count * (call + 1) / calls - from;
-        add_keys(together, call == 0 && !prompt, cache, first, keys, next, queries + from);
+        add_keys(share(call + 1) - share(call), cache, first, keys, call == 0 && !prompt ? next : nullptr, queries + share(call));
       }
     }
     for (int i = 0; i < count; ++i) {
@@ -355,7 +364,7 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
 }
 
 void merge_splits(const CacheView& cache, int position, float sink, const float* states, float* out, float* scratch) {
-  Query query = query_at(cache, position, sink, scratch);
+  Query query = query_at(cache, 0, position, sink, scratch);
   for (int split = query.lowest / kSplit; split <= position / kSplit; ++split) {
     const float* state = states + split * split_state(cache.value_stride);
     std::memcpy(query.value, state, sizeof(float) * cache.value_stride);

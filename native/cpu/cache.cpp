@@ -33,6 +33,7 @@ CacheLayout::CacheLayout(std::vector<CachedHeads> layers, CacheType key_type, Ca
     begins_.push_back(page_bytes_);
     page_bytes_ += (key_bytes(heads) + value_bytes(heads)) * heads.kv_heads;
     most_values_ = std::max(most_values_, value_stride(heads));
+    most_dimensions_ = std::max(most_dimensions_, heads.head_size);
   }
 }
 

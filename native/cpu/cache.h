@@ -69,6 +69,7 @@ class CacheLayout {
   size_t page_bytes() const { return page_bytes_; }
   size_t head_bytes(int layer) const { return key_bytes(layers_[layer]) + value_bytes(layers_[layer]); }  // of one kv head
   int most_values() const { return most_values_; }  // to a key
+  int most_dimensions() const { return most_dimensions_; }  // of a key
 
   CacheView view(uint8_t* pool, int layer, int kv_head) const {
     const CachedHeads& heads = layers_[layer];
@@ -85,7 +86,7 @@ class CacheLayout {
   CacheType key_type_, value_type_;
   std::vector<size_t> begins_;  // [layers], of each in a page
   size_t page_bytes_ = 0;
-  int most_values_ = 0;
+  int most_values_ = 0, most_dimensions_ = 0;
 };
 
 }  // namespace paceline

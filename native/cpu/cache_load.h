@@ -7,11 +7,12 @@
 
 namespace paceline::PACELINE_ISA {
 
-// The next page lies elsewhere in memory, where the hardware prefetcher cannot predict it: whoever reads some bytes of a
-// page prefetches the same bytes of the next.
+// Whoever reads some bytes of a page prefetches bytes as far from `ahead` as those are from its beginning: the same bytes of the next page, which lies elsewhere
+// in memory, where the hardware prefetcher cannot predict it; or those of this page that are read a little later.
+constexpr int kRowsAhead = 8;  // dimensions of keys or keys of values, by then
 template <size_t bytes>
-inline void prefetch(const uint8_t* next) {
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+inline void prefetch(const uint8_t* ahead) {
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i);
 }
 
 template <CacheType type>
@@ -21,19 +22,19 @@ inline Lanes load_float(const uint8_t* p) {
   if constexpr (type == CacheType::BF16) return load_brain(reinterpret_cast<const uint16_t*>(p));
 }
 
-// Dimensions first .. first+31 of `wide` * 16 keys, from key `key`: k [head_size][64], next likewise.
+// Dimensions first .. first+31 of `wide` * 16 keys, from key `key`: k [head_size][64].
 template <CacheType type, int wide>
 class KeyBlock {
  public:
-  KeyBlock(const uint8_t* k, const uint8_t* next, int head_size, int first, int key) : k_(k), next_(next), key_(key) {
+  KeyBlock(const uint8_t* k, const uint8_t* ahead, int head_size, int first, int key) : k_(k), ahead_(ahead), key_(key) {
     if constexpr (is_quantized(type)) {
       const size_t scales = code_bytes(type, static_cast<size_t>(kPage) * head_size) + (first / kCacheBlock * kPage + key) * sizeof(uint16_t);
-      prefetch<wide * kLanes * sizeof(uint16_t)>(next + scales);
+      prefetch<wide * kLanes * sizeof(uint16_t)>(ahead + scales);
       for (int j = 0; j < wide; ++j) scales_[j] = load_half(reinterpret_cast<const uint16_t*>(k + scales) + kLanes * j);
     }
   }
 
-  void prefetch_dimension(int d) const { prefetch<code_bytes(type, wide * kLanes)>(next_ + offset(d, 0)); }
+  void prefetch_dimension(int d) const { prefetch<code_bytes(type, wide * kLanes)>(ahead_ + offset(d, 0)); }
 
   Lanes load(int d, int j) const {
     const uint8_t* p = k_ + offset(d, j);
@@ -49,41 +50,43 @@ class KeyBlock {
     else return code_bytes(type, static_cast<size_t>(d) * kPage + key);
   }
 
-  const uint8_t *k_, *next_;
+  const uint8_t *k_, *ahead_;
   int key_;
   Lanes scales_[wide];
 };
 
-// `wide` * 16 dimensions of each key, from dimension `d`, a multiple of 32 where blocks are: v [64][stride], next likewise.
+// `wide` * 16 dimensions of each key, from dimension `d`: v [64][stride].
 template <CacheType type, int wide>
 class ValueColumns {
  public:
-  ValueColumns(const uint8_t* v, const uint8_t* next, int stride, int d) : v_(v), next_(next), stride_(stride), d_(d) {
+  ValueColumns(const uint8_t* v, const uint8_t* ahead, int stride, int d) : v_(v), ahead_(ahead), stride_(stride), d_(d) {
     if constexpr (is_quantized(type)) {
       scales_ = reinterpret_cast<const uint16_t*>(v + code_bytes(type, static_cast<size_t>(kPage) * stride)) + d / kCacheBlock;
-      const uint8_t* next_scales = next + code_bytes(type, static_cast<size_t>(kPage) * stride);
+      const uint8_t* scales_ahead = ahead + code_bytes(type, static_cast<size_t>(kPage) * stride);
       if (d == 0)
-        for (int i = 0; i < stride / kCacheBlock; ++i) prefetch<kPage * sizeof(uint16_t)>(next_scales + i * kPage * sizeof(uint16_t));
+        for (int i = 0; i < stride / kCacheBlock; ++i) prefetch<kPage * sizeof(uint16_t)>(scales_ahead + i * kPage * sizeof(uint16_t));
     }
   }
 
-  void prefetch_key(int key) const { prefetch<code_bytes(type, wide * kLanes)>(next_ + offset(key)); }
+  void prefetch_key(int key) const { prefetch<code_bytes(type, wide * kLanes)>(ahead_ + offset(key)); }
 
   Lanes load(int key, int j) const {
     const uint8_t* p = v_ + offset(key);
     if constexpr (is_quantized(type)) {
-      const Lanes scale = broadcast_half(scales_ + key * (stride_ / kCacheBlock) + j / 2);
-      if constexpr (type == CacheType::Q8_0) return load_codes(reinterpret_cast<const int8_t*>(p) + kLanes * j) * scale;
-      else return load_nibbles(p + j / 2 * kLanes, j % 2 * 4) * scale;
+      const int half = d_ / kLanes % 2 + j;  // of blocks
+      const Lanes scale = broadcast_half(scales_ + key * (stride_ / kCacheBlock) + half / 2);
+      if constexpr (type == CacheType::Q8_0) return load_codes(reinterpret_cast<const int8_t*>(p) + kLanes * half) * scale;
+      else return load_nibbles(p + half / 2 * kLanes, half % 2 * 4) * scale;
     } else {
       return load_float<type>(p + code_bytes(type, kLanes) * j);
     }
   }
 
  private:
-  size_t offset(int key) const { return code_bytes(type, static_cast<size_t>(key) * stride_ + d_); }
+  // Of the first dimension, or of its block.
+  size_t offset(int key) const { return code_bytes(type, static_cast<size_t>(key) * stride_ + (is_quantized(type) ? d_ / kCacheBlock * kCacheBlock : d_)); }
 
-  const uint8_t *v_, *next_;
+  const uint8_t *v_, *ahead_;
   int stride_, d_;
   const uint16_t* scales_ = nullptr;
 };

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cache.h"
 #include "bounds.h"
+#include "cache.h"
 #include "tile.h"
 
 namespace paceline {
@@ -67,11 +67,11 @@ struct Kernels {
   // sinks[i]: a score that takes part in the softmax and has no value; kNoSink: none.
   // part: only some splits, whose states are kept for merge_splits(); out is not used then. May be null.
   // then: keys that will be read next, of any head, their values at the same distance as here; prefetched meanwhile. May be null.
-  // scratch: attention_scratch(value_stride) floats per query.
+  // scratch: attention_scratch(head_size, value_stride) floats.
   void (*attend)(const CacheView& cache, const int32_t* table, int queries, const float* const* q, const int* positions, const float* sinks,
                  float* const* out, const SplitPart* part, const uint8_t* then, float* scratch);
 
-  // The states of all splits of a query's history -> out [value_size], as attend() gives it. scratch: attention_scratch(value_stride) floats.
+  // The states of all splits of a query's history -> out [value_size], as attend() gives it. scratch as there.
   void (*merge_splits)(const CacheView& cache, int position, float sink, const float* states, float* out, float* scratch);
 
   // Index of the largest of x [size]; the lower index on ties.
@@ -115,8 +115,8 @@ struct Kernels {
   uint64_t (*multiply_codes)(int rounds);
 };
 
-constexpr int kQueryTile = 16;   // most queries to one attend call
-constexpr size_t attention_scratch(int value_stride) { return kPage + 3 * static_cast<size_t>(value_stride) + 16; }
+constexpr int kQueryTile = 28;   // most queries to one attend call
+constexpr size_t attention_scratch(int head_size, int value_stride) { return kQueryTile * (static_cast<size_t>(kPage) + head_size + 3 * value_stride); }
 
 namespace plain { const Kernels& kernels(); }
 namespace avx2 { const Kernels& kernels(); }

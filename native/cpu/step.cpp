@@ -164,7 +164,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
     Private& own = work.own[index];
     if (index < outputs) own.sampler.reserve(s.vocab);  // megabytes where the vocabulary is large
     own.norm.reserve(padded(std::max({s.width, s.head_size, s.query_rank, s.local_head_size, s.value_heads ? s.recurrent_norm_size() : 0, s.layers * s.token_inputs, s.whole_qk_norm ? s.queries() : 0, joins}), kBlock) + kBlock + kLanesWide);
-    own.attention.reserve(kQueryTile * attention_scratch(cache_.most_values()));
+    own.attention.reserve(attention_scratch(cache_.most_dimensions(), cache_.most_values()));
     own.scratch = {own.panel.reserve(kPanelBytes), own.sums.reserve(4 * static_cast<size_t>(padded(most_columns, kGroup)) * kTileRows), 0};
   }
 }

@@ -9,6 +9,7 @@ from paceline.native import _cpu
 
 SETS = _cpu.instruction_sets()
 PAGES = 20
+SIZES = (*range(2, 15), 16, 21, 27, 28)  # every number of queries to a call, and two calls
 TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 Floats = npt.NDArray[np.float32]
 
@@ -109,7 +110,7 @@ def test_company_and_instruction_set_change_no_bit(head_size: int, window: int, 
     probe = _cpu.AttentionProbe(head_size=head_size, pages=PAGES, window=window, softcap=softcap)
     probe.write(draw(1, count, head_size), draw(2, count, head_size), 0, SETS[-1])
     chance = np.random.default_rng(4)
-    for size in (2, 3, 5, 6, 7, 11, 16):
+    for size in SIZES:
         near = chance.integers(0, count - size) + np.arange(size)
         for positions in (near.astype(np.int32), chance.integers(0, count, size).astype(np.int32)):
             queries = draw(size, size, head_size)
@@ -175,7 +176,7 @@ def test_company_changes_no_bit_of_other_types(key_type: str) -> None:
     value_type = TYPES[-TYPES.index(key_type)]
     probe = probe_of(key_type, value_type, head_size, SETS[-1], draw(1, count, head_size), draw(2, count, head_size))
     chance = np.random.default_rng(4)
-    for size in (2, 3, 5, 6, 7, 16):
+    for size in SIZES:
         positions = chance.integers(0, count, size).astype(np.int32)
         queries = draw(size, size, head_size)
         alone = [probe.attend(queries[i : i + 1], positions[i : i + 1], SETS[-1]) for i in range(size)]
