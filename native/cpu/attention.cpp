@@ -257,6 +257,7 @@ void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint
   }
   if (!seen) return;
   of_type(cache.key_type, [&]<CacheType type>() {
+    if (next) prefetch_scales<type>(next, static_cast<size_t>(kPage) * cache.head_size);
     scores<n, type>(keys, next ? next : keys + code_bytes(type, kRowsAhead * kPage), cache.head_size, queries);
   });
   Merging<n> merging;
@@ -271,6 +272,7 @@ void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint
   const size_t to_values = cache.value_offset - cache.key_offset;
   const uint8_t* const values = keys + to_values;
   of_type(cache.value_type, [&]<CacheType type>() {
+    if (next) prefetch_scales<type>(next + to_values, static_cast<size_t>(kPage) * cache.value_stride);
     add_page<n, type>(values, next ? next + to_values : values + code_bytes(type, static_cast<size_t>(kRowsAhead) * cache.value_stride), cache.value_stride, queries);
   });
 }
@@ -344,7 +346,7 @@ void attend(const CacheView& cache, const int32_t* table, int count, const float
     const int end = std::min(begin + kSplit - 1, last);
     for (int first = std::max(begin, lowest / kPage * kPage); first <= end; first += kPage) {
       const uint8_t* keys = keys_of(first);
-      const uint8_t* next = first + kPage <= last ? keys_of(first + kPage) : then ? then : keys;
+      const uint8_t* next = first + kPage <= last ? keys_of(first + kPage) : then;
       for (int call = 0; call < calls; ++call) {  // even shares; the first brings the page into the cache, for all
         add_keys(share(call + 1) - share(call), cache, first, keys, call == 0 && !prompt ? next : nullptr, queries + share(call));
       }

@@ -9,10 +9,16 @@ namespace paceline::PACELINE_ISA {
 
 // Whoever reads some bytes of a page prefetches bytes as far from `ahead` as those are from its beginning: the same bytes of the next page, which lies elsewhere
 // in memory, where the hardware prefetcher cannot predict it; or those of this page that are read a little later.
-constexpr int kRowsAhead = 8;  // dimensions of keys or keys of values, by then
 template <size_t bytes>
 inline void prefetch(const uint8_t* ahead) {
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i);
+}
+constexpr int kRowsAhead = 8;  // how much later that is: dimensions of keys, or keys whose values are read
+
+// The scales behind the codes of a page's keys or values.
+template <CacheType type>
+inline void prefetch_scales(const uint8_t* page, size_t values) {
+  for (size_t i = code_bytes(type, values); i < cache_bytes(type, values); i += 64) __builtin_prefetch(page + i);
 }
 
 template <CacheType type>
@@ -29,7 +35,6 @@ class KeyBlock {
   KeyBlock(const uint8_t* k, const uint8_t* ahead, int head_size, int first, int key) : k_(k), ahead_(ahead), key_(key) {
     if constexpr (is_quantized(type)) {
       const size_t scales = code_bytes(type, static_cast<size_t>(kPage) * head_size) + (first / kCacheBlock * kPage + key) * sizeof(uint16_t);
-      prefetch<wide * kLanes * sizeof(uint16_t)>(ahead + scales);
       for (int j = 0; j < wide; ++j) scales_[j] = load_half(reinterpret_cast<const uint16_t*>(k + scales) + kLanes * j);
     }
   }
@@ -60,12 +65,7 @@ template <CacheType type, int wide>
 class ValueColumns {
  public:
   ValueColumns(const uint8_t* v, const uint8_t* ahead, int stride, int d) : v_(v), ahead_(ahead), stride_(stride), d_(d) {
-    if constexpr (is_quantized(type)) {
-      scales_ = reinterpret_cast<const uint16_t*>(v + code_bytes(type, static_cast<size_t>(kPage) * stride)) + d / kCacheBlock;
-      const uint8_t* scales_ahead = ahead + code_bytes(type, static_cast<size_t>(kPage) * stride);
-      if (d == 0)
-        for (int i = 0; i < stride / kCacheBlock; ++i) prefetch<kPage * sizeof(uint16_t)>(scales_ahead + i * kPage * sizeof(uint16_t));
-    }
+    if constexpr (is_quantized(type)) scales_ = reinterpret_cast<const uint16_t*>(v + code_bytes(type, static_cast<size_t>(kPage) * stride)) + d / kCacheBlock;
   }
 
   void prefetch_key(int key) const { prefetch<code_bytes(type, wide * kLanes)>(ahead_ + offset(key)); }

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core.h"
 #include "bounds.h"
+#include "core.h"
 
 namespace paceline {
 namespace {

@@ -50,7 +50,7 @@ void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& wo
   const int group = shape_.heads / kv_heads;
   int parts = (group + kQueryTile - 1) / kQueryTile;
   while (parts * kv_heads * work.columns < options_.threads && 2 * parts * kFewestHeads <= group) parts *= 2;
-  const int tile = std::max(1, kQueryTile * parts / group);
+  const int tile = std::max(1, kQueryTile / ((group + parts - 1) / parts));
   const size_t state = split_state(cache_.most_values());
   std::vector<AttentionItem> tiles;  // of one kv head, whole
   const auto history = [&](const AttentionItem& item) { return rows[item.row].position + item.first + item.count; };
