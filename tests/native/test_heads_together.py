@@ -13,7 +13,7 @@ SETS = _cpu.instruction_sets()
 HISTORY = ids_of(5, 150, 64)
 
 
-@pytest.mark.parametrize("heads", [9, 22, 28, 29, 70])  # at most 28 are one call; with eight threads they are parts
+@pytest.mark.parametrize("heads", [9, 22, 28, 29, 70])  # attend() takes 28; eight threads divide them
 def test_groups_of_any_size(heads: int, tiny_model) -> None:
     path = tiny_model(architecture="qwen3", type="F32", heads=heads, kv_heads=1, head_size=16, layers=1)
 
