@@ -43,7 +43,8 @@ class Answering:
         self._stream = stream
         self._refuse = refuse
         self._done = done
-        self._sent = 0.0  # when something went out last, by the loop's clock
+        self._sending = 0
+        self._sent = 0.0  # when something was sent last, by the loop's clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -81,15 +82,22 @@ class Answering:
     async def _keep_alive(self, send: Send) -> None:
         """While a request is queued or in prefill there is no news, and a proxy between us and the client would cut a
         silent connection. A task of its own, so that it takes nothing from the news."""
-        loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(self._sent + QUIET_SECONDS - loop.time())
-            if loop.time() >= self._sent + QUIET_SECONDS:
+            await asyncio.sleep(QUIET_SECONDS - self._quiet_for())
+            if self._quiet_for() >= QUIET_SECONDS:
                 await self._write(send, self._writer.keep_alive())
 
+    def _quiet_for(self) -> float:
+        """Seconds; none while something is being sent, however slowly its reader takes it."""
+        return 0.0 if self._sending else asyncio.get_running_loop().time() - self._sent
+
     async def _write(self, send: Send, data: bytes, more: bool = True) -> None:
-        await send({"type": "http.response.body", "body": data, "more_body": more})
-        self._sent = asyncio.get_running_loop().time()
+        self._sending += 1
+        try:
+            await send({"type": "http.response.body", "body": data, "more_body": more})
+        finally:
+            self._sending -= 1
+            self._sent = asyncio.get_running_loop().time()
 
     async def _send_whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

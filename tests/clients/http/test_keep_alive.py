@@ -34,14 +34,18 @@ def is_silence(piece: bytes) -> bool:
 
 class Reader:
     """A request to an app in this process. `pieces` are those of the body, each with the time when it came, `late` is
-    how many came after the end; for one that says nothing it takes `slow` seconds."""
+    how many came after the end, `between` how many that say nothing came before the piece ahead of them was taken. It
+    takes `slow` seconds for one that says nothing, `slow_news` for each other."""
 
-    def __init__(self, app: Any, path: str, body: dict[str, Any], slow: float = 0.0) -> None:
+    def __init__(self, app: Any, path: str, body: dict[str, Any], slow: float = 0.0, slow_news: float = 0.0) -> None:
         self.pieces: list[tuple[float, bytes]] = []
         self.ended = False
         self.late = 0
+        self.between = 0
+        self._taking = 0
         self._left = asyncio.Event()
         self._slow = slow
+        self._slow_news = slow_news
         self._body = [json.dumps(ASKED | body).encode()]
         scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
         self.done = asyncio.create_task(app(scope, self._receive, self._send))
@@ -69,7 +73,12 @@ class Reader:
             piece = message["body"]
             self.pieces.append((asyncio.get_running_loop().time(), piece))
             self.ended = not message["more_body"]
-            await asyncio.sleep(self._slow if is_silence(piece) else 0)
+            self.between += is_silence(piece) and self._taking > 0
+            self._taking += 1
+            try:
+                await asyncio.sleep(self._slow if is_silence(piece) else self._slow_news)
+            finally:
+                self._taking -= 1
 
 
 NAMES = ("id", "created", "created_at", "usage", "sequence_number", "item_id")
@@ -144,6 +153,19 @@ def test_no_news_are_lost(monkeypatch: pytest.MonkeyPatch, path: str, body: dict
             assert reader.silences and named_alike(reader.events) == named_alike(plain.events)
 
     with_app(test, "--fault", "slow:10")
+
+
+@pytest.mark.parametrize(("path", "body"), ROUTES)
+def test_not_while_news_are_sent(monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]) -> None:
+    monkeypatch.setattr(answering, "QUIET_SECONDS", 0.01)
+
+    async def test(engine: Engine, app: Any) -> None:
+        await engine.client.start([1], 20)  # 0.4 seconds
+        reader = Reader(app, path, body, slow_news=0.05)
+        await reader.done
+        assert reader.silences and not reader.between
+
+    with_app(test, "--slots", "1", "--fault", "slow:20")
 
 
 @pytest.mark.parametrize(("path", "body"), ROUTES)
