@@ -45,6 +45,7 @@ def run(config: Config) -> int:
         return OUTPUT if config.stream_fd == 1 else USAGE
     inbox = Inbox()
     watch = stdio.SignalWatch(inbox)
+    stdio.start_hangup_watch(inbox, descriptor, watch)
     stdio.start_reader(inbox, config.max_line)
     try:
         engine, limits = open_engine(config)
@@ -60,7 +61,6 @@ def run(config: Config) -> int:
     outbox = Outbox(stream.encode, lambda: inbox.put(News.WAKE), stdio.write_now(descriptor))
     watch.starting = False
     stdio.start_writer(outbox, inbox, descriptor)
-    stdio.start_hangup_watch(inbox, descriptor)
     requests = _request_log(config.log)
     if requests is not None:
         info = engine.info

@@ -142,18 +142,6 @@ def write_now(descriptor: int) -> Callable[[bytes], int]:
     return write
 
 
-def start_hangup_watch(inbox: Inbox, descriptor: int) -> None:
-    """Tells the loop when the last reader has left, also while there is nothing to write."""
-    poll = select.poll()
-    poll.register(descriptor, 0)  # errors and hang-ups are always reported
-
-    def watch() -> None:
-        poll.poll()
-        inbox.put(Gone(None))
-
-    _start("hang-up", watch)
-
-
 class SignalWatch:
     """The first SIGTERM or SIGINT goes to the inbox, the second ends the process at once.
 
@@ -177,6 +165,21 @@ class SignalWatch:
     def _watch(self) -> None:
         self._inbox.put(Stop(os.read(self._pipe, 1)[0]))
         os._exit(128 + os.read(self._pipe, 1)[0])
+
+
+def start_hangup_watch(inbox: Inbox, descriptor: int, signals: SignalWatch) -> None:
+    """Tells the loop when the last reader has left, also while there is nothing to write. While the daemon is starting
+    it is ended by that as by a signal: a model may take minutes to load, and nobody would see what comes of it."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors and hang-ups are always reported
+
+    def watch() -> None:
+        poll.poll()
+        inbox.put(Gone(None))
+        if signals.starting:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    _start("hang-up", watch)
 
 
 def _start(name: str, run: Callable[[], None]) -> None:

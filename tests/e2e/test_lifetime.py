@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from paceline.native.files.demo_model import DEMO
 from paceline.protocol import CANCELLED, DONE, Frame, Message
 
 from ..procfs import cpu_seconds, is_running, resident_bytes, signals_are_pending
@@ -157,6 +158,27 @@ def test_a_reader_that_left_is_noticed_at_once() -> None:
         daemon.popen.stdout.close()
         assert daemon.popen.wait(20.0) == 0
         assert daemon.log() == ""
+
+
+def opens(pid: int, path: Path) -> bool:
+    """Whether a process has this file open."""
+    return any(one.exists() and one.samefile(path) for one in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_a_reader_that_leaves_while_the_model_is_fetched(tmp_path: Path) -> None:
+    lock_file = tmp_path / "paceline" / f"{Path(DEMO.member).name}.lock"
+    lock_file.parent.mkdir()
+    with lock_file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # somebody else is fetching it
+        with Process(engine="cpu", env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}) as daemon:
+            deadline = time.monotonic() + 20.0
+            while not opens(daemon.popen.pid, lock_file):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            assert daemon.popen.stdout is not None
+            daemon.popen.stdout.close()
+            assert daemon.popen.wait(20.0) == 0
+            assert daemon.log() == ""
 
 
 PARENT = """
