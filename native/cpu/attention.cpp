@@ -134,7 +134,7 @@ void scores(const uint8_t* k, const uint8_t* ahead, int head_size, Query* querie
       const KeyBlock<type, wide> keys(k, ahead, head_size, block, kLanes * first);
       const int end = std::min(block + kCacheBlock, head_size);
       for (int d = block; d < end; ++d) {
-        keys.prefetch_dimension(d);
+        keys.fetch_dimension(d);
         Lanes x[wide];
         PACELINE_UNROLL
         for (int j = 0; j < wide; ++j) x[j] = keys.load(d, j);
@@ -192,7 +192,7 @@ void add_columns(const uint8_t* v, const uint8_t* ahead, int stride, int d, int 
     PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) o[i][j] = whole ? zero() : load(queries[i].page_value + d + kLanes * j);
   for (int key = begin; key < end; ++key) {
-    values.prefetch_key(key);
+    values.fetch_key(key);
     Lanes x[wide];
     PACELINE_UNROLL
     for (int j = 0; j < wide; ++j) x[j] = values.load(key, j);
@@ -257,7 +257,7 @@ void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint
   }
   if (!seen) return;
   of_type(cache.key_type, [&]<CacheType type>() {
-    if (next) prefetch_scales<type>(next, static_cast<size_t>(kPage) * cache.head_size);
+    if (next) fetch_scales<type>(next, static_cast<size_t>(kPage) * cache.head_size);
     scores<n, type>(keys, next ? next : keys + code_bytes(type, kRowsAhead * kPage), cache.head_size, queries);
   });
   Merging<n> merging;
@@ -272,7 +272,7 @@ void add_keys(const CacheView& cache, int first, const uint8_t* keys, const uint
   const size_t to_values = cache.value_offset - cache.key_offset;
   const uint8_t* const values = keys + to_values;
   of_type(cache.value_type, [&]<CacheType type>() {
-    if (next) prefetch_scales<type>(next + to_values, static_cast<size_t>(kPage) * cache.value_stride);
+    if (next) fetch_scales<type>(next + to_values, static_cast<size_t>(kPage) * cache.value_stride);
     add_page<n, type>(values, next ? next + to_values : values + code_bytes(type, static_cast<size_t>(kRowsAhead) * cache.value_stride), cache.value_stride, queries);
   });
 }

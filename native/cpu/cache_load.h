@@ -3,22 +3,19 @@
 #pragma once
 
 #include "cache.h"
+#include "fetch.h"
 #include "simd.h"
 
 namespace paceline::PACELINE_ISA {
 
-// Whoever reads some bytes of a page prefetches bytes as far from `ahead` as those are from its beginning: the same bytes of the next page, which lies elsewhere
+// Whoever reads some bytes of a page fetches bytes as far from `ahead` as those are from its beginning: the same bytes of the next page, which lies elsewhere
 // in memory, where the hardware prefetcher cannot predict it; or those of this page that are read a little later.
-template <size_t bytes>
-inline void prefetch(const uint8_t* ahead) {
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i);
-}
 constexpr int kRowsAhead = 8;  // how much later that is: dimensions of keys, or keys whose values are read
 
 // The scales behind the codes of a page's keys or values.
 template <CacheType type>
-inline void prefetch_scales(const uint8_t* page, size_t values) {
-  for (size_t i = code_bytes(type, values); i < cache_bytes(type, values); i += 64) __builtin_prefetch(page + i);
+inline void fetch_scales(const uint8_t* page, size_t values) {
+  fetch_far(page + code_bytes(type, values), cache_bytes(type, values) - code_bytes(type, values));
 }
 
 template <CacheType type>
@@ -39,7 +36,7 @@ class KeyBlock {
     }
   }
 
-  void prefetch_dimension(int d) const { prefetch<code_bytes(type, wide * kLanes)>(ahead_ + offset(d, 0)); }
+  void fetch_dimension(int d) const { fetch_far(ahead_ + offset(d, 0), code_bytes(type, wide * kLanes)); }
 
   Lanes load(int d, int j) const {
     const uint8_t* p = k_ + offset(d, j);
@@ -68,7 +65,7 @@ class ValueColumns {
     if constexpr (is_quantized(type)) scales_ = reinterpret_cast<const uint16_t*>(v + code_bytes(type, static_cast<size_t>(kPage) * stride)) + d / kCacheBlock;
   }
 
-  void prefetch_key(int key) const { prefetch<code_bytes(type, wide * kLanes)>(ahead_ + offset(key)); }
+  void fetch_key(int key) const { fetch_far(ahead_ + offset(key), code_bytes(type, wide * kLanes)); }
 
   Lanes load(int key, int j) const {
     const uint8_t* p = v_ + offset(key);

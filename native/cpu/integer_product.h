@@ -18,6 +18,7 @@
 #pragma once
 
 #include "codes.h"
+#include "fetch.h"
 #include "grid.h"
 #include "operations.h"
 
@@ -100,9 +101,7 @@ struct Tile {
 
   PACELINE_INLINE Tile(const uint8_t* tiles, int block) : header(tiles + unit_offset(f, block)), tile(header + tile_offset(f, block)) {}
 
-  // A tile takes some 30 ns at sixteen columns, an access to memory four times as long.
-  PACELINE_INLINE const uint8_t* ahead(const Ahead&, int) const { return tile + 8192; }
-  PACELINE_INLINE static constexpr size_t ahead_bytes(const Ahead&) { return kBytes; }
+  PACELINE_INLINE void fetch(const Ahead&, int) const { fetch_stream(tile, kBytes); }
 
   PACELINE_INLINE Codes codes() const {
     if constexpr (has_grid(f)) {
@@ -154,8 +153,7 @@ struct Panel {
 
   PACELINE_INLINE Panel(const uint8_t* panel, int block) : tile(reinterpret_cast<const PanelTile*>(panel) + block) {}
 
-  PACELINE_INLINE static const uint8_t* ahead(const Ahead& weights, int block) { return weights.tiles + block * weights.tile_bytes; }
-  PACELINE_INLINE static size_t ahead_bytes(const Ahead& weights) { return weights.tile_bytes; }
+  PACELINE_INLINE static void fetch(const Ahead& weights, int block) { fetch_far(weights.tiles + block * weights.tile_bytes, weights.tile_bytes); }
 
   PACELINE_INLINE Codes codes() const { return load_codes(tile->codes); }
   template <int half>
@@ -231,7 +229,7 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
     for (int c = 0; c < n; ++c) acc[c] = zero();
     for (int b = first; b < end; ++b) {
       const F tile(tiles, b);
-      for (size_t line = 0; line < tile.ahead_bytes(ahead); line += 64) __builtin_prefetch(tile.ahead(ahead, b) + line);
+      tile.fetch(ahead, b);
       const Codes codes = tile.codes();
       const BlockSums<F> sum(tile);
       const QuantizedBlock* block = x + static_cast<size_t>(b) * kGroup;

@@ -54,7 +54,7 @@ void amx_sums(const uint8_t* panel, int blocks, const QuantizedBlock* x, int col
         else dots[1].compute<true>(tiles[b + 1], block + kGroup);
       }
       const F tile(panel, b);
-      for (size_t line = 0; line < tile.ahead_bytes(ahead); line += 64) __builtin_prefetch(tile.ahead(ahead, b) + line);
+      tile.fetch(ahead, b);
       const BlockSums<F> sum(tile);
       const TileDots& own = dots[b % 2];
       PACELINE_UNROLL

@@ -23,7 +23,6 @@ constexpr int kFloatColumns = kGroup;
 #else
 constexpr int kFloatColumns = 4;  // a sum that is not in a register would be loaded and stored for every input
 #endif
-constexpr size_t kFetched = 16384;  // bytes of weights on their way before they are loaded
 
 // weights [inputs][16], x [inputs][together]: adds to sums [n][16] segment by segment.
 template <Format f, int n>
@@ -34,7 +33,7 @@ void float_sums(const uint8_t* tiles, int blocks, const float* x, int together, 
     for (int c = 0; c < n; ++c) acc[c] = zero();
     for (int k = first; k < end; ++k) {
       const Lanes w = float_weights<f>(tiles, k);
-      __builtin_prefetch(tiles + static_cast<size_t>(k) * kInputBytes<f> + kFetched);
+      fetch_stream(tiles + static_cast<size_t>(k) * kInputBytes<f>, kInputBytes<f>);
       PACELINE_UNROLL
       for (int c = 0; c < n; ++c) acc[c] = fma(w, broadcast(x[static_cast<size_t>(k) * together + c]), acc[c]);
     }
@@ -60,7 +59,7 @@ void float_tile(const uint8_t* tiles, int blocks, const Activations& input, int 
     if (f != Format::F32) {  // F32 tiles are their own panel
       float* panel = reinterpret_cast<float*>(scratch.panel);
       for (int k = 0; k < (end - first) * kBlock; ++k) {
-        __builtin_prefetch(part + static_cast<size_t>(k) * kInputBytes<f> + kFetched);
+        fetch_stream(part + static_cast<size_t>(k) * kInputBytes<f>, kInputBytes<f>);
         store(panel + static_cast<size_t>(k) * kTileRows, float_weights<f>(part, k));
       }
       part = scratch.panel;
