@@ -24,7 +24,7 @@ PIECE = 16 << 20  # bytes that an upload copies at a time
 PIECES = "PACELINE_CUDA_PIECES"
 MOST_GRAPHS = 128
 OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
-LAUNCHED = object()  # in place of a graph that could not be made
+LAUNCHED = object()  # in place of a graph that could not be made or launched
 
 
 class CupyMemory:
@@ -128,28 +128,34 @@ class CupyMemory:
     def run(self, key: Hashable, enqueue: Callable[[int], None]) -> None:
         """A key is launched at its first call, captured at its second, replayed from then on: sizes that occur once are
         not worth a graph, and the first launch loads the kernels, which a capture must not do. Where no graph can be
-        made, for example for lack of memory, the key is launched every time: slower, with the same results."""
+        made or launched, for example for lack of memory, the key is launched every time: slower, with the same
+        results."""
         with self._errors():
             if key not in self._graphs:
                 enqueue(self._stream.ptr)
                 self._remember(key, None)
                 return
             graph = self._graphs[key]
-            if graph is None:
-                try:
-                    graph = self._capture(enqueue)
-                    graph.upload(self._stream)  # or its first launch could run out of memory
-                except Exception as error:
-                    if self.without_graph is None:
-                        print(f"paceline: no CUDA graph, so steps of that size are slower: {error}", file=sys.stderr)
-                    self.without_graph = str(error)
-                    graph = LAUNCHED
-                self._remember(key, graph)
-            self._graphs.move_to_end(key)
+            if graph is not LAUNCHED:
+                graph = self._launched(graph, enqueue)
+            self._remember(key, graph)
             if graph is LAUNCHED:
                 enqueue(self._stream.ptr)
-            else:
-                graph.launch(self._stream)
+
+    def _launched(self, graph: Any, enqueue: Callable[[int], None]) -> Any:
+        """The graph, made if it is None; or LAUNCHED if it could not be launched, and then nothing was."""
+        try:
+            if graph is None:
+                graph = self._capture(enqueue)
+                graph.upload(self._stream)  # or its first launch could run out of memory
+            graph.launch(self._stream)
+            return graph
+        except Exception as error:
+            self._stream.synchronize()  # a lost device repeats its error
+            if self.without_graph is None:
+                print(f"paceline: no CUDA graph, so steps of that size are slower: {error}", file=sys.stderr)
+            self.without_graph = str(error)
+            return LAUNCHED
 
     def forget(self) -> None:
         if self._graphs:
@@ -159,6 +165,7 @@ class CupyMemory:
 
     def _remember(self, key: Hashable, graph: Any) -> None:
         self._graphs[key] = graph
+        self._graphs.move_to_end(key)
         if len(self._graphs) > MOST_GRAPHS:
             self._stream.synchronize()
             self._graphs.popitem(last=False)

@@ -18,7 +18,7 @@ from .lost import DeviceLost
 from .sizes import held_bytes, latent_room
 
 SHARE = 0.9  # of the free memory
-OWN_PART = 64  # one part in so many of the free memory is left out of a share, for CUDA's kernels and graphs
+OWN_PART = 64  # one part in so many of the free memory is left to CUDA's kernels and graphs
 SPARE = 1 << 30  # the room of a step, beside weights, what the core holds, and pages
 SPARE_COLUMN = 1 << 18  # more of it for each of the step's columns
 GET_CUPY = "pip install 'paceline[cuda]'"
@@ -141,9 +141,13 @@ def arena_bytes(free: int, wanted: Wanted, page_bytes: int) -> int:
     if asked is None:
         spare = SPARE + wanted.columns * SPARE_COLUMN
         return int(min(SHARE * free, 1.1 * wanted.weight_bytes + wanted.pages * page_bytes + spare))
-    bytes = int(asked * (free - free // OWN_PART) if asked <= 1 else asked)
-    if bytes > free:
-        raise MemoryError(f"--gpu-memory {bytes} is more than the {free} bytes that are free on the device")
+    most = free - free // OWN_PART
+    bytes = int(asked * most if asked <= 1 else asked)
+    if bytes > most:
+        raise MemoryError(
+            f"--gpu-memory {bytes} is more than the {free} bytes that are free on the device, less a {OWN_PART}th for "
+            "CUDA's kernels and graphs"
+        )
     return bytes
 
 
