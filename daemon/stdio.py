@@ -150,6 +150,7 @@ class SignalWatch:
 
     def __init__(self, inbox: Inbox) -> None:
         self.starting = True
+        self._own = False  # a SIGTERM that nobody sent
         self._inbox = inbox
         self._pipe, wakeup = os.pipe()
         os.set_blocking(wakeup, False)
@@ -158,26 +159,41 @@ class SignalWatch:
             signal.signal(signum, self._handle)
         _start("signals", self._watch)
 
+    def end_start(self) -> None:
+        """Ends a process that is still starting as a signal would, whatever the main thread waits for. For another
+        thread; it is not one of the two signals."""
+        if self.starting:
+            self._own = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         if self.starting:
+            self.starting = False
             raise SystemExit(0)
 
     def _watch(self) -> None:
-        self._inbox.put(Stop(os.read(self._pipe, 1)[0]))
-        os._exit(128 + os.read(self._pipe, 1)[0])
+        self._inbox.put(Stop(self._next()))
+        os._exit(128 + self._next())
+
+    def _next(self) -> int:
+        """The number of the next signal that came from outside."""
+        while True:
+            signum = os.read(self._pipe, 1)[0]
+            if signum != signal.SIGTERM or not self._own:
+                return signum
+            self._own = False
 
 
 def start_hangup_watch(inbox: Inbox, descriptor: int, signals: SignalWatch) -> None:
-    """Tells the loop when the last reader has left, also while there is nothing to write. While the daemon is starting
-    it is ended by that as by a signal: a model may take minutes to load, and nobody would see what comes of it."""
+    """Tells the loop when the last reader has left, also while there is nothing to write. A daemon that is starting is
+    ended by that: a model may take minutes to load, and nobody would see what comes of it."""
     poll = select.poll()
     poll.register(descriptor, 0)  # errors and hang-ups are always reported
 
     def watch() -> None:
         poll.poll()
         inbox.put(Gone(None))
-        if signals.starting:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        signals.end_start()
 
     _start("hang-up", watch)
 

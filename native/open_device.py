@@ -145,8 +145,8 @@ def arena_bytes(free: int, wanted: Wanted, page_bytes: int) -> int:
     bytes = int(asked * most if asked <= 1 else asked)
     if bytes > most:
         raise MemoryError(
-            f"--gpu-memory {bytes} is more than the {free} bytes that are free on the device, less a {OWN_PART}th for "
-            "CUDA's kernels and graphs"
+            f"--gpu-memory {bytes} is more than the {free} bytes that are free on the device less a {OWN_PART}th for "
+            f"CUDA's kernels and graphs, which leaves {most}"
         )
     return bytes
 

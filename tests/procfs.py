@@ -41,6 +41,16 @@ def children(pid: int) -> set[int]:
     return found
 
 
+def has_open(pid: int, path: Path) -> bool:
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            if one.readlink() == path:
+                return True
+        except FileNotFoundError:
+            continue
+    return False
+
+
 def cpu_seconds(pid: int) -> float:
     fields = _status(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from paceline.native.files.demo_model import DEMO
 from paceline.protocol import CANCELLED, DONE, Frame, Message
 
-from ..procfs import cpu_seconds, is_running, resident_bytes, signals_are_pending
+from ..procfs import cpu_seconds, has_open, is_running, resident_bytes, signals_are_pending
 from .process import Process, is_end, wait_until_asleep
 from .test_conversation import expected
 
@@ -160,25 +160,35 @@ def test_a_reader_that_left_is_noticed_at_once() -> None:
         assert daemon.log() == ""
 
 
-def opens(pid: int, path: Path) -> bool:
-    """Whether a process has this file open."""
-    return any(one.exists() and one.samefile(path) for one in Path(f"/proc/{pid}/fd").iterdir())
-
-
-def test_a_reader_that_leaves_while_the_model_is_fetched(tmp_path: Path) -> None:
+@pytest.fixture
+def starting(tmp_path: Path) -> Iterator[Process]:
+    """A daemon that waits for its model, which somebody else is fetching."""
     lock_file = tmp_path / "paceline" / f"{Path(DEMO.member).name}.lock"
     lock_file.parent.mkdir()
     with lock_file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # somebody else is fetching it
+        fcntl.flock(lock, fcntl.LOCK_EX)
         with Process(engine="cpu", env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}) as daemon:
             deadline = time.monotonic() + 20.0
-            while not opens(daemon.popen.pid, lock_file):
+            while not has_open(daemon.popen.pid, lock_file):
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
-            assert daemon.popen.stdout is not None
-            daemon.popen.stdout.close()
-            assert daemon.popen.wait(20.0) == 0
-            assert daemon.log() == ""
+            yield daemon
+
+
+def test_a_reader_that_leaves_while_the_model_is_fetched(starting: Process) -> None:
+    assert starting.popen.stdout is not None
+    starting.popen.stdout.close()
+    assert starting.popen.wait(20.0) == 0
+    assert starting.log() == ""
+
+
+def test_a_signal_then_too_is_the_first_one(starting: Process) -> None:
+    """As of Ctrl-C, which ends both."""
+    assert starting.popen.stdout is not None
+    starting.signal(signal.SIGINT)
+    starting.popen.stdout.close()
+    assert starting.popen.wait(20.0) == 0
+    assert starting.log() == ""
 
 
 PARENT = """
