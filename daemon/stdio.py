@@ -160,8 +160,7 @@ class SignalWatch:
         _start("signals", self._watch)
 
     def end_start(self) -> None:
-        """Ends a process that is still starting as a signal would, whatever the main thread waits for. For another
-        thread; it is not one of the two signals."""
+        """For another thread: ends a process that is still starting as a signal would. It is not one of the two."""
         if self.starting:
             self._own = True
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
@@ -177,11 +176,9 @@ class SignalWatch:
 
     def _next(self) -> int:
         """The number of the next signal that came from outside."""
-        while True:
-            signum = os.read(self._pipe, 1)[0]
-            if signum != signal.SIGTERM or not self._own:
-                return signum
+        while (signum := os.read(self._pipe, 1)[0]) == signal.SIGTERM and self._own:
             self._own = False
+        return signum
 
 
 def start_hangup_watch(inbox: Inbox, descriptor: int, signals: SignalWatch) -> None:

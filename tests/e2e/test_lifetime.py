@@ -175,17 +175,12 @@ def starting(tmp_path: Path) -> Iterator[Process]:
             yield daemon
 
 
-def test_a_reader_that_leaves_while_the_model_is_fetched(starting: Process) -> None:
+@pytest.mark.parametrize("signum", [None, signal.SIGINT])
+def test_a_reader_that_leaves_while_the_model_is_fetched(starting: Process, signum: signal.Signals | None) -> None:
+    """Ctrl-C ends both, and is one signal all the same."""
     assert starting.popen.stdout is not None
-    starting.popen.stdout.close()
-    assert starting.popen.wait(20.0) == 0
-    assert starting.log() == ""
-
-
-def test_a_signal_then_too_is_the_first_one(starting: Process) -> None:
-    """As of Ctrl-C, which ends both."""
-    assert starting.popen.stdout is not None
-    starting.signal(signal.SIGINT)
+    if signum:
+        starting.signal(signum)
     starting.popen.stdout.close()
     assert starting.popen.wait(20.0) == 0
     assert starting.log() == ""
