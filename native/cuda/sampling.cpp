@@ -40,7 +40,6 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes, 
       for (const auto& [id, bias] : s.bias) changes.push_back({id, bias, 0, 0.0f});
       if (s.penalizes()) {
         const size_t first = changes.size();
-        changes.reserve(first + std::min(length, shape().vocab) + 1);  // now: nothing may throw while counts_ are not zeros
         for (int h = 0; h < length - unknown; ++h) {
           int32_t& count = counts_[history[h]];
           if (count == 0) {
