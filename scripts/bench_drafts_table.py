@@ -1,7 +1,7 @@
 """Writes the results in benchmarks/drafts.json and drafts_layer.json into the two tables of README.md, each between its
 markers.
 
-python scripts/bench_drafts_table.py [--check]      # --check: exit 1 if a table there is not that of the results
+    python scripts/bench_drafts_table.py [--check]      # --check: exit 1 if a table there is not that of the results
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from paceline.native.machine import processor_words
-from page_table import ROOT, write
+from page_table import ROOT, only_check, write
 
 RESULTS, LAYER = ROOT / "benchmarks" / "drafts.json", ROOT / "benchmarks" / "drafts_layer.json"
 KINDS = {
@@ -69,8 +69,9 @@ def layer_table(record: dict[str, Any]) -> str:
 
 
 def main() -> int:
+    check = only_check(__doc__)
     tables = {"drafts": table(json.loads(RESULTS.read_text())), "layer": layer_table(json.loads(LAYER.read_text()))}
-    return max(write(name, made, sys.argv[1:]) for name, made in tables.items())
+    return max(write(name, made, check) for name, made in tables.items())
 
 
 if __name__ == "__main__":

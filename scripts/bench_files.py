@@ -20,7 +20,7 @@
 | qwen35-q4_k | Qwen3.5 0.8B, 18 of whose 24 layers are recurrent: the same with Q4_K |
 | gemma4-q4_0 | 10 of the 35 layers of Gemma 4 E2B, 5 of which borrow keys and values: the same with Q4_0 |
 
-Then scripts/plot_bench.py and scripts/bench_table.py make the plot and README's table of them.
+Then scripts/plot_bench.py and scripts/bench_table.py make the plot and the tables of them.
 """
 
 import argparse

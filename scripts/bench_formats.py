@@ -220,8 +220,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only compare the page's tables with the record")
     arguments = parser.parse_args()
     if arguments.table or arguments.check:
-        flags = ["--check"] if arguments.check else []
-        return write("results", table(json.loads(RECORD.read_text())), flags, PAGE)
+        return write("results", table(json.loads(RECORD.read_text())), arguments.check, PAGE)
     if arguments.json:
         earlier_results(arguments.json, arguments.threads, arguments.rounds)
     results = measure(arguments.model, arguments.isa, arguments.threads, arguments.rounds, tuple(arguments.rows))

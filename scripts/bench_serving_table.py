@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from paceline.native.machine import processor_words
-from page_table import ROOT, write
+from page_table import ROOT, only_check, write
 
 RESULTS = ROOT / "benchmarks" / "serving.json"
 NAMES = {"continuous": "Paceline", "static": "static batches", "llama.cpp": "llama.cpp's server"}
@@ -84,9 +84,10 @@ def table(record: dict[str, Any]) -> str:
 
 
 def main() -> int:
+    check = only_check(__doc__)
     if not RESULTS.exists():
         sys.exit(f"no {RESULTS}: run scripts/bench_serving.py --json {RESULTS.relative_to(ROOT)} first")
-    return write("serving", table(json.loads(RESULTS.read_text())), sys.argv[1:])
+    return write("serving", table(json.loads(RESULTS.read_text())), check)
 
 
 if __name__ == "__main__":

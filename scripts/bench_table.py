@@ -1,21 +1,23 @@
-"""Writes the results in benchmarks/llama_cpp/ into README.md, between its two markers: a table for each machine, and
-one of the results for which both engines had fewer instructions than the machine (bench_files.py --isa).
+"""Writes the results in benchmarks/llama_cpp/ into that folder's README.md, a table for each machine and one of the
+results for which both engines had fewer instructions than the machine (bench_files.py --isa), and what they come to
+into the README.md of the project.
 
-python scripts/bench_table.py [--check]      # --check: exit 1 if the table there is not that of the results
+    python scripts/bench_table.py [--check]      # --check: exit 1 if a table there is not that of the results
 """
 
 import json
+import statistics
 import sys
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from bench_limits import LIMITS
 from paceline.native.machine import processor_words
-from page_table import ROOT, write
+from page_table import ROOT, only_check, write
 
 RESULTS = ROOT / "benchmarks" / "llama_cpp"
+PAGE = RESULTS / "README.md"
 COUNTS = (1, 4, 16)
 
 
@@ -105,8 +107,24 @@ def table(found: Found, plot: str) -> str:
     return "\n".join(rows)
 
 
-INSTRUCTIONS = {"avx2": "AVX2", "avxvnni": "AVX2 and AVX-VNNI", "avx512": "AVX-512"}
-CONTEXT = 512  # of the table below
+INSTRUCTIONS = {  # the narrowest first
+    "plain": "plain C++",
+    "neon": "NEON",
+    "dotprod": "NEON with dot products",
+    "avx2": "AVX2",
+    "avxvnni": "AVX2 and AVX-VNNI",
+    "avx512": "AVX-512",
+    "amx": "AMX",
+}
+FLAGS = {
+    "neon": "asimd",
+    "dotprod": "asimddp",
+    "avx2": "avx2",
+    "avxvnni": "avx_vnni",
+    "avx512": "avx512_vnni",
+    "amx": "amx_int8",
+}
+CONTEXT = 512  # of the tables below
 
 
 def limited_table(all_found: list[Found]) -> str:
@@ -148,16 +166,65 @@ HEAD = (
 )
 
 
-def main() -> int:
-    tables = [
-        table(found, f"benchmarks/llama_cpp/{place.name}.svg") for place in machines() if (found := records(place))
+SUMMARY_HEAD = (
+    "How many times llama.cpp's tokens per second: the same file, machine and threads, the engines in turn, greedy, at "
+    f"a context of {CONTEXT} tokens. The median of the files, and in brackets the lowest and the highest. Tokens per "
+    "second, each file, other contexts, and how near to the machine's own limits: "
+    "[benchmarks/llama_cpp](benchmarks/llama_cpp/README.md). The picture is of the machine with the most files.\n"
+)
+
+
+def widest(found: Found) -> str:
+    """The instructions that we had, by the daemon's name for them."""
+    flags = next(iter(found.values()))["machine"]["flags"]
+    had = [name for name in INSTRUCTIONS if FLAGS.get(name) in flags]
+    return isa(found) if isa(found) != "auto" else had[-1] if had else "plain"
+
+
+def span(found: Found, kind: str, sequences: int) -> str:
+    """Of the files' ratios."""
+    ratios = [
+        result["ratio"]
+        for record in found.values()
+        for result in record["results"]
+        if (result["kind"], result["sequences"], result["context"]) == (kind, sequences, CONTEXT)
     ]
-    if not tables:
+    if not ratios:
+        return "–"
+    return f"{statistics.median(ratios):.1f}× ({min(ratios):.1f} to {max(ratios):.1f})"
+
+
+def summary(all_found: list[Found], plot: str) -> str:
+    rows = [
+        SUMMARY_HEAD,
+        f"| processor | with | files | prompt | {' | '.join(str(count) for count in COUNTS)} sequences |",
+        f"|---|---|---|---|{'---|' * len(COUNTS)}",
+    ]
+    lines = []
+    for found in all_found:
+        machine = next(iter(found.values()))["machine"]
+        family = f", family {machine['family']}" if machine["family"] else ""
+        spans = " | ".join([span(found, "prefill", 1), *(span(found, "decode", count) for count in COUNTS)])
+        place = list(INSTRUCTIONS).index(widest(found))
+        name = machine["processor"] + family
+        lines.append((name, place, f"| {name} | {INSTRUCTIONS[widest(found)]} | {len(found)} | {spans} |"))
+    rows += [line for *_, line in sorted(lines)]
+    return "\n".join([*rows, f"\n![Ratios to llama.cpp, and the required minimum]({plot})", ""])
+
+
+def main() -> int:
+    check = only_check(__doc__)
+    whole = {place.name: found for place in machines() if (found := records(place))}
+    if not whole:
         sys.exit(f"no results in {RESULTS}: run scripts/bench_files.py first")
-    limited = [(place.name.rpartition("-")[0], records(place)) for place in machines(limited=True)]
-    for _, found in groupby(limited, key=itemgetter(0)):
-        tables.append(limited_table([records for _, records in found]))
-    return write("results", "\n".join([HEAD, *tables]), sys.argv[1:])
+    fewer = {place.name: records(place) for place in machines(limited=True)}
+    tables = [table(found, f"{name}.svg") for name, found in whole.items()]
+    for _, names in groupby(fewer, key=lambda name: name.rpartition("-")[0]):
+        tables.append(limited_table([fewer[name] for name in names]))
+    written = write("results", "\n".join([HEAD, *tables]), check, PAGE)
+    most = max(whole, key=lambda name: len(whole[name]))
+    text = summary([*whole.values(), *fewer.values()], f"benchmarks/llama_cpp/{most}.svg")
+    return max(written, write("speed", text, check))
 
 
 if __name__ == "__main__":
