@@ -125,7 +125,7 @@ FILES: dict[str, Callable[[], Path]] = {
 
 def machine_name(machine: Mapping[str, Any]) -> str:
     """As in `amd-25-17`: who made the processor, its family and model; ARM's have neither. Not all virtual machines on
-    one that has AMX have it: `intel-6-207-amx`."""
+    one that has AMX have it: `intel-6-167-amx`."""
     maker = re.split(r"[^a-z0-9_]", machine["processor"].lower())[0]
     amx = "amx" if "amx_int8" in machine["flags"] else None
     return "-".join(filter(None, (maker, machine["family"], machine["model"], amx)))
