@@ -76,12 +76,17 @@ def spread(found: Found) -> str:
     return f"; the slowest round of a cell took {middle:.0%} longer than its fastest (median; at most {most:.0%})"
 
 
+def both_ways(record: dict[str, Any]) -> bool:
+    """Whether the peer ran with and without its flash attention; else as it comes."""
+    return "llama.cpp" in record
+
+
 def title(found: Found) -> str:
     """What was measured where, and how often."""
     first = next(iter(found.values()))
     machine = first["machine"]
     dates = days(found)
-    flash = "the faster of automatic and off" if "llama.cpp" in first else "automatic"
+    flash = "the faster of automatic and off" if both_ways(first) else "automatic"
     fewer = first.get("rounds_from_4096")
     long = f" ({fewer} at a context of 4,096)" if fewer else ""
     return (
@@ -168,9 +173,11 @@ HEAD = (
 
 SUMMARY_HEAD = (
     "How many times llama.cpp's tokens per second: the same file, machine and threads, the engines in turn, greedy, at "
-    f"a context of {CONTEXT} tokens. The median of the files, and in brackets the lowest and the highest. Tokens per "
-    "second, each file, other contexts, and how near to the machine's own limits: "
-    "[benchmarks/llama_cpp](benchmarks/llama_cpp/README.md). The picture is of the machine with the most files.\n"
+    f"a context of {CONTEXT} tokens. The median of the files, and in brackets the lowest and the highest. The files "
+    "have up to 0.4 billion weights, or the shapes of larger models and random weights; a machine has two cores. "
+    "Tokens per second, each file, other contexts, and how near to the machine's own limits: "
+    "[benchmarks/llama_cpp](benchmarks/llama_cpp/README.md). llama.cpp's flash attention was on or off, whichever was "
+    "faster, but as it comes in the row with a star. The picture is of the machine with the most files.\n"
 )
 
 
@@ -202,11 +209,12 @@ def summary(all_found: list[Found], plot: str) -> str:
     ]
     lines = []
     for found in all_found:
-        machine = next(iter(found.values()))["machine"]
+        first = next(iter(found.values()))
+        machine = first["machine"]
         family = f", family {machine['family']}" if machine["family"] else ""
         spans = " | ".join([span(found, "prefill", 1), *(span(found, "decode", count) for count in COUNTS)])
         place = list(INSTRUCTIONS).index(widest(found))
-        name = machine["processor"] + family
+        name = machine["processor"] + family + ("" if both_ways(first) else " \\*")
         lines.append((name, place, f"| {name} | {INSTRUCTIONS[widest(found)]} | {len(found)} | {spans} |"))
     rows += [line for *_, line in sorted(lines)]
     return "\n".join([*rows, f"\n![Ratios to llama.cpp, and the required minimum]({plot})", ""])
