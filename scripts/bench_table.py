@@ -177,8 +177,11 @@ SUMMARY_HEAD = (
     "have up to 0.4 billion weights, or the shapes of larger models and random weights; a machine has two cores. "
     "Tokens per second, each file, other contexts, and how near to the machine's own limits: "
     "[benchmarks/llama_cpp](benchmarks/llama_cpp/README.md). llama.cpp's flash attention was on or off, whichever was "
-    "faster, but as it comes in the row with a star. The picture is of the machine with the most files.\n"
+    "faster{starred}. The picture is of the machine with the most files.\n"
 )
+
+
+STARRED = ", but as it comes in the rows with a star"
 
 
 def widest(found: Found) -> str:
@@ -202,8 +205,9 @@ def span(found: Found, kind: str, sequences: int) -> str:
 
 
 def summary(all_found: list[Found], plot: str) -> str:
+    starred = "" if all(both_ways(next(iter(found.values()))) for found in all_found) else STARRED
     rows = [
-        SUMMARY_HEAD,
+        SUMMARY_HEAD.format(starred=starred),
         f"| processor | with | files | prompt | {' | '.join(str(count) for count in COUNTS)} sequences |",
         f"|---|---|---|---|{'---|' * len(COUNTS)}",
     ]

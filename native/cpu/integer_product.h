@@ -17,6 +17,8 @@
 // a few segments at a time.
 #pragma once
 
+#include <type_traits>
+
 #include "codes.h"
 #include "fetch.h"
 #include "grid.h"
@@ -69,8 +71,18 @@ struct PanelRegisters<true> : TileRegisters {
 constexpr bool has_amx(int) { return false; }
 #endif
 
-// A panel's codes have one of these biases, the least that the format's own range of codes allows; for AMX, which multiplies signed bytes, none.
-constexpr int panel_bias(Format f) { return layout(f).bias == 0 || has_amx(layout(f).scales) ? 0 : layout(f).bias <= 16 ? 16 : layout(f).bias; }
+constexpr CodeRange codes_of(Format f) {
+  const int bias = layout(f).bias, bits = layout(f).low_bits + layout(f).high_bits;
+  return {bias, bias ? 2 * bias - 1 : bits > 4 || has_grid(f) ? 31 : 15};
+}
+// A panel's codes have one of a few ranges, the least that the format's own allows; for AMX, which multiplies signed bytes, no bias.
+constexpr CodeRange panel_codes(Format f) {
+  const CodeRange own = codes_of(f);
+  if (has_amx(layout(f).scales)) return {0, 255};
+  if (kNarrow && layout(f).scales == 1 && own.most == 15) return own;
+  if (own.bias == 0) return {0, 31};
+  return own.bias <= 16 ? CodeRange{16, 31} : own;
+}
 
 // Weights to fetch from memory meanwhile, a tile for each of a panel; none where tile_bytes is 0.
 struct Ahead {
@@ -79,20 +91,20 @@ struct Ahead {
 };
 
 // panel [blocks] PanelTile: adds to sums [columns][16], or begins them; columns at most kColumns.
-void panel_columns(int bias, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, bool begins, float* sums,
+void panel_columns(CodeRange codes, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, bool begins, float* sums,
                    const Ahead& ahead);
 
 // The plane of low bits: pairs of bits or nibbles.
 template <int bits>
-PACELINE_INLINE Codes load_low(const uint8_t* plane) {
+PACELINE_INLINE auto load_low(const uint8_t* plane) {
   if constexpr (bits == 2) return load_pairs(plane);
-  return load_nibbles(plane);
+  else return load_nibbles(plane);
 }
 
 // Tile `block` of a row tile.
 template <Format f>
 struct Tile {
-  static constexpr int kBias = layout(f).bias;
+  static constexpr CodeRange kCodes = codes_of(f);
   static constexpr bool kMinimum = layout(f).minimum;
   static constexpr int kScales = layout(f).scales;
   static constexpr size_t kBytes = tile_bytes(f);
@@ -103,19 +115,11 @@ struct Tile {
 
   PACELINE_INLINE void fetch(const Ahead&, int) const { fetch_stream(tile, kBytes); }
 
-  PACELINE_INLINE Codes codes() const {
-    if constexpr (has_grid(f)) {
-      return load_grid<f>(tile);
-    } else if constexpr (layout(f).low_bits == 8) {
-      return load_codes(tile);
-    } else {
-      Codes codes = load_low<layout(f).low_bits>(tile);
-      if constexpr (layout(f).high_bits == 1) add_bits<1 << layout(f).low_bits>(codes, tile + high_offset(f));
-      if constexpr (layout(f).high_bits == 2) add_pairs(codes, tile + high_offset(f));
-      if constexpr (is_nonlinear(f)) look_up(codes, kNonlinear);
-      if constexpr (is_float4(f)) look_up(codes, kFloat4);
-      return codes;
-    }
+  PACELINE_INLINE auto codes() const {
+    if constexpr (has_grid(f)) return load_grid<f>(tile);
+    else if constexpr (is_nonlinear(f)) return look_up(planes(), kNonlinear);
+    else if constexpr (is_float4(f)) return look_up(planes(), kFloat4);
+    else return planes();
   }
   template <int half>
   PACELINE_INLINE Lanes scale() const {
@@ -139,13 +143,19 @@ struct Tile {
   }
 
  private:
+  PACELINE_INLINE auto planes() const {
+    if constexpr (layout(f).low_bits == 8) return load_codes(tile);
+    else if constexpr (layout(f).high_bits == 1) return add_bits<1 << layout(f).low_bits>(load_low<layout(f).low_bits>(tile), tile + high_offset(f));
+    else if constexpr (layout(f).high_bits == 2) return add_pairs(load_low<layout(f).low_bits>(tile), tile + high_offset(f));
+    else return load_low<layout(f).low_bits>(tile);
+  }
   PACELINE_INLINE Lanes first_half() const { return load_half(reinterpret_cast<const uint16_t*>(header)); }
   PACELINE_INLINE Lanes second_half() const { return load_half(reinterpret_cast<const uint16_t*>(header) + kTileRows); }
 };
 
-template <int bias, bool with_minimum, int scales>
+template <CodeRange range, bool with_minimum, int scales>
 struct Panel {
-  static constexpr int kBias = bias;
+  static constexpr CodeRange kCodes = range;
   static constexpr bool kMinimum = with_minimum;
   static constexpr int kScales = scales;
   static constexpr size_t kBytes = sizeof(PanelTile);
@@ -155,7 +165,7 @@ struct Panel {
 
   PACELINE_INLINE static void fetch(const Ahead& weights, int block) { fetch_far(weights.tiles + block * weights.tile_bytes, weights.tile_bytes); }
 
-  PACELINE_INLINE Codes codes() const { return load_codes(tile->codes); }
+  PACELINE_INLINE auto codes() const { return load_codes(tile->codes); }
   template <int half>
   PACELINE_INLINE Lanes scale() const { return load(tile->half[half].scale); }
   template <int half>
@@ -230,19 +240,25 @@ void integer_sums(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
     for (int b = first; b < end; ++b) {
       const F tile(tiles, b);
       tile.fetch(ahead, b);
-      const Codes codes = tile.codes();
       const BlockSums<F> sum(tile);
+      const std::conditional_t<n == 1 && F::kCodes.bias < 128, decltype(tile.codes()), Codes> codes = tile.codes();
       const QuantizedBlock* block = x + static_cast<size_t>(b) * kGroup;
-      if constexpr (F::kScales == 1) {
-        const Dots<F::kBias, 1, 0, n> dots(codes, block);
-        PACELINE_UNROLL
-        for (int c = 0; c < n; ++c) acc[c] = sum.add(acc[c], dots[c], block[c]);
-      } else {
-        const Dots<F::kBias, 2, 0, n> low(codes, block);
-        const Dots<F::kBias, 2, 1, n> high(codes, block);
-        PACELINE_UNROLL
-        for (int c = 0; c < n; ++c) acc[c] = sum.add(acc[c], low[c], high[c], block[c]);
-      }
+      const auto add = [&]<int m>(int c) PACELINE_INLINED {
+        if constexpr (F::kScales == 1) {
+          const Dots<F::kCodes, 1, 0, m> dots(codes, block + c);
+          PACELINE_UNROLL
+          for (int k = 0; k < m; ++k) acc[c + k] = sum.add(acc[c + k], dots[k], block[c + k]);
+        } else {
+          const Dots<F::kCodes, 2, 1, m> high(codes, block + c);
+          const Dots<F::kCodes, 2, 0, m> low(codes, block + c);
+          PACELINE_UNROLL
+          for (int k = 0; k < m; ++k) acc[c + k] = sum.add(acc[c + k], low[k], high[k], block[c + k]);
+        }
+      };
+      constexpr int together = kTogether<F::kCodes>, whole = n - n % together;
+      PACELINE_UNROLL
+      for (int c = 0; c < whole; c += together) add.template operator()<together>(c);
+      if constexpr (n > whole) add.template operator()<n - whole>(whole);
     }
     keep_segment(acc, columns, begins, sums);
     begins = false;
@@ -272,7 +288,7 @@ void unpack_panel(const uint8_t* tiles, int first, int end, PanelTile* panel) {
   for (int b = first; b < end; ++b, ++panel) {
     const Tile<f> tile(tiles, b);
     Codes codes = tile.codes();
-    if constexpr (panel_bias(f) != layout(f).bias) raise(codes, panel_bias(f) - layout(f).bias);
+    if constexpr (panel_codes(f).bias != layout(f).bias) raise(codes, panel_codes(f).bias - layout(f).bias);
     store_codes(panel->codes, codes);
     store(panel->half[0].scale, tile.template scale<0>());
     if constexpr (Tile<f>::kMinimum) store(panel->half[0].minimum, tile.template minimum<0>());
@@ -303,7 +319,7 @@ void integer_tile(const uint8_t* tiles, int blocks, const QuantizedBlock* x, int
     const int end = first + kPanelBlocks < blocks ? first + kPanelBlocks : blocks;
     unpack_panel<f>(tiles, first, end, reinterpret_cast<PanelTile*>(scratch.panel));
     each_run(columns, [&](int c, int n) {
-      panel_columns(panel_bias(f), layout(f).minimum, layout(f).scales, n, scratch.panel, end - first, input(c) + static_cast<size_t>(first) * kGroup,
+      panel_columns(panel_codes(f), layout(f).minimum, layout(f).scales, n, scratch.panel, end - first, input(c) + static_cast<size_t>(first) * kGroup,
                     first == 0, sums + static_cast<size_t>(c) * kTileRows, {tiles + unit_offset(f, end), c ? 0 : Tile<f>::kBytes});
     });
   }

@@ -17,6 +17,7 @@
 
 // All of a kernel is one loop: a call in it would write its registers to memory.
 #define PACELINE_INLINE [[gnu::always_inline]] inline
+#define PACELINE_INLINED __attribute__((always_inline))  // behind a lambda's parameters
 
 namespace paceline::PACELINE_ISA {
 constexpr int kLanes = 16;
