@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+
 namespace paceline {
 
 struct Kernels;
