@@ -14,6 +14,7 @@ struct CodeRange {
   int bias, most;
   bool operator==(const CodeRange&) const = default;
 };
+constexpr CodeRange kSignedCodes = {0, 255};  // of AMX's panels: bytes with a sign
 
 // sum(x) over all inputs of a block, or over one of its two halves
 template <int halves, int half>
@@ -23,7 +24,8 @@ PACELINE_INLINE int32_t input_sum(const QuantizedBlock& x) {
 
 }  // namespace paceline::PACELINE_ISA
 
-// load_…(), add_…(), look_up(): the codes of a tile, or with what a plane adds to them, or what a table has for them. Dots: the dot products of some columns.
+// load_…(), add_…(), look_up(): the codes of a tile, or with what a plane adds to them, or what a table has for them, each returned. raise() changes its own.
+// Dots: the dot products of some columns.
 #if defined(__AVX512F__)
 #include "codes_avx512.h"
 #elif defined(__AVX2__)
@@ -40,7 +42,7 @@ namespace paceline::PACELINE_ISA {
 using DotLanes = IntLanes;
 #endif
 
-// kTogether: how many columns share what it takes of the codes. kNarrow: sums have 16 bits, so that it counts whether codes are below 16 or below 32.
+// kTogether: how many columns share what it takes of the codes. kNarrow: sums have 16 bits, so that it matters whether codes are below 16 or below 32.
 #if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__AVXVNNI__)
 template <CodeRange range>
 constexpr int kTogether = range.bias == 128 ? kGroup : 2;

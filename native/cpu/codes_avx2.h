@@ -51,13 +51,13 @@ PACELINE_INLINE __m256i set_bytes(const uint8_t* p) {  // all ones in the bytes 
   return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), spread), place), place);
 }
 template <int value, class At>
-PACELINE_INLINE auto add_bits(Unpacking<At> codes, const uint8_t* p) {
+[[nodiscard]] PACELINE_INLINE auto add_bits(Unpacking<At> codes, const uint8_t* p) {
   return Unpacking{[=](int j) PACELINE_INLINED {
     return _mm256_or_si256(codes.at(j), _mm256_and_si256(set_bytes(p + 4 * j), _mm256_set1_epi8(value)));
   }};
 }
 template <class At>
-PACELINE_INLINE auto add_pairs(Unpacking<At> codes, const uint8_t* p) {  // as bits 4 and 5
+[[nodiscard]] PACELINE_INLINE auto add_pairs(Unpacking<At> codes, const uint8_t* p) {  // as bits 4 and 5
   return Unpacking{[=](int j) PACELINE_INLINED {
     const int place = 2 * (j / 2 % 4);
     const __m256i four = load_vector(four_pairs(p, j));
@@ -66,7 +66,7 @@ PACELINE_INLINE auto add_pairs(Unpacking<At> codes, const uint8_t* p) {  // as b
   }};
 }
 template <class At>
-PACELINE_INLINE auto look_up(Unpacking<At> codes, const uint8_t* table) {
+[[nodiscard]] PACELINE_INLINE auto look_up(Unpacking<At> codes, const uint8_t* table) {
   const __m256i values = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   return Unpacking{[=](int j) PACELINE_INLINED { return _mm256_shuffle_epi8(values, codes.at(j)); }};
 }
@@ -113,6 +113,7 @@ struct Dots {
   template <class Vectors>
   PACELINE_INLINE Dots(const Vectors& c, const QuantizedBlock* x) {
     constexpr int first = half * 8 / halves, end = first + 8 / halves, room = narrow_sums(range.most);
+    static_assert(room > 0);
     IntLanes narrow[n];
     PACELINE_UNROLL
     for (int k = 0; k < n; ++k) {
@@ -133,7 +134,7 @@ struct Dots {
         narrow[k].lo = place == 0 ? products[k].lo : _mm256_add_epi16(narrow[k].lo, products[k].lo);
         narrow[k].hi = place == 0 ? products[k].hi : _mm256_add_epi16(narrow[k].hi, products[k].hi);
       }
-      // GCC would add at the end, and load the codes for each column.
+      // GCC would add at the end: codes would wait on the stack, or be loaded for each column.
       if constexpr (n == 1 && halves == 1) asm("" : "+x"(narrow[0].lo), "+x"(narrow[0].hi));
       if constexpr (n == 2) asm("" : "+x"(narrow[0].lo), "+x"(narrow[0].hi), "+x"(narrow[1].lo), "+x"(narrow[1].hi));
       if (place + 1 < room && j + 1 < end) continue;

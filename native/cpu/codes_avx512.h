@@ -28,7 +28,7 @@ PACELINE_INLINE Codes load_pairs(const uint8_t* p) {
   return c;
 }
 template <int value>
-PACELINE_INLINE Codes add_bits(Codes c, const uint8_t* p) {
+[[nodiscard]] PACELINE_INLINE Codes add_bits(Codes c, const uint8_t* p) {
   for (int j = 0; j < 8; ++j) {
     uint64_t bits;
     std::memcpy(&bits, p + 8 * j, 8);
@@ -36,7 +36,7 @@ PACELINE_INLINE Codes add_bits(Codes c, const uint8_t* p) {
   }
   return c;
 }
-PACELINE_INLINE Codes add_pairs(Codes c, const uint8_t* p) {  // as bits 4 and 5
+[[nodiscard]] PACELINE_INLINE Codes add_pairs(Codes c, const uint8_t* p) {  // as bits 4 and 5
   const __m512i place = _mm512_set1_epi8(0x30);
   for (int j = 0; j < 8; j += 4) {
     const __m512i four = _mm512_loadu_si512(p + 16 * j);
@@ -50,7 +50,7 @@ PACELINE_INLINE Codes add_pairs(Codes c, const uint8_t* p) {  // as bits 4 and 5
 PACELINE_INLINE void raise(Codes& c, int by) {
   for (int j = 0; j < 8; ++j) c.v[j] = _mm512_add_epi8(c.v[j], _mm512_set1_epi8(static_cast<char>(by)));
 }
-PACELINE_INLINE Codes look_up(Codes c, const uint8_t* table) {
+[[nodiscard]] PACELINE_INLINE Codes look_up(Codes c, const uint8_t* table) {
   const __m512i values = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   for (int j = 0; j < 8; ++j) c.v[j] = _mm512_shuffle_epi8(values, c.v[j]);
   return c;

@@ -31,7 +31,7 @@ PACELINE_INLINE Codes load_pairs(const uint8_t* p) {
   return c;
 }
 template <int value>
-PACELINE_INLINE Codes add_bits(Codes c, const uint8_t* p) {
+[[nodiscard]] PACELINE_INLINE Codes add_bits(Codes c, const uint8_t* p) {
   const uint8x16_t spread = vcombine_u8(vdup_n_u8(0), vdup_n_u8(1));
   const uint8x16_t place = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201ull));
   PACELINE_UNROLL
@@ -43,7 +43,7 @@ PACELINE_INLINE Codes add_bits(Codes c, const uint8_t* p) {
   }
   return c;
 }
-PACELINE_INLINE Codes add_pairs(Codes c, const uint8_t* p) {  // as bits 4 and 5
+[[nodiscard]] PACELINE_INLINE Codes add_pairs(Codes c, const uint8_t* p) {  // as bits 4 and 5
   const Codes pairs = load_pairs(p);
   PACELINE_UNROLL
   for (int i = 0; i < 32; ++i) c.v[i] = vorrq_u8(c.v[i], vshlq_n_u8(pairs.v[i], 4));
@@ -53,7 +53,7 @@ PACELINE_INLINE void raise(Codes& c, int by) {
   PACELINE_UNROLL
   for (uint8x16_t& v : c.v) v = vaddq_u8(v, vdupq_n_u8(static_cast<uint8_t>(by)));
 }
-PACELINE_INLINE Codes look_up(Codes c, const uint8_t* table) {
+[[nodiscard]] PACELINE_INLINE Codes look_up(Codes c, const uint8_t* table) {
   const uint8x16_t values = vld1q_u8(table);
   PACELINE_UNROLL
   for (uint8x16_t& v : c.v) v = vqtbl1q_u8(values, v);

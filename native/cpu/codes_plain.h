@@ -24,11 +24,11 @@ PACELINE_INLINE Codes load_pairs(const uint8_t* p) {
   return c;
 }
 template <int value>
-PACELINE_INLINE Codes add_bits(Codes c, const uint8_t* p) {
+[[nodiscard]] PACELINE_INLINE Codes add_bits(Codes c, const uint8_t* p) {
   for (int i = 0; i < 512; ++i) c.v[i] |= (p[i / 8] >> (i % 8) & 1) * value;
   return c;
 }
-PACELINE_INLINE Codes add_pairs(Codes c, const uint8_t* p) {  // as bits 4 and 5
+[[nodiscard]] PACELINE_INLINE Codes add_pairs(Codes c, const uint8_t* p) {  // as bits 4 and 5
   const Codes pairs = load_pairs(p);
   for (int i = 0; i < 512; ++i) c.v[i] |= pairs.v[i] << 4;
   return c;
@@ -36,7 +36,7 @@ PACELINE_INLINE Codes add_pairs(Codes c, const uint8_t* p) {  // as bits 4 and 5
 PACELINE_INLINE void raise(Codes& c, int by) {
   for (int i = 0; i < 512; ++i) c.v[i] += by;
 }
-PACELINE_INLINE Codes look_up(Codes c, const uint8_t* table) {
+[[nodiscard]] PACELINE_INLINE Codes look_up(Codes c, const uint8_t* table) {
   for (int i = 0; i < 512; ++i) c.v[i] = table[c.v[i]];
   return c;
 }

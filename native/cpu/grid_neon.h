@@ -48,8 +48,7 @@ PACELINE_INLINE void find_codes(Codes& c, const Number* numbers) {
   }
 }
 PACELINE_INLINE void negate(Codes& c, int bias, const uint8_t* bits) {
-  Codes minus{};
-  add_bits<255>(minus, bits);
+  const Codes minus = add_bits<255>(Codes{}, bits);
   PACELINE_UNROLL
   for (int i = 0; i < 32; ++i) c.v[i] = vbslq_u8(minus.v[i], vsubq_u8(vdupq_n_u8(static_cast<uint8_t>(2 * bias)), c.v[i]), c.v[i]);
 }

@@ -71,14 +71,14 @@ struct PanelRegisters<true> : TileRegisters {
 constexpr bool has_amx(int) { return false; }
 #endif
 
-constexpr CodeRange codes_of(Format f) {
+constexpr CodeRange codes_of(Format f) {  // or one that holds it
   const int bias = layout(f).bias, bits = layout(f).low_bits + layout(f).high_bits;
-  return {bias, bias ? 2 * bias - 1 : bits > 4 || has_grid(f) ? 31 : 15};
+  return {bias, bias ? 2 * bias - 1 : bits > 4 ? 31 : 15};
 }
 // A panel's codes have one of a few ranges, the least that the format's own allows; for AMX, which multiplies signed bytes, no bias.
 constexpr CodeRange panel_codes(Format f) {
   const CodeRange own = codes_of(f);
-  if (has_amx(layout(f).scales)) return {0, 255};
+  if (has_amx(layout(f).scales)) return kSignedCodes;
   if (kNarrow && layout(f).scales == 1 && own.most == 15) return own;
   if (own.bias == 0) return {0, 31};
   return own.bias <= 16 ? CodeRange{16, 31} : own;
@@ -91,7 +91,7 @@ struct Ahead {
 };
 
 // panel [blocks] PanelTile: adds to sums [columns][16], or begins them; columns at most kColumns.
-void panel_columns(CodeRange codes, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, bool begins, float* sums,
+void panel_columns(CodeRange range, bool minimum, int scales, int columns, const uint8_t* panel, int blocks, const QuantizedBlock* x, bool begins, float* sums,
                    const Ahead& ahead);
 
 // The plane of low bits: pairs of bits or nibbles.

@@ -29,7 +29,7 @@ struct alignas(64) TileDots {
       _tile_stored(0, of, kRow);
     }
   }
-  // As the bits of floats (codes.h).
+  // As the bits of floats (codes_avx512.h).
   PACELINE_INLINE DotLanes column(int c) const {
     return {_mm512_add_epi32(_mm512_load_si512(of + c * kTileRows), _mm512_castps_si512(_mm512_set1_ps(kRaised)))};
   }

@@ -94,7 +94,7 @@ uint64_t multiply_codes(int rounds) {
 
 #else
 
-// Eight products to a sum of 16 bits, for which codes below 16 have room (codes_avx2.h).
+// Eight instructions to a sum of 16 bits, which has room for them where codes are below 16 (codes_avx2.h).
 uint64_t multiply_codes(int rounds) {
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i sums[4] = {}, codes = _mm256_set1_epi8(3), activations = _mm256_set1_epi8(-5);

@@ -41,8 +41,11 @@ def columns_of(name: str, blocks: int) -> int:
     return -(-32 * blocks // size) * size
 
 
-def random_blocks(name: str, columns: int, seed: int = 0) -> npt.NDArray[np.uint8]:
-    """[ROWS, bytes of a row]: any codes, scales that are ordinary numbers."""
+def random_blocks(
+    name: str, columns: int, seed: int = 0, fill: npt.NDArray[np.uint8] | None = None
+) -> npt.NDArray[np.uint8]:
+    """[ROWS, bytes of a row]: any codes, or of bytes that are all the row's one of `fill` [ROWS]; scales that are
+    ordinary numbers."""
     rng = np.random.default_rng(seed)
     kind = GGMLQuantizationType[name]
     size, block_bytes = GGML_QUANT_SIZES[kind]
@@ -55,6 +58,8 @@ def random_blocks(name: str, columns: int, seed: int = 0) -> npt.NDArray[np.uint
         }
         return bits[name].view(np.uint8)
     blocks = rng.integers(0, 256, (ROWS, columns // size, block_bytes), np.uint8)
+    if fill is not None:
+        blocks[:] = fill[:, None, None]
     if name == "MXFP4":
         blocks[..., 0] = rng.integers(0, 140, blocks.shape[:2])
     elif name == "NVFP4":
@@ -140,6 +145,25 @@ def test_products_have_the_same_bits_everywhere(name: str, blocks: int) -> None:
         for count in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 27, 33, 40):
             found = probe.product(inputs[:count], isa)
             assert np.array_equal(found.view(np.uint32), expected[:count].view(np.uint32)), (isa, count)
+
+
+@pytest.mark.parametrize("name", [name for name in MATRIX_TYPES if name not in ("F32", "F16", "BF16")])
+def test_sums_have_room_for_the_largest_codes(name: str) -> None:
+    """Rows of equal codes, the largest and the least among them, by inputs that are all as large as can be."""
+    columns = columns_of(name, 16)
+    fill = np.array(
+        [0xFF, 0x00, 0x80, 0x7F, 0x88, 0x77, 0xF0, 0x0F, 0xAA, 0x55, 0xFE, 0x01, *range(3, 253, 10)], np.uint8
+    )
+    data = random_blocks(name, columns, seed=7, fill=fill)
+    place = np.arange(columns)
+    patterns = [np.ones(columns), place % 2 * 2 - 1, place // 2 % 2 * 2 - 1, place // 4 % 2 * 2 - 1]
+    inputs = np.concatenate([patterns, -np.array(patterns)] * 3).astype(np.float32)
+    probe = _cpu.ProductProbe(name, ROWS, columns, data)
+    exact = inputs.astype(np.float64) @ dequantize(data, GGMLQuantizationType[name]).reshape(ROWS, columns).T
+    for isa in _cpu.instruction_sets():
+        for count in (1, 2, 3, 16, 24):
+            found = probe.product(inputs[:count], isa)
+            assert np.allclose(found, exact[:count], rtol=1e-5, atol=1e-5 * np.abs(exact).max()), (isa, count)
 
 
 @pytest.mark.parametrize("name", MATRIX_TYPES)
