@@ -34,14 +34,14 @@ def set_multiprocessors(count: int) -> None:
 def watch(on: bool) -> None:
     """Whether launches of translated kernels fail at a race or an access that is too early (native/emulate/watch.h)."""
 
-def forget_accesses(place: int, bytes: int) -> None:
-    """Of kernels, to memory that the host has written."""
+def note_host_write(place: int, bytes: int) -> None:
+    """For watch(), which sees kernels only."""
 
 def measure(on: bool) -> None:
     """Whether requests to memory of translated kernels are measured; forgets those that were."""
 
 def measured() -> list[tuple[str, str, int, bool, str, int, int, int, int]]:
-    """By instruction (native/emulate/traffic.h): kernel, file, line, shared, use (load, read-only load or store),
+    """By instruction (native/emulate/traffic.h): kernel, file, line, shared, use (load, read-only load, …),
     requests, bytes, transfers, their least number."""
 
 def counted_weights() -> int:

@@ -71,7 +71,7 @@ class EmulatedMemory:
         assert _cpu
         self._rooms: dict[int, Any] = {}
         self._new = _emulator.Room
-        self._wrote = _emulator.forget_accesses  # by kernels: the host has written, and the stream kept the order
+        self._wrote = _emulator.note_host_write
 
     def allocate(self, bytes: int) -> int:
         room = self._new(bytes)

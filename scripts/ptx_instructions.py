@@ -42,6 +42,10 @@ def load_read_only(w: Operands, operands: tuple[str, ...], many: str | None, kin
     return _load(w, operands, many, kind, _place(w, operands[1], "global", many, kind, "ReadOnly"))
 
 
+def load_strong(w: Operands, operands: tuple[str, ...], kind: str) -> str:
+    return _load(w, operands, None, kind, _place(w, operands[1], "global", None, kind, "Strong"))
+
+
 def _load(w: Operands, operands: tuple[str, ...], many: str | None, kind: str, place: str) -> str:
     into = members(operands[0]) if many else [operands[0]]
     puts = " ".join(w.put(one, f"q[{i}]", kind) for i, one in enumerate(into))
@@ -140,6 +144,7 @@ ANY = r"([busf](?:8|16|32|64))"
 OTHERS = (
     (rf"ld\.param(?:\.(v2|v4))?\.{ANY}", load_parameter),
     (rf"ld(?:\.(global|shared|local))?(?:\.(v2|v4))?\.{ANY}", load),
+    (rf"ld\.relaxed\.gpu\.global\.{ANY}", load_strong),
     (rf"ld\.global\.nc(?:\.L1::no_allocate)?(?:\.(v2|v4))?\.{ANY}", load_read_only),
     (rf"st(?:\.(global|shared|local))?(?:\.(v2|v4))?\.{ANY}", store),
     (r"cvta(?:\.to)?\.(?:global|local)\.u64", same_address),

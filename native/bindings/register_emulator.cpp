@@ -51,13 +51,13 @@ void register_emulator(py::module_& m) {
   m.def("measure", &emulate::measure, py::arg("on"));
   m.def("measured", [] {
     py::list all;
-    const char* const names[] = {"load", "read-only load", "store", "copy"};  // of Use
+    const char* const names[] = {"load", "read-only load", "strong load", "store", "copy"};  // of Use
     for (const emulate::Traffic& t : emulate::measured())
       all.append(py::make_tuple(t.kernel, t.file, t.line, t.shared, names[static_cast<int>(t.use)], t.requests, t.bytes, t.transfers, t.least));
     return all;
   });
   m.def(
-      "forget_accesses", [](uintptr_t place, size_t bytes) { emulate::forget_accesses(reinterpret_cast<const void*>(place), bytes); }, py::arg("place"), py::arg("bytes"));
+      "note_host_write", [](uintptr_t place, size_t bytes) { emulate::note_host_write(reinterpret_cast<const void*>(place), bytes); }, py::arg("place"), py::arg("bytes"));
   m.def("counted_weights", &emulate::counted_weights);
   m.def("set_multiprocessors", &emulate::set_multiprocessors, py::arg("count"));
 }

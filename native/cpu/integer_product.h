@@ -71,7 +71,7 @@ struct PanelRegisters<true> : TileRegisters {
 constexpr bool has_amx(int) { return false; }
 #endif
 
-constexpr CodeRange codes_of(Format f) {  // or one that holds it
+constexpr CodeRange codes_of(Format f) {  // some formats use only a part of it
   const int bias = layout(f).bias, bits = layout(f).low_bits + layout(f).high_bits;
   return {bias, bias ? 2 * bias - 1 : bits > 4 ? 31 : 15};
 }

@@ -162,20 +162,21 @@ template <int most, int own, bool staged, bool halves>
 PACELINE_KERNEL_FOR(kAttentionThreads, 2) attend_item(Attention a, StepInput input, size_t value_bytes, int stages) {
   let_next_begin();
   const int item_index = static_cast<int>(block_z());
-  const int items = a.local ? input.counts->local_items : input.counts->items;
+  const int items = load_early(a.local ? &input.counts->local_items : &input.counts->items);
   if (item_index >= items) return wait_for_earlier();
-  const Item item = (a.local ? input.local_items : input.items)[item_index];
+  const Item item = load_early((a.local ? input.local_items : input.items) + item_index);
   const CacheView& cache = a.cache;
   const int group = a.heads / a.kv_heads, parts = (group + most - 1) / most, kv_head = static_cast<int>(block_y()) / parts, part = static_cast<int>(block_y()) % parts;
   const int last_position = item.position + item.count - 1, lowest = cache.window > 0 && item.position - cache.window + 1 > 0 ? item.position - cache.window + 1 : 0;
   const int own_split = static_cast<int>(block_x());
   const int first_split = a.partial ? own_split : lowest / kSplit, end_split = a.partial ? own_split + 1 : last_position / kSplit + 1;
   if (first_split < lowest / kSplit || first_split > last_position / kSplit) return wait_for_earlier();
-  const auto page_at = [&](int position) {
-    return cache.pool + static_cast<size_t>(input.pages[item.table + position / kPage]) * cache.page_stride + kv_head * a.head_stride;
+  const auto page_at = [&](int position, bool early = false) {
+    const int* const number = input.pages + item.table + position / kPage;
+    return cache.pool + static_cast<size_t>(early ? load_early(number) : *number) * cache.page_stride + kv_head * a.head_stride;
   };
   const int own_page = first_split * kSplit + static_cast<int>(warp_index()) * kPage;
-  if (part == 0 && are_few(a, items) && own_page <= last_position && own_page + kPage > lowest) fetch_page(cache, page_at(own_page));
+  if (part == 0 && are_few(a, items) && own_page <= last_position && own_page + kPage > lowest) fetch_page(cache, page_at(own_page, true));
   wait_for_earlier();
 
   SharedMemory memory;
@@ -300,8 +301,8 @@ constexpr int kMergeThreads = 128, kSplitsAhead = 4;
 PACELINE_KERNEL merge_splits(Attention a, StepInput input) {
   let_next_begin();
   const int column = static_cast<int>(block_y()), head = static_cast<int>(block_x()), stride = a.cache.value_stride;
-  const bool present = column < input.counts->columns;
-  const int position = present ? input.columns[column].position : 0;
+  const bool present = column < load_early(&input.counts->columns);
+  const int position = present ? load_early(&input.columns[column].position) : 0;
   wait_for_earlier();
   if (!present) return;
   const int lowest = a.cache.window > 0 && position - a.cache.window + 1 > 0 ? position - a.cache.window + 1 : 0;

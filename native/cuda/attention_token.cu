@@ -97,9 +97,9 @@ PACELINE_DEVICE void add_page(const uint8_t* v, int stride, const Seen& seen, co
 template <int most, int width, bool halves, int dims = kKeyDims<CacheType::F16>>
 PACELINE_KERNEL_FOR(kAttentionThreads, most == 8 && !halves ? 1 : 2) attend_token(Attention a, StepInput input) {
   let_next_begin();
-  const int item_index = static_cast<int>(block_z()), items = a.local ? input.counts->local_items : input.counts->items;
+  const int item_index = static_cast<int>(block_z()), items = load_early(a.local ? &input.counts->local_items : &input.counts->items);
   if (item_index >= items) return wait_for_earlier();
-  const Item item = (a.local ? input.local_items : input.items)[item_index];
+  const Item item = load_early((a.local ? input.local_items : input.items) + item_index);
   const CacheView& cache = a.cache;
   const int group = a.heads / a.kv_heads, parts = (group + most - 1) / most, kv_head = static_cast<int>(block_y()) / parts, part = static_cast<int>(block_y()) % parts;
   const int first_head = kv_head * group + part * most, heads = group - part * most < most ? group - part * most : most;
@@ -108,15 +108,16 @@ PACELINE_KERNEL_FOR(kAttentionThreads, most == 8 && !halves ? 1 : 2) attend_toke
   if (first_split < lowest / kSplit || first_split > position / kSplit) return wait_for_earlier();
   const int thread = static_cast<int>(thread_index()), warp = static_cast<int>(warp_index());
   const auto seen_of = [&](int split) { return seen_of_page(position, cache.window, split * kSplit + warp * kPage); };
-  const auto own_page = [&](int split) {
-    return cache.pool + static_cast<size_t>(input.pages[item.table + split * kSplitPages + warp]) * cache.page_stride + kv_head * a.head_stride;
+  const auto own_page = [&](int split, bool early = false) {
+    const int* const number = input.pages + item.table + split * kSplitPages + warp;
+    return cache.pool + static_cast<size_t>(early ? load_early(number) : *number) * cache.page_stride + kv_head * a.head_stride;
   };
-  const auto fetch_own = [&](int split) {
+  const auto fetch_own = [&](int split, bool early = false) {
     const Seen seen = seen_of(split);
-    if (seen.begin < seen.end) fetch_page(cache, own_page(split));
+    if (seen.begin < seen.end) fetch_page(cache, own_page(split, early));
   };
   const bool few = are_few(a, items);
-  if (part == 0 && few) fetch_own(first_split);
+  if (part == 0 && few) fetch_own(first_split, true);
   wait_for_earlier();
   if (part == 0 && !few) fetch_own(first_split);
 

@@ -95,6 +95,18 @@ PACELINE_DEVICE uint16_t load_once_2(const void* p) {
   return w;
 }
 
+// Loads what was there before the first kernel of a step began, in a kernel that does not wait for its predecessor first: from L2, as L1 may have what an earlier
+// step had there. T: of 32-bit words.
+template <class T>
+PACELINE_DEVICE T load_early(const T* p) {
+  constexpr size_t kWords = sizeof(T) / 4;
+  static_assert(sizeof(T) % 4 == 0);
+  uint32_t words[kWords];
+  PACELINE_UNROLL
+  for (size_t i = 0; i < kWords; ++i) asm("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(words[i]) : "l"(reinterpret_cast<const uint32_t*>(p) + i));
+  return __builtin_bit_cast(T, words);
+}
+
 // The emulated device counts the bytes of weights where they are loaded; on a GPU DeviceCore::weight_bytes computes how many they should be.
 PACELINE_DEVICE void count_weights(size_t) {}
 
@@ -103,7 +115,7 @@ PACELINE_DEVICE void fetch_ahead(const void* p) { asm volatile("prefetch.global.
 
 // Programmatic dependent launch: from sm_90 on a kernel starts while the previous one still runs, once all blocks of that one have called let_next_begin() and
 // there is room. All threads of every kernel must call wait_for_earlier(), even those that exit early, or the next kernel would not wait for what this one has
-// not waited for. Before that call a kernel may read only what no kernel ever writes, such as weights.
+// not waited for. Before that call a kernel may read only what no kernel ever writes, such as weights, and by load_early() what the step's input says.
 PACELINE_DEVICE void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

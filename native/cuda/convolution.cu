@@ -11,8 +11,8 @@ PACELINE_KERNEL convolve_channels(GatedConvolution g, const RowInput* rows, cons
   let_next_begin();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int block = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), channel = block * kBlock + lane;
-  if (column >= *count || block * kBlock >= g.width) return wait_for_earlier();
-  const RowInput row = rows[columns ? columns[column].row : 0];
+  if (column >= load_early(count) || block * kBlock >= g.width) return wait_for_earlier();
+  const RowInput row = load_early(rows + (columns ? load_early(&columns[column].row) : 0));
   const RecurrentState& state = g.state;
   const int index = column - row.first_column, kept = g.taps - 1;  // index: in the row
   const bool inside = channel < g.width;

@@ -37,9 +37,9 @@ PACELINE_KERNEL quantize_heads(HeadInputs h, StepInput input) {
 PACELINE_KERNEL place_latent(LatentPlace p, StepInput input) {
   let_next_begin();
   const int column = static_cast<int>(block_y()), unit = static_cast<int>(block_x()) * kPlaceWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
-  if (column >= input.counts->columns || unit > p.heads) return wait_for_earlier();
-  const Column where = input.columns[column];
-  const int half = p.rope_size / 2, page_number = input.pages[where.table + where.position / kPage], head_size = p.latent + p.rope_size;
+  if (column >= load_early(&input.counts->columns) || unit > p.heads) return wait_for_earlier();
+  const Column where = load_early(input.columns + column);
+  const int half = p.rope_size / 2, page_number = load_early(input.pages + where.table + where.position / kPage), head_size = p.latent + p.rope_size;
   const float* const cosines = p.cosine + static_cast<size_t>(where.position) * half;
   const float* const sines = p.sine + static_cast<size_t>(where.position) * half;
   wait_for_earlier();

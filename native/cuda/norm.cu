@@ -43,7 +43,7 @@ PACELINE_KERNEL norm_column(Norm norm, int parts) {
   };
   float next_weight = weight(first_block);  // loaded early: it comes from memory, while the column is still in L2
   const int column = static_cast<int>(block_x());
-  const bool present = column < *norm.count;  // of the step's input, which no kernel writes
+  const bool present = column < load_early(norm.count);
   wait_for_earlier();
   if (!present) return;
   SharedMemory memory;

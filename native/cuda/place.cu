@@ -38,9 +38,9 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   let_next_begin();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int unit = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
-  if (column >= input.counts->columns || unit >= p.heads + 2 * p.kv_heads) return wait_for_earlier();
-  const Column where = input.columns[column];
-  const int half = p.rope_size / 2, page_number = input.pages[where.table + where.position / kPage];
+  if (column >= load_early(&input.counts->columns) || unit >= p.heads + 2 * p.kv_heads) return wait_for_earlier();
+  const Column where = load_early(input.columns + column);
+  const int half = p.rope_size / 2, page_number = load_early(input.pages + where.table + where.position / kPage);
   const bool is_query = unit < p.heads, is_key = !is_query && unit < p.heads + p.kv_heads;
   const int index = is_query ? unit : is_key ? unit - p.heads : unit - p.heads - p.kv_heads;  // of its kind
   const float* const norm = is_query ? p.q_norm : is_key ? p.k_norm : p.v_norm;

@@ -123,10 +123,14 @@ PACELINE_DEVICE int column_place(const Product& product) { return static_cast<in
 struct OwnColumns {
   int expert = 0, first = 0, end = 0;
 };
-PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) {
+PACELINE_DEVICE OwnColumns own_columns(const Product& product, int most) {  // of the step's input
+  const int first = column_place(product) * most, end = load_early(product.columns);
+  if (first >= end) return {};
+  return {0, first, end};
+}
+PACELINE_DEVICE OwnColumns listed_columns(const Product& product) {  // as a kernel has written them
   const int place = column_place(product);
-  if (product.lists ? place >= *product.columns : place * most >= *product.columns) return {};
-  if (!product.lists) return {0, place * most, *product.columns};
+  if (place >= *product.columns) return {};
   const ExpertColumns list = product.lists[place];
   return {list.expert, list.first, list.end};
 }
@@ -229,10 +233,10 @@ PACELINE_DEVICE OwnColumns begin_product(const Product& product, int most, Begin
   let_next_begin();
   const bool early = begins_early(product);
   OwnColumns columns;
-  if (!product.lists) columns = own_columns(product, most);  // of the step's input, which no kernel writes
+  if (!product.lists) columns = own_columns(product, most);
   if (early && columns.end) begin(columns);
   wait_for_earlier();
-  if (product.lists) columns = own_columns(product, most);
+  if (product.lists) columns = listed_columns(product);
   if (!early && columns.end) begin(columns);
   return columns;
 }

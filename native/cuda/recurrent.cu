@@ -13,8 +13,8 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
   let_next_begin();
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int unit = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index()), heads = 2 * r.key_heads;
-  if (column >= *count || unit > heads + r.value_heads) return wait_for_earlier();
-  const RowInput row = rows[columns ? columns[column].row : 0];
+  if (column >= load_early(count) || unit > heads + r.value_heads) return wait_for_earlier();
+  const RowInput row = load_early(rows + (columns ? load_early(&columns[column].row) : 0));
   const int index = column - row.first_column;  // in the row
   const RecurrentState& state = r.state;
   const bool keeps = r.mixed && row.count > 1 && row.count <= state.replay;
@@ -71,8 +71,8 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
 PACELINE_KERNEL delta_part(Recurrent r, const RowInput* rows, const int* count) {
   let_next_begin();
   const int index = static_cast<int>(block_z()), head = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
-  if (index >= *count) return wait_for_earlier();
-  const RowInput row = rows[index];
+  if (index >= load_early(count)) return wait_for_earlier();
+  const RowInput row = load_early(rows + index);
   const RecurrentState& state = r.state;
   const int first = static_cast<int>(block_x()) * kDeltaPart;
   const StatePart part(r, row, head, static_cast<int>(block_x()));

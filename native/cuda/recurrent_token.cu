@@ -21,8 +21,8 @@ PACELINE_DEVICE void keep_inputs(const Convolution& convolution, float* next, in
 PACELINE_KERNEL pass_head(Recurrent r, RecurrentJoin join, const RowInput* rows, const int* count) {
   let_next_begin();
   const int head = static_cast<int>(block_x()), index = static_cast<int>(block_y()), lane = static_cast<int>(lane_index()), warp = static_cast<int>(warp_index());
-  if (index >= *count) return wait_for_earlier();
-  const RowInput row = rows[index];
+  if (index >= load_early(count)) return wait_for_earlier();
+  const RowInput row = load_early(rows + index);
   const int warps = parts_of(r), value = warp * kDeltaPart + lane, key_head = key_head_of(r, head);
   const bool keeps_keys = r.grouped_heads ? head % (r.value_heads / r.key_heads) == 0 : head < r.key_heads;  // for all heads that share them
   const float* const mixed = r.mixed + static_cast<size_t>(row.first_column) * r.stride;

@@ -40,6 +40,7 @@ void DeviceCore::list_samples(const std::vector<Row>& rows, const Sizes& sizes, 
       for (const auto& [id, bias] : s.bias) changes.push_back({id, bias, 0, 0.0f});
       if (s.penalizes()) {
         const size_t first = changes.size();
+        changes.reserve(first + std::min(length, shape().vocab) + 1);  // at once: out of memory among the counts would leave them
         for (int h = 0; h < length - unknown; ++h) {
           int32_t& count = counts_[history[h]];
           if (count == 0) {

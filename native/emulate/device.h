@@ -81,6 +81,8 @@ inline Word4 load_once(const void* p) { return aligned_load<Word4>(p); }
 inline Word2 load_once_8(const void* p) { return aligned_load<Word2>(p); }
 inline uint32_t load_once_4(const void* p) { return aligned_load<uint32_t>(p); }
 inline uint16_t load_once_2(const void* p) { return aligned_load<uint16_t>(p); }
+template <class T>
+T load_early(const T* p) { return aligned_load<T>(p); }
 
 inline void count_weights(size_t bytes) { emulate::count_weights(bytes); }
 inline void fetch_ahead(const void* p) { static_cast<void>(*static_cast<const volatile uint8_t*>(p)); }  // checks that the memory exists

@@ -25,8 +25,9 @@ inline bool measuring = false;
 inline bool measuring() { return detail::measuring; }
 void measure(bool on);  // forgets what was measured
 
-// How an instruction uses memory. ReadOnly: a load that may come from a cache which knows nothing of the launch's own writes (ld.global.nc).
-enum class Use { Load, ReadOnly, Store, Copy };  // Copy: the source of an asynchronous copy
+// How an instruction uses memory. ReadOnly: a load that may come from a cache which knows nothing of the launch's own writes (ld.global.nc). Strong: one that does
+// not come from L1 (ld.relaxed.gpu). Copy: the source of an asynchronous copy.
+enum class Use { Load, ReadOnly, Strong, Store, Copy };
 
 struct Traffic {
   std::string kernel, file;

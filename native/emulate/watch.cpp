@@ -21,6 +21,7 @@ struct Event {
 
 struct Byte {
   Event write, read, same_warp, other_warp, other_block;
+  bool rewritten = false;  // by the host, after a kernel's access: what L1 has may be older
 };
 
 constexpr size_t kStretch = 256;
@@ -60,6 +61,18 @@ void keep_read(Byte& byte, const Event& now) {
   byte.read = now;
 }
 
+template <class Use>
+void each_known_byte(const void* p, size_t bytes, Use use) {
+  if (!detail::watching) return;
+  const auto first = reinterpret_cast<uintptr_t>(p);
+  for (uintptr_t at = first / kStretch * kStretch; at < first + bytes; at += kStretch) {
+    const auto found = stretches.find(at / kStretch);
+    if (found == stretches.end()) continue;
+    for (size_t i = 0; i < kStretch; ++i)
+      if (at + i >= first && at + i < first + bytes) use((*found->second)[i]);
+  }
+}
+
 }  // namespace
 
 void watch(bool on) {
@@ -68,14 +81,15 @@ void watch(bool on) {
 }
 
 void forget_accesses(const void* p, size_t bytes) {
-  if (!detail::watching) return;
-  const auto first = reinterpret_cast<uintptr_t>(p);
-  for (uintptr_t at = first / kStretch * kStretch; at < first + bytes; at += kStretch) {
-    const auto found = stretches.find(at / kStretch);
-    if (found == stretches.end()) continue;
-    for (size_t i = 0; i < kStretch; ++i)
-      if (at + i >= first && at + i < first + bytes) (*found->second)[i] = Byte();
-  }
+  each_known_byte(p, bytes, [](Byte& byte) { byte = Byte(); });
+}
+
+void note_host_write(const void* p, size_t bytes) {
+  each_known_byte(p, bytes, [](Byte& byte) {
+    const bool rewritten = byte.rewritten || byte.read.launch || byte.write.launch;
+    byte = Byte();
+    byte.rewritten = rewritten;
+  });
 }
 
 void watch_access(const Site& site, const void* p, size_t bytes, Use use) {
@@ -90,6 +104,7 @@ void watch_access(const Site& site, const void* p, size_t bytes, Use use) {
     if (shared && (byte.write.launch != event.launch || byte.write.block != event.block)) byte.write = Event();
     if (shared && (byte.read.launch != event.launch || byte.read.block != event.block)) byte.read = byte.same_warp = byte.other_warp = byte.other_block = Event();
     if (!shared && !moment.waited && byte.write.launch) fault(text_of(site) + ": a read before wait_for_earlier() of what a kernel wrote at " + text_of(*byte.write.site));
+    if (!shared && !moment.waited && byte.rewritten && use != Use::Strong) fault(text_of(site) + ": a read through L1, before wait_for_earlier(), of what the host has rewritten");
     check(byte.write, event, writes ? "writes" : "reads", "wrote");
     if (event.read_only && byte.write.launch == event.launch) fault(text_of(site) + ": a read-only load of what this launch wrote at " + text_of(*byte.write.site));
     if (writes) {

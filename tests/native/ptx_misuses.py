@@ -47,6 +47,10 @@ MISUSES = {
         OWN + "ld.global.u32 %r9, [%rd6];" + WAIT,
         "a read before wait_for_earlier() of what a kernel wrote",
     ),
+    "early_strong_read": (
+        OWN + "ld.relaxed.gpu.global.u32 %r9, [%rd6];" + WAIT,
+        "a read before wait_for_earlier() of what a kernel wrote",
+    ),
     "forgotten_wait": (OWN, "without wait_for_earlier"),
     "copy_awaited": (WAIT + COPY + "cp.async.wait_group 0; $L: bar.sync 0; ld.shared.u32 %r9, [%r6];", None),
     "copy_late": (

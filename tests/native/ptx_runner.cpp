@@ -24,6 +24,7 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] void watch(int on) { emulate::watch(on); }
+[[gnu::visibility("default")]] void note_host_write(const void* p, size_t bytes) { emulate::note_host_write(p, bytes); }
 [[gnu::visibility("default")]] void measure(int on) { emulate::measure(on); }
 
 // Of what was measured on `line`: requests, bytes, transfers, least.

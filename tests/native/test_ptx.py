@@ -133,6 +133,22 @@ def test_the_device_sees_what_a_program_may_not_do(library: ctypes.CDLL, name: s
         assert f"programs.cu:{list(MISUSES).index(name) + 1}:" in fault and f"kernel {name}" in fault
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("early_read", "of what the host has rewritten"), ("early_strong_read", None)]
+)
+def test_what_the_host_rewrites_is_not_read_early_through_l1(library: ctypes.CDLL, name: str, said: str | None) -> None:
+    memory = aligned(64, np.uint32)
+    library.watch(1)
+    try:
+        library.note_host_write(ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(memory.nbytes))
+        assert run(library, name, memory, memory, threads=64, shared=256, early=True) is None  # nobody has read it yet
+        library.note_host_write(ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(memory.nbytes))
+        fault = run(library, name, memory, memory, threads=64, shared=256, early=True)
+    finally:
+        library.watch(0)
+    assert (fault is None) if said is None else (fault is not None and said in fault), fault
+
+
 def test_what_the_host_launches_after_all_else_has_waited(library: ctypes.CDLL) -> None:
     assert run(library, "forgotten_wait", aligned(64, np.uint32), aligned(64, np.uint32)) is None
 
