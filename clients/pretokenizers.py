@@ -75,8 +75,8 @@ _SPLITS: Final[dict[str, tuple[str, ...]]] = {
     "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _EASTERN),
 }
 _THEN_DIGITS: Final = ("deepseek-llm", "deepseek-coder")  # cut every digit out last
-SINGLE_DIGITS: Final = ("smollm", "refact", "exaone")
-COMPOSED: Final = ("qwen2", "qwen35", "olmo")
+SINGLE_DIGITS: Final = ("smollm", "refact", "exaone", "command-r")
+COMPOSED: Final = ("qwen2", "qwen35", "olmo", "command-r")
 UNNAMED: Final = "default"  # what a converter writes if it knows no name
 PLAIN: Final = ("gpt-2", "exaone4", "olmo")
 SUPPORTED: Final = (*PLAIN, *_SPLITS, *SINGLE_DIGITS)

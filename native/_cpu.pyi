@@ -32,6 +32,8 @@ class Shape:
     sinks: bool
     gated_attention: bool
     post_norms: bool
+    layer_norm: bool
+    parallel: bool
     activation: str  # silu, gelu or clamped
     window: int
     embedding_scale: float

@@ -6,6 +6,7 @@ from dataclasses import replace
 from .drafting import DRAFTING
 from .family import Family
 from .family_bases import (
+    COMMAND_R,
     DEEPSEEK2,
     DOTS,
     EXPERT_KEYS,
@@ -138,6 +139,16 @@ FAMILIES: Mapping[str, Family] = {
         own_keys=EXPERT_KEYS,
     ),
     "exaone": Family("halves"),
+    "command-r": COMMAND_R,
+    "cohere2": replace(
+        COMMAND_R,
+        interval=4,
+        interval_key="attention.sliding_window_pattern",
+        layer_kind="sliding",
+        unrotated_full=True,
+        must_slide=True,
+        own_keys=(*COMMAND_R.own_keys, "attention.sliding_window", "attention.sliding_window_pattern"),
+    ),
     "exaone4": Family(
         "halves",
         qk_norm=True,

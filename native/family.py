@@ -50,9 +50,12 @@ class Family:
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
     pre_norms: bool = True  # what a branch reads is normed
     post_norms: bool = False  # a branch's output is normed before it is added
+    layer_norm: bool = False  # norms of the residual stream subtract its mean first
+    parallel: bool = False  # the feed-forward part reads what attention reads
     activation: Activation = "silu"
     scaled_embedding: bool = False  # by the root of the width
     must_scale: bool = False  # the file must have what embeddings, branches and logits are multiplied by
+    must_scale_logits: bool = False  # the file must have a factor of logits; that of other families divides them
     attention_softcap: float = 0.0  # where the file has none
     final_softcap: float = 0.0
     scaled_by_width: int = 0  # with so many layers, queries are scaled by the width of a head's share, not its size

@@ -24,6 +24,14 @@ ROUTING_KEYS = (
 MULTIPLIERS = ("attention.scale", "embedding_scale", "logit_scale", "residual_scale")
 TEMPERATURE_KEYS = ("attention.temperature_length", "attention.temperature_scale")
 LLAMA = Family("pairs", may_slide=True, may_route=True, own_keys=("attention.sliding_window", *EXPERT_KEYS))
+COMMAND_R = Family(
+    "pairs",
+    layer_norm=True,
+    parallel=True,
+    ffn_norm="attn_norm",
+    must_scale_logits=True,
+    own_keys=("logit_scale",),
+)
 LFM2 = Family("halves", qk_norm=True, rope_base=1e6, layer_kind="recurrent", gated_convolution=True, headless=True)
 QWEN2 = Family("halves", qkv_bias=True)
 QWEN3 = Family("halves", qk_norm=True)

@@ -136,12 +136,16 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         gated_attention=family.gated_attention,
         pre_norms=family.pre_norms,
         post_norms=family.post_norms,
+        layer_norm=family.layer_norm,
+        parallel=family.parallel,
         ffn_norm=family.ffn_norm,
         one_branch=family.one_branch,
         activation=family.activation,
         embedding_scale=_embedding_scale(keys, family, width, unscaled),
         residual_scale=keys.positive("residual_scale", unscaled),
-        logit_scale=1 / keys.positive("logit_scale", unscaled),
+        logit_scale=keys.positive("logit_scale")
+        if family.must_scale_logits
+        else 1 / keys.positive("logit_scale", unscaled),
         attention_softcap=keys.optional("attn_logit_softcapping", family.attention_softcap),
         final_softcap=keys.optional("final_logit_softcapping", family.final_softcap),
         query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
@@ -166,9 +170,9 @@ def _kv_heads(keys: Keys, family: Family, kinds: Sequence[LayerKind], heads: int
 
 
 def _norm_epsilon(keys: Keys, family: Family) -> float:
-    """Nemotron's files may have it under the name that goes with other norms."""
+    """Nemotron's files may have it under the name that goes with LayerNorm."""
     rms, other = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
-    return keys.positive(other if family.one_branch and not keys.has(rms) else rms)
+    return keys.positive(other if family.layer_norm or (family.one_branch and not keys.has(rms)) else rms)
 
 
 def _embedding_scale(keys: Keys, family: Family, width: int, unscaled: float | None) -> float:

@@ -22,7 +22,18 @@ from .model import read_shape
 from .reference_cache import SlotCache, empty_cache
 from .reference_experts import feed_forward
 from .reference_latent import expanded, read_latents, read_queries
-from .reference_math import Floats, Integers, attend, likeliest, root_mean_square_norm, rotate, sigmoid, silu, softcap
+from .reference_math import (
+    Floats,
+    Integers,
+    attend,
+    centered,
+    likeliest,
+    root_mean_square_norm,
+    rotate,
+    sigmoid,
+    silu,
+    softcap,
+)
 from .reference_recurrent import advance, empty_state, gated, read_inputs
 from .reference_rows import Row, RowLogits, spans
 from .reference_tokens import taken_in, token_inputs
@@ -75,10 +86,11 @@ class Reference:
         hidden: Floats = self.weights["token_embd.weight"][ids] * np.float32(embedding_scale(self.shape))  # [n, width]
         inputs = token_inputs(self.shape, self.weights, ids, hidden)  # [n, layers, token_inputs]
         for layer in range(self.shape.layers):
+            read = hidden
             if self.shape.kinds[layer] != "feed_forward":
                 hidden = hidden + self._mix(layer, hidden, positions, rows)
             if self.shape.feeds_forward(layer):
-                hidden = hidden + self._feed_forward(layer, hidden)
+                hidden = hidden + self._feed_forward(layer, read if self.shape.parallel else hidden)
             if self.shape.token_inputs:
                 hidden = hidden + taken_in(self.shape, self.weights, layer, hidden, inputs[:, layer])
             if self.shape.layer_scale:
@@ -100,7 +112,8 @@ class Reference:
 
     def _mix(self, layer: int, hidden: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
         """What the layer's attention or recurrence adds to hidden [n, width]."""
-        normed = self._norm(hidden, f"blk.{layer}.attn_norm.weight") if self.shape.pre_norms else hidden  # [n, width]
+        name = f"blk.{layer}.attn_norm.weight"
+        normed = self._norm_stream(hidden, name) if self.shape.pre_norms else hidden  # [n, width]
         if self.shape.kinds[layer] == "recurrent":
             return self._recurrence(layer, normed, rows)
         mixed = self._attention(layer, normed, positions, rows)
@@ -200,13 +213,17 @@ class Reference:
 
     def _predict(self, hidden: Floats, norm: str = "output_norm.weight") -> RowLogits:
         head = "token_embd" if self.shape.tied else "output"
-        logits = softcap(self._product(self._norm(hidden, norm), head), self.shape.final_softcap)  # [outputs, vocab]
+        logits = self._product(self._norm_stream(hidden, norm), head)  # [outputs, vocab]
+        logits = softcap(logits, self.shape.final_softcap)
         return RowLogits(tuple(likeliest(logits).tolist()), logits)
 
     def _product(self, inputs: Floats, name: str) -> Floats:
         """inputs [n, columns] times the weights [rows, columns], transposed, plus any bias: [n, rows]."""
         product: Floats = inputs @ self.weights[f"{name}.weight"].T
         return product + self.weights.get(f"{name}.bias", np.float32(0))
+
+    def _norm_stream(self, hidden: Floats, name: str) -> Floats:
+        return self._norm(centered(hidden) if self.shape.layer_norm else hidden, name)
 
     def _norm(self, inputs: Floats, name: str) -> Floats:
         return root_mean_square_norm(inputs, self.weights[name], self.shape.norm_epsilon)

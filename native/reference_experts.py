@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from .reference_math import Floats, clamped, gelu, root_mean_square_norm, sigmoid, silu
+from .reference_math import Floats, centered, clamped, gelu, root_mean_square_norm, sigmoid, silu
 from .shape import ModelShape
 
 Weights = Mapping[str, Floats]
@@ -18,6 +18,7 @@ def feed_forward(shape: ModelShape, weights: Weights, layer: int, hidden: Floats
     def norm(vectors: Floats, name: str) -> Floats:
         return root_mean_square_norm(vectors, weights[f"{block}.{name}.weight"], shape.norm_epsilon)
 
+    hidden = centered(hidden) if shape.layer_norm else hidden
     normed = norm(hidden, shape.ffn_norm) if shape.pre_norms else hidden
     if not shape.experts or layer < shape.dense_layers:
         return dense(shape, weights, block, ".weight", normed)

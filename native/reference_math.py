@@ -56,6 +56,12 @@ def root_mean_square_norm(inputs: Floats, weights: Floats, epsilon: float) -> Fl
     return inputs / scale * weights
 
 
+def centered(inputs: Floats) -> Floats:
+    """inputs [..., size] minus their mean over the last axis: what LayerNorm does before it does as RMSNorm."""
+    result: Floats = inputs - np.mean(inputs, axis=-1, keepdims=True)
+    return result
+
+
 def rotate(vectors: Floats, cosines: Floats, sines: Floats, layout: RopeLayout) -> Floats:
     """RoPE on the first rope_size values of each head: vectors [n, heads, head_size], tables [n, 1, rope_size / 2]."""
     half = cosines.shape[-1]

@@ -78,6 +78,8 @@ class ModelShape:
     rotates_first: bool = False  # queries and keys are normed after their rotation, not before
     pre_norms: bool = True  # attn_norm and ffn_norm of what a branch reads
     post_norms: bool = False  # post_attention_norm and post_ffw_norm of a branch's output, before it is added
+    layer_norm: bool = False  # norms of the residual stream subtract its mean first
+    parallel: bool = False  # the feed-forward part reads what attention reads, and has no norm of its own
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
     one_branch: bool = False
     activation: Activation = "silu"  # "gelu" is its tanh form, "clamped" gpt-oss's (reference_math.py)

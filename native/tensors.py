@@ -153,7 +153,7 @@ def experts(shape: ModelShape) -> Iterator[Expected]:
 
 
 def feed_forward_norms(shape: ModelShape) -> Iterator[Expected]:
-    if shape.pre_norms:
+    if shape.pre_norms and not shape.parallel:
         yield f"{shape.ffn_norm}.weight", 1, shape.width
     if shape.post_norms:
         yield "post_attention_norm.weight", 1, shape.width

@@ -33,6 +33,7 @@ FILES = {
     "olmoe": ("--type=Q4_0",),
     "afmoe": ("--type=Q8_0",),
     "exaone4": ("--type=Q8_0",),
+    "cohere2": ("--type=Q4_0", "--tied"),
     "qwen2moe": ("--type=Q5_1",),
     "qwen3moe": ("--type=Q4_0",),
     "qwen35": ("--type=F32",),

@@ -6,9 +6,9 @@ The same options give the same bytes. The weights are scaled so that the logits 
 attention looks at more than the last token. The tokenizer is byte-level BPE: three special tokens, then as many of the
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
-Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2", "exaone4", "afmoe" and the hybrids
-every --interval-th is full attention, the others slide or are recurrent; with "nemotron_h" and "nemotron_h_moe" one
-layer is recurrent, the next feeds forward, and the third attends. "mixtral" is llama with experts,
+Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2", "exaone4", "cohere2", "afmoe" and
+the hybrids every --interval-th is full attention, the others slide or are recurrent; with "nemotron_h" and
+"nemotron_h_moe" one layer is recurrent, the next feeds forward, and the third attends. "mixtral" is llama with experts,
 "granitehybrid-moe" granitehybrid with experts, and "gemma4-moe" gemma4 with experts and without matrices of values
 where attention is full; the first layer of "glm4moe", "afmoe", "lfm2moe", "deepseek2" and "ernie4_5-moe" has none.
 Options that an architecture has no use for are ignored.
@@ -30,6 +30,7 @@ from tiny_weights import (
     DENSE_FIRST,
     EXPERTS,
     HYBRIDS,
+    PARALLEL,
     PLAIN_SHARED_EXPERT,
     SHARED_EXPERT,
     SLIDING_GEMMAS,
@@ -37,9 +38,10 @@ from tiny_weights import (
 )
 
 HEADLESS = (*CONVOLVED, *STATE_SPACES)  # layers that do not attend have no kv heads
+SLIDING = ("afmoe", "cohere2", "gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS)
 FLOATS = ("F32", "F16", "BF16")
 INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkeys(
-    ("afmoe", "gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS), "attention.sliding_window_pattern"
+    SLIDING, "attention.sliding_window_pattern"
 )
 MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.25, "attention.scale": 0.3}
 ARCHITECTURES = (
@@ -55,6 +57,7 @@ ARCHITECTURES = (
     "olmo2",
     "olmoe",
     "exaone4",
+    *PARALLEL,
     "qwen2",
     "qwen2moe",
     "qwen3",
@@ -171,7 +174,11 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_nextn_predict_layers(chosen.drafting)
     writer.add_rope_dimension_count(chosen.rope_size)
     writer.add_rope_freq_base(chosen.rope_base)
-    writer.add_layer_norm_rms_eps(chosen.norm_epsilon)
+    if chosen.architecture in PARALLEL:
+        writer.add_layer_norm_eps(chosen.norm_epsilon)
+        writer.add_logit_scale(0.8)
+    else:
+        writer.add_layer_norm_rms_eps(chosen.norm_epsilon)
     writer.add_vocab_size(chosen.vocab)
     if chosen.temperature:
         writer.add_attn_temperature_scale(0.3)
@@ -180,7 +187,7 @@ def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         writer.add_string("paceline.rope_layout", chosen.rope_layout)
     if chosen.architecture in INTERVAL_KEYS:
         writer.add_uint32(f"{chosen.architecture}.{INTERVAL_KEYS[chosen.architecture]}", chosen.interval)
-    if chosen.architecture in ("afmoe", "gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS):
+    if chosen.architecture in SLIDING:
         writer.add_sliding_window(chosen.window)
     if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
         writer.add_final_logit_softcapping(chosen.final_softcap)

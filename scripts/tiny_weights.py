@@ -22,6 +22,7 @@ DENSE_FIRST = ("lfm2moe", "glm4moe", "afmoe", "deepseek2", "ernie4_5-moe")  # th
 BIASED_CHOICE = ("minimax-m2", "nemotron_h_moe", *DENSE_FIRST)
 WHOLE_NORMS = ("minimax-m2", "olmo2", "olmoe")  # of queries and keys: all heads as one vector
 POST_NORMED = ("olmo2", "exaone4")  # branches norm what they add only
+PARALLEL = ("command-r", "cohere2")  # both branches of a layer read the same norm
 EXPERTS = (
     "lfm2moe",
     "mixtral",
@@ -37,7 +38,7 @@ SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
     *("llama", "mistral3", "smollm3", "granite", "granitemoe", "ernie4_5-moe", "mixtral", "gemma", "gemma2"),
-    *("qwen2", "qwen2moe", "gpt-oss", "arcee", *STATE_SPACES),
+    *("qwen2", "qwen2moe", "gpt-oss", "arcee", *PARALLEL, *STATE_SPACES),
 )
 
 
@@ -232,7 +233,7 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
             weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
             weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
         after = "post_attention" if chosen.architecture in ("gpt-oss", "glm4moe", *HYBRIDS) else "ffn"
-        if chosen.architecture not in POST_NORMED:
+        if chosen.architecture not in (*POST_NORMED, *PARALLEL):
             weights.norm(f"{block}.{after}_norm.weight", chosen.width)
         if chosen.architecture in GEMMA_4:
             tiny_gemma4.add_rest(weights, layer)

@@ -84,7 +84,7 @@ void register_core(py::module_& m) {
       FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)
       FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn)
       FIELD(dense_layers) FIELD(sigmoid_routing) FIELD(choice_bias) FIELD(normalize_experts) FIELD(shared_gated)
-      FIELD(conv_kernel) FIELD(key_heads) FIELD(value_heads) FIELD(key_size) FIELD(value_size) FIELD(grouped_heads) FIELD(gated_convolution) FIELD(state_space) FIELD(one_branch) FIELD(rotates_first)
+      FIELD(conv_kernel) FIELD(key_heads) FIELD(value_heads) FIELD(key_size) FIELD(value_size) FIELD(grouped_heads) FIELD(gated_convolution) FIELD(state_space) FIELD(one_branch) FIELD(rotates_first) FIELD(layer_norm) FIELD(parallel)
 #undef FIELD
       .def_property(
           "kinds",

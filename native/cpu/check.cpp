@@ -69,6 +69,9 @@ void Shape::check() const {
   if (layer_scale && !post_norms && !token_inputs) refuse("scales of layers, expected norms after each branch too");
   if (expert_norms) within("shared_ffn", shared_ffn, 1);
   if (!pre_norms && (!post_norms || expert_norms || latent || recurrent_layers())) refuse("a stream that is not normed before it is read, expected norms after each branch, of one kind");
+  if (layer_norm && (!pre_norms || post_norms || token_inputs || drafting)) refuse("norms that subtract the mean beside others, expected one before each branch and a last one");
+  if (parallel && (!pre_norms || post_norms || token_inputs || drafting || one_branch || experts || latent || recurrent_layers()))
+    refuse("branches side by side beside another kind, expected attention and a dense feed-forward part");
   if (whole_qk_norm && (!qk_norm || gated_attention || borrowing_layers || local_head_size || local_kv_heads))
     refuse("norms of all heads as one beside another kind of head, expected queries and keys of one kind");
   if (rotates_first && (!qk_norm || whole_qk_norm)) refuse("norms after the rotation, expected norms of each head of queries and keys");
@@ -108,7 +111,7 @@ void Weights::check_loaded() {
     const Layer& layer = layers[l];
     const bool mixes = layer.kind != LayerKind::FeedForward, feeds = shape.feeds_forward(layer.kind);
     if (shape.pre_norms && mixes) need(layer.attention_norm, "attention norm", l);
-    if (shape.pre_norms && feeds) need(layer.ffn_norm, "feed-forward norm", l);
+    if (shape.pre_norms && feeds && !shape.parallel) need(layer.ffn_norm, "feed-forward norm", l);
     if (mixes) need(layer.output.data, "attention output", l);
     if (shape.post_norms) need(layer.attention_post_norm, "norm after attention", l), need(layer.ffn_post_norm, "norm after the feed-forward", l);
     if (layer.kind == LayerKind::Recurrent && shape.gated_convolution) {

@@ -51,8 +51,11 @@ struct Kernels {
   void (*gated_product)(const Matrix& gate, const Matrix& up, Activation activation, int pair, const Activations& input, int columns, const Activations& output,
                         int output_blocks, Scratch& scratch);
 
-  // x [size] / rms(x) * weight [size] -> y [padded to 32, zeros past size]. 16 lanes folded 8-4-2-1.
+  // x [size] / rms(x) * weight [size] -> y [padded to 32, zeros past size]; y may be x. 64 lanes folded 32-16-8-4-2-1.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int size, float* y);
+
+  // x [size] minus its mean -> y [padded to 32, zeros past size]; the sum is folded as that of rms_norm.
+  void (*center)(const float* x, int size, float* y);
 
   // y [blocks * 32] as blocks first .. first+blocks-1 of column `column` of `output`, in the forms that it has.
   void (*quantize)(const float* y, int first, int blocks, int column, int output_blocks, const Activations& output);

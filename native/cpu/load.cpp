@@ -165,8 +165,8 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
   const int width = s.width, ffn = !s.feeds_forward(layer.kind) ? 0 : routes ? s.shared_ffn : s.ffn_of(layer.number), queries = s.heads * layer.heads.head_size, keys = layer.heads.kv_heads * layer.heads.head_size;
   const int q_norm = s.whole_qk_norm ? queries : layer.heads.head_size, k_norm = s.whole_qk_norm ? keys : layer.heads.head_size;
   if (part == "attn_norm.weight" && s.pre_norms) return load_vector(layer.kind == LayerKind::FeedForward ? layer.ffn_norm : layer.attention_norm, source, store, width);
-  if (part == "ffn_norm.weight" && s.pre_norms) return load_vector(layer.ffn_norm, source, store, width);
-  if (part == "post_attention_norm.weight") return load_vector(s.post_norms ? layer.attention_post_norm : layer.ffn_norm, source, store, width);
+  if (part == "ffn_norm.weight" && s.pre_norms && !s.parallel) return load_vector(layer.ffn_norm, source, store, width);
+  if (part == "post_attention_norm.weight" && !s.parallel) return load_vector(s.post_norms ? layer.attention_post_norm : layer.ffn_norm, source, store, width);
   if (part == "post_ffw_norm.weight" && s.post_norms) return load_vector(layer.ffn_post_norm, source, store, width);
   if (part == "layer_output_scale.weight" && s.layer_scale) return load_vector(layer.scale, source, store, 1);
   if (s.token_inputs) {

@@ -36,6 +36,8 @@ struct Shape {
   bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)
   bool pre_norms = true;            // a branch norms the residual stream before it reads it
   bool post_norms = false;          // a branch is normed again before it joins the residual stream
+  bool layer_norm = false;          // norms of the residual stream subtract its mean first
+  bool parallel = false;            // a layer's feed-forward part reads what its attention has read, not the stream that this has changed
   bool one_branch = false;          // a layer is either what mixes positions or a feed-forward part
   Activation activation = Activation::Silu;
   int window = 0;                   // of sliding layers

@@ -8,6 +8,7 @@ namespace paceline::PACELINE_ISA {
 void product(const Matrix&, int, const Activations&, int, Epilogue, float*, size_t, Scratch&);
 void gated_product(const Matrix&, const Matrix&, Activation, int, const Activations&, int, const Activations&, int, Scratch&);
 void rms_norm(const float*, const float*, float, int, float*);
+void center(const float*, int, float*);
 void quantize(const float*, int, int, int, int, const Activations&);
 void rotate(float*, int, int, int, bool, const float*, const float*);
 void write_cache(const CacheView&, int, int, const float*, const float*);

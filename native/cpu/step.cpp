@@ -210,11 +210,16 @@ void Core::Step::norm_columns(Member& me, Private& own, const float* weight) {
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) {
     float* const inputs = normed(own, c, columns);
-    kernels.rms_norm(x + c * work.stride_x, weight, s.norm_epsilon, s.width, inputs);
+    norm_stream(x + c * work.stride_x, weight, inputs);
     quantize_column(inputs, work.width_input.blocks, c, columns, work.width_input.views);
   }
   me.barrier.wait();
   interleave(me, work.normed.data(), work.stride_normed, work.width_input.blocks, columns, work.width_input.views);
+}
+
+void Core::Step::norm_stream(const float* column, const float* weight, float* inputs) {
+  if (s.layer_norm) kernels.center(column, s.width, inputs);
+  kernels.rms_norm(s.layer_norm ? inputs : column, weight, s.norm_epsilon, s.width, inputs);
 }
 
 // Of one column alone both forms; of several the wide one is interleave()'s.
@@ -274,7 +279,7 @@ void Core::Step::predict(Member& me, Private& own, const float* norm) {
   const auto [first, last] = me.index < outputs ? share_of(me.index, std::min(me.count, outputs), outputs) : Range{0, 0};
   for (int o = first; o < last; ++o) {
     float* const inputs = normed(own, o, outputs);
-    kernels.rms_norm(x + work.output_column[o] * work.stride_x, norm, s.norm_epsilon, s.width, inputs);
+    norm_stream(x + work.output_column[o] * work.stride_x, norm, inputs);
     quantize_column(inputs, work.width_input.blocks, o, outputs, work.head_input.views);
   }
   me.barrier.wait();

@@ -25,6 +25,7 @@ class Core::Step {
   // step.cpp
   void embed(Member& me);
   void norm_columns(Member& me, Private& own, const float* weight);  // null: as they are
+  void norm_stream(const float* column, const float* weight, float* inputs);
   float* normed(Private& own, int column, int count) { return count > 1 && work.stride_normed ? work.normed.data() + column * work.stride_normed : own.norm.data(); }
   void quantize_column(const float* inputs, int blocks, int column, int count, Activations output);  // no barrier
   void interleave(Member& me, const float* inputs, size_t stride, int blocks, int count, const Activations& output);

@@ -9,7 +9,7 @@
 namespace paceline {
 
 void Core::Step::feed_forward(Member& me, Private& own, const Layer& layer) {
-  norm_columns(me, own, layer.ffn_norm);
+  if (!s.parallel) norm_columns(me, own, layer.ffn_norm);  // else attention has left its own inputs there
   if (layer.experts.empty()) {
     dense(me, own, layer.ffn);
     return add_product(me, own, layer.ffn.down, work.ffn_input.views, layer.ffn_post_norm, last_scale(layer));

@@ -93,20 +93,26 @@ PACELINE_DEVICE float activated(Activation activation, float gate, float up) {
   return gate / (1.0f + exponential(0.0f - slope)) * up;
 }
 
-// 1 / rms of row [size], by one warp; all lanes get it. NaN where the sum of squares is infinite or NaN.
-PACELINE_DEVICE float inverse_rms(const float* row, int size, float epsilon) {
+// add(sum, value) -> the mean of what it adds up of row [size], by one warp; all lanes get it.
+template <class Add>
+PACELINE_DEVICE float mean(const float* row, int size, Add add) {
   constexpr int kTogether = 16;  // loads in flight at once; zeros past the end change no sum
   const int lane = static_cast<int>(lane_index());
-  float squares[2] = {0.0f, 0.0f};  // of virtual lanes `lane` and lane + 32
+  float sums[2] = {0.0f, 0.0f};  // of virtual lanes `lane` and lane + 32
   for (int first = lane; first < size; first += kTogether * kWarp) {
     float x[kTogether];
     PACELINE_UNROLL
     for (int j = 0; j < kTogether; ++j) x[j] = first + j * kWarp < size ? row[first + j * kWarp] : 0.0f;
     PACELINE_UNROLL
-    for (int j = 0; j < kTogether; ++j) squares[j % 2] = fma(x[j], x[j], squares[j % 2]);
+    for (int j = 0; j < kTogether; ++j) sums[j % 2] = add(sums[j % 2], x[j]);
   }
-  const float both = squares[0] + squares[1], all = both + shuffle(both, lane + kVirtual);
-  const float inverse = 1.0f / square_root(fold_sum(all) / static_cast<float>(size) + epsilon);
+  const float both = sums[0] + sums[1], all = both + shuffle(both, lane + kVirtual);
+  return fold_sum(all) / static_cast<float>(size);
+}
+
+// 1 / rms of row [size], by one warp; all lanes get it. NaN where the sum of squares is infinite or NaN.
+PACELINE_DEVICE float inverse_rms(const float* row, int size, float epsilon) {
+  const float inverse = 1.0f / square_root(mean(row, size, [](float sum, float x) { return fma(x, x, sum); }) + epsilon);
   return inverse > 0.0f ? inverse : __builtin_nanf("");
 }
 

@@ -104,7 +104,9 @@ PACELINE_DEVICE T load_early(const T* p) {
   uint32_t words[kWords];
   PACELINE_UNROLL
   for (size_t i = 0; i < kWords; ++i) asm("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(words[i]) : "l"(reinterpret_cast<const uint32_t*>(p) + i));
-  return __builtin_bit_cast(T, words);
+  T value;
+  __builtin_memcpy(&value, words, sizeof value);
+  return value;
 }
 
 // The emulated device counts the bytes of weights where they are loaded; on a GPU DeviceCore::weight_bytes computes how many they should be.

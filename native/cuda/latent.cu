@@ -38,17 +38,17 @@ PACELINE_KERNEL place_latent(LatentPlace p, StepInput input) {
   let_next_begin();
   const int column = static_cast<int>(block_y()), unit = static_cast<int>(block_x()) * kPlaceWarps + static_cast<int>(warp_index()), lane = static_cast<int>(lane_index());
   if (column >= load_early(&input.counts->columns) || unit > p.heads) return wait_for_earlier();
-  const Column where = load_early(input.columns + column);
-  const int half = p.rope_size / 2, page_number = load_early(input.pages + where.table + where.position / kPage), head_size = p.latent + p.rope_size;
-  const float* const cosines = p.cosine + static_cast<size_t>(where.position) * half;
-  const float* const sines = p.sine + static_cast<size_t>(where.position) * half;
+  const int position = load_early(&input.columns[column].position), table = load_early(&input.columns[column].table);
+  const int half = p.rope_size / 2, page_number = load_early(input.pages + table + position / kPage), head_size = p.latent + p.rope_size;
+  const float* const cosines = p.cosine + static_cast<size_t>(position) * half;
+  const float* const sines = p.sine + static_cast<size_t>(position) * half;
   wait_for_earlier();
   SharedMemory memory;
   float* const head = memory.take<float>(static_cast<size_t>(kPlaceWarps) * p.room) + warp_index() * p.room;
   const bool is_query = unit < p.heads;
   const float* const turning = is_query ? p.queries_from + static_cast<size_t>(column) * p.query_stride + unit * (p.head_keys + p.rope_size) + p.head_keys
                                         : p.keys_from + static_cast<size_t>(column) * p.key_stride + p.latent;
-  const float temperature = is_query && p.temperatures ? p.temperatures[where.position] : 1.0f;
+  const float temperature = is_query && p.temperatures ? p.temperatures[position] : 1.0f;
   for (int i = lane; i < p.rope_size; i += kWarp) head[p.latent + i] = turning[i] * temperature;
   const float* const still = is_query ? p.absorbed + static_cast<size_t>(unit * p.padded + column) * p.absorbed_stride : turning - p.latent;
   for (int i = lane; i < p.latent; i += kWarp) head[i] = still[i];
@@ -72,8 +72,8 @@ PACELINE_KERNEL place_latent(LatentPlace p, StepInput input) {
     return;
   }
   uint8_t* const page = p.cache.pool + static_cast<size_t>(page_number) * p.cache.page_stride;
-  write_key(p.cache.key_type, page + p.cache.key_offset, head_size, where.position % kPage, head);
-  write_value(p.cache.value_type, page + p.cache.value_offset, p.cache.value_stride, p.latent, where.position % kPage, head);
+  write_key(p.cache.key_type, page + p.cache.key_offset, head_size, position % kPage, head);
+  write_value(p.cache.value_type, page + p.cache.value_offset, p.cache.value_stride, p.latent, position % kPage, head);
 }
 
 }  // namespace

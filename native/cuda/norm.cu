@@ -1,4 +1,4 @@
-// RMSNorm: y = x / sqrt(mean(x^2) + epsilon) * weight, 64 virtual lanes folded 32-16-8-4-2-1. All threads fetch the column, one warp sums its squares,
+// RMSNorm: y = x / sqrt(mean(x^2) + epsilon) * weight, 64 virtual lanes folded 32-16-8-4-2-1; LayerNorm is that of x - mean(x). All threads fetch the column, one warp sums its squares,
 // all warps write blocks of 32. With few columns, several thread blocks share a column: all of them sum its squares, each writes a part. Quantization is a long
 // dependency chain, and would take a single thread block most of its time.
 #include "operations.h"
@@ -9,15 +9,26 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kEnoughBlocks = 256;  // for a GPU to be busy
 
-// 1 / rms of the row that all threads have written, for all of them.
-PACELINE_DEVICE float scale_of(const Norm& norm, const float* row, float* shared_scale) {
+// find(): of the row that all threads have written, by one warp, for all of them.
+template <class Find>
+PACELINE_DEVICE float by_one_warp(float* shared, Find find) {
   sync_block();
   if (warp_index() == 0) {
-    const float scale = inverse_rms(row, norm.size, norm.epsilon);
-    if (lane_index() == 0) *shared_scale = scale;
+    const float found = find();
+    if (lane_index() == 0) *shared = found;
   }
   sync_block();
-  return *shared_scale;
+  return *shared;
+}
+
+// 1 / rms of the row.
+PACELINE_DEVICE float scale_of(const Norm& norm, const float* row, float* shared_scale) {
+  return by_one_warp(shared_scale, [&] { return inverse_rms(row, norm.size, norm.epsilon); });
+}
+
+PACELINE_DEVICE void center(const Norm& norm, float* row, float* shared_mean) {
+  const float middle = by_one_warp(shared_mean, [&] { return mean(row, norm.size, [](float sum, float x) { return sum + x; }); });
+  for (int i = static_cast<int>(thread_index()); i < norm.size; i += kThreads) row[i] = row[i] - middle;
 }
 
 // Loads the column into shared memory, zero-padded to whole blocks of 32 -> 1 / rms, for all threads.
@@ -31,6 +42,7 @@ PACELINE_DEVICE float fetch_column(const Norm& norm, const float* from, int colu
       if (i + j >= norm.size) four.v[j] = 0;
     *reinterpret_cast<Word4*>(row + i) = four;
   }
+  if (norm.centers) center(norm, row, shared_scale + 1);
   return scale_of(norm, row, shared_scale);
 }
 

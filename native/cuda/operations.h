@@ -33,6 +33,7 @@ struct Norm {
   const int* count;      // columns of the output, on the device
   const int* from;       // [count], or null
   Activations out;
+  bool centers = false;  // the mean is subtracted first; for rms_norm() alone
 };
 void rms_norm(const Norm& norm, int most, Stream stream);
 // sum [columns][stride] += branch / rms(branch) * weight, then *= *scale unless that is null

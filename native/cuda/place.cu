@@ -39,8 +39,8 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   const int column = static_cast<int>(block_y()), lane = static_cast<int>(lane_index());
   const int unit = static_cast<int>(block_x()) * kWarps + static_cast<int>(warp_index());
   if (column >= load_early(&input.counts->columns) || unit >= p.heads + 2 * p.kv_heads) return wait_for_earlier();
-  const Column where = load_early(input.columns + column);
-  const int half = p.rope_size / 2, page_number = load_early(input.pages + where.table + where.position / kPage);
+  const int position = load_early(&input.columns[column].position), table = load_early(&input.columns[column].table);
+  const int half = p.rope_size / 2, page_number = load_early(input.pages + table + position / kPage);
   const bool is_query = unit < p.heads, is_key = !is_query && unit < p.heads + p.kv_heads;
   const int index = is_query ? unit : is_key ? unit - p.heads : unit - p.heads - p.kv_heads;  // of its kind
   const float* const norm = is_query ? p.q_norm : is_key ? p.k_norm : p.v_norm;
@@ -48,9 +48,9 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
   const bool turns = is_query || is_key, norms_last = turns && p.rotates_first;
   constexpr int kWeights = 8, kTurns = 4;
   const EarlyFloats<kWeights> weights(weight, p.head_size);
-  const EarlyFloats<kTurns> cosines(turns ? p.cosine + static_cast<size_t>(where.position) * half : nullptr, half);
-  const EarlyFloats<kTurns> sines(turns ? p.sine + static_cast<size_t>(where.position) * half : nullptr, half);
-  const float temperature = is_query && p.temperatures ? p.temperatures[where.position] : 1.0f;
+  const EarlyFloats<kTurns> cosines(turns ? p.cosine + static_cast<size_t>(position) * half : nullptr, half);
+  const EarlyFloats<kTurns> sines(turns ? p.sine + static_cast<size_t>(position) * half : nullptr, half);
+  const float temperature = is_query && p.temperatures ? p.temperatures[position] : 1.0f;
   wait_for_earlier();
   SharedMemory memory;
   const int room = (p.head_size + kBlock - 1) / kBlock * kBlock;
@@ -88,8 +88,8 @@ PACELINE_KERNEL place_heads(Place p, StepInput input) {
     return;
   }
   uint8_t* const page = p.cache.pool + static_cast<size_t>(page_number) * p.cache.page_stride + index * p.head_stride;
-  if (is_key) write_key(p.cache.key_type, page + p.cache.key_offset, p.head_size, where.position % kPage, head);
-  else write_value(p.cache.value_type, page + p.cache.value_offset, p.cache.value_stride, p.head_size, where.position % kPage, head);
+  if (is_key) write_key(p.cache.key_type, page + p.cache.key_offset, p.head_size, position % kPage, head);
+  else write_value(p.cache.value_type, page + p.cache.value_offset, p.cache.value_stride, p.head_size, position % kPage, head);
 }
 
 }  // namespace

@@ -268,7 +268,7 @@ void DeviceCore::predict(const float* norm, const Pass& pass) {
   Work& work = *work_;
   const int* const outputs = &input.counts->outputs;
   const int stride = static_cast<int>(logits_stride());
-  rms_norm({work.x, work.stride_x, s.width, norm, s.norm_epsilon, outputs, input.output_columns, work.head_input}, sizes.outputs, stream);
+  rms_norm({work.x, work.stride_x, s.width, norm, s.norm_epsilon, outputs, input.output_columns, work.head_input, s.layer_norm}, sizes.outputs, stream);
   run_product_of(weights_.head(), work.head_input, outputs, work.logits, stride, false, sizes.outputs, stream);
   if (s.final_softcap > 0.0f) soft_cap(s.final_softcap, work.logits, stride, s.vocab, outputs, sizes.outputs, stream);
   choose_largest(work.logits, stride, s.vocab, outputs, work.parts, work.tokens, sizes.outputs, stream);
@@ -282,16 +282,17 @@ void DeviceCore::read_stream(const float* weight, const Pass& pass) {
   Work& work = *work_;
   const Shape& s = shape();
   if (!weight) return quantize(work.x, work.stride_x, s.width, nullptr, 0, pass.columns, work.width_input, pass.most, pass.stream);
-  rms_norm({work.x, work.stride_x, s.width, weight, s.norm_epsilon, pass.columns, nullptr, work.width_input}, pass.most, pass.stream);
+  rms_norm({work.x, work.stride_x, s.width, weight, s.norm_epsilon, pass.columns, nullptr, work.width_input, s.layer_norm}, pass.most, pass.stream);
 }
 
-// The stream, normed, as the input of these matrices and nothing else: by their own kernels where it is one column, and all take it so.
+// The stream, normed, as the input of these matrices and nothing else: by their own kernels where it is one column, and all take it so. (Of parallel branches the
+// feed-forward part reads it too.)
 Product DeviceCore::product_of_stream(const float* weight, std::initializer_list<const Matrix*> matrices, const Pass& pass) {
   Work& work = *work_;
   const Shape& s = shape();
   Product product = product_of(work.width_input, pass.columns, work.stride_mixed);
   const bool inside = std::all_of(matrices.begin(), matrices.end(), [](const Matrix* m) { return !m->data || (!is_float(m->format) && m->blocks <= kAloneBlocks); });
-  if (weight && pass.most == 1 && inside) product.norm = {work.x, weight, s.norm_epsilon, s.width};
+  if (weight && pass.most == 1 && inside && !s.layer_norm && !s.parallel) product.norm = {work.x, weight, s.norm_epsilon, s.width};
   else read_stream(weight, pass);
   return product;
 }

@@ -8,7 +8,8 @@ void DeviceCore::feed_forward(const Layer& layer, const Pass& pass) {
     read_stream(layer.ffn_norm, pass);
     return run_experts(layer, pass);
   }
-  const Product product = product_of_stream(layer.ffn_norm, {&layer.ffn.gate, &layer.ffn.up}, pass);
+  const Product product = shape().parallel ? product_of(work_->width_input, pass.columns, work_->stride_mixed)  // as attention has read it
+                                           : product_of_stream(layer.ffn_norm, {&layer.ffn.gate, &layer.ffn.up}, pass);
   join(layer.ffn.down, dense(product, layer.ffn, shape().ffn_of(layer.number), pass), layer.ffn_post_norm, last_scale(layer), pass);
 }
 

@@ -104,7 +104,7 @@ void watch_access(const Site& site, const void* p, size_t bytes, Use use) {
     if (shared && (byte.write.launch != event.launch || byte.write.block != event.block)) byte.write = Event();
     if (shared && (byte.read.launch != event.launch || byte.read.block != event.block)) byte.read = byte.same_warp = byte.other_warp = byte.other_block = Event();
     if (!shared && !moment.waited && byte.write.launch) fault(text_of(site) + ": a read before wait_for_earlier() of what a kernel wrote at " + text_of(*byte.write.site));
-    if (!shared && !moment.waited && byte.rewritten && use != Use::Strong) fault(text_of(site) + ": a read through L1, before wait_for_earlier(), of what the host has rewritten");
+    if (!shared && !moment.waited && byte.rewritten && (use == Use::Load || use == Use::ReadOnly)) fault(text_of(site) + ": a read through L1, before wait_for_earlier(), of what the host has rewritten");
     check(byte.write, event, writes ? "writes" : "reads", "wrote");
     if (event.read_only && byte.write.launch == event.launch) fault(text_of(site) + ": a read-only load of what this launch wrote at " + text_of(*byte.write.site));
     if (writes) {

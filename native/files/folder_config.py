@@ -93,7 +93,9 @@ class Config:
 
     @property
     def context(self) -> int:
-        given, rope = self._keys.size("max_position_embeddings"), self._rope
+        longest = "model_max_length" if self._kind == "cohere" else ""  # Command R's, where the other is less
+        given = self._keys.size(longest if longest in self._values else "max_position_embeddings")
+        rope = self._rope
         return stretched(given, rope.trained, rope.factor) if rope.kind == "yarn" else given
 
     @property
@@ -124,7 +126,7 @@ class Config:
             "attention.head_count_kv": sizes.kv_heads,
             "attention.key_length": sizes.head_size,
             "attention.value_length": sizes.head_size,
-            "attention.layer_norm_rms_epsilon": self._keys.number("rms_norm_eps", 1e-6),
+            **self._norm_values(),
             "vocab_size": self.vocab,
         }
         if "intermediate_size" in self._values or not (self._family.shared_gated or self._family.one_branch):
@@ -153,6 +155,8 @@ class Config:
                 values["rope.freq_base_swa"] = self._rope.local_base
         if self._sliding_gemma:
             values |= self._gemma_values()
+        if self._family.must_scale_logits:
+            values["logit_scale"] = self._keys.number("logit_scale")
         if self.architecture in ("granite", "granitemoe", "granitehybrid"):
             values |= {key: self._keys.number(name, 1.0) for name, key in MULTIPLIERS.items()}
         return {
@@ -161,6 +165,11 @@ class Config:
             **self._rope.gguf_values(self.architecture, sizes.head_size),
             **({"paceline.rope_layout": rope_layout(self._keys, self._kind)} if self._family.latent else {}),
         }
+
+    def _norm_values(self) -> dict[str, Any]:
+        if self._family.layer_norm:
+            return {"attention.layer_norm_epsilon": self._keys.number("layer_norm_eps")}
+        return {"attention.layer_norm_rms_epsilon": self._keys.number("rms_norm_eps", 1e-6)}
 
     def rope_divisors(self) -> dict[str, Sequence[float]]:
         """What each frequency is divided by, under the name of GGUF's tensor for it; none without such scaling."""
@@ -226,7 +235,7 @@ class Config:
         usual = self._family.interval
         if kinds is not None:
             pattern = sliding_pattern(kinds, sizes.layers)
-        elif self.architecture in ("gemma3", "exaone4", "afmoe"):
+        elif self.architecture in ("gemma3", "exaone4", "cohere2", "afmoe"):
             pattern = self._keys.size("sliding_window_pattern", usual)
         else:
             pattern = usual

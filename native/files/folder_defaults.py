@@ -18,6 +18,8 @@ NEMOTRON: Mapping[str, Any] = {
 # By architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "arcee": {"rms_norm_eps": 1e-5},
+    "command-r": {"layer_norm_eps": 1e-5, "logit_scale": 0.0625, "rope_theta": 5e5},
+    "cohere2": {"layer_norm_eps": 1e-5, "logit_scale": 0.0625, "sliding_window": 4096, "sliding_window_pattern": 4},
     "hunyuan-dense": {"rms_norm_eps": 1e-5},
     "hunyuan-moe": {"rms_norm_eps": 1e-5, "num_experts": 1, "moe_topk": 1},
     "granitehybrid": {

@@ -41,6 +41,8 @@ ARCHITECTURES: Mapping[str, str] = {
     "olmo3": "olmo2",
     "olmoe": "olmoe",
     "exaone4": "exaone4",
+    "cohere": "command-r",
+    "cohere2": "cohere2",
     "qwen2": "qwen2",
     "qwen2_vl": "qwen2",  # of models that can also see: what decodes text
     "qwen2_vl_text": "qwen2",
@@ -82,6 +84,7 @@ WINDOWED = (
         "phi3",
         "olmo3",
         "exaone4",
+        "cohere2",
         "afmoe",
         "gemma2",
         "gemma3",
@@ -167,9 +170,20 @@ NEMOTRON_KEYS: Mapping[str, tuple[Any, ...]] = {
     "use_bias": (False,),
     "use_conv_bias": (True,),
 }
+COMMAND_R_KEYS: Mapping[str, tuple[Any, ...]] = {
+    "attention_bias": (False,),
+    "use_qk_norm": (False,),
+    "use_parallel_block": (True,),
+    "use_gated_activation": (True,),
+    "rotary_pct": (1,),
+    "position_embedding_type": ("rope_gptj",),
+    "order_of_interleaved_layers": ("local_attn_first",),
+}
 # More such keys of single families: in others they are not read, or may have other values.
 UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "arcee": {"attention_bias": (False,), "mlp_bias": (False,)},
+    "command-r": COMMAND_R_KEYS,
+    "cohere2": COMMAND_R_KEYS,
     "hunyuan-dense": HUNYUAN_KEYS,
     "hunyuan-moe": HUNYUAN_KEYS,
     "glm4moe": DEEP_SEEK_KEYS,

@@ -140,7 +140,7 @@ def _parts(sizes: Sizes) -> Parts:
         parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)
         parts["pre_feedforward_layernorm.weight"] = (("ffn_norm.weight", norm),)
         parts["post_feedforward_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
-    else:
+    elif not family.parallel:
         parts["post_attention_layernorm.weight"] = ((f"{family.ffn_norm}.weight", norm),)
     if family.qkv_bias or family.may_bias:
         parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", float32),) for part in "qkv"}

@@ -39,7 +39,7 @@ def test_words_of_tekken_and_of_seed_oss() -> None:
     assert words("hunyuan-dense", "12345 \u4f60\u597dab") == ["123", "45", " ", "\u4f60\u597d", "ab"]
     for name in ("exaone4", "olmo"):
         assert words(name, "XMLHttp don't 12!\n") == ["XMLHttp", " don", "'t", " 12", "!", "\n"]
-    assert words("exaone", "don't 12!\n") == words("refact", "don't 12!\n")
+    assert words("exaone", "don't 12!\n") == words("command-r", "don't 12!\n") == words("refact", "don't 12!\n")
     assert words("refact", "don't 12!\n") == ["don", "'t", " ", "1", "2", "!", "\n"]
 
 

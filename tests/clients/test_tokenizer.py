@@ -154,7 +154,7 @@ def test_who_does_not_say_how_text_is_cut_is_refused(pre: str | None) -> None:
 
 def test_accents_join_their_letters_where_the_model_says() -> None:
     """As its tokenizer.json does: composed first; and of those that stay apart, Qwen 3.5 makes no new word."""
-    for pre in ("qwen2", "qwen35", "olmo"):
+    for pre in ("qwen2", "qwen35", "olmo", "command-r"):
         tokenizer = Tokenizer(values(pre))
         assert tokenizer.decode(tokenizer.encode("e\u0301 <s>\u0338")) == "é <s>\u0338"
     merges = ("Ì §", "a Ì§")

@@ -283,6 +283,14 @@ FAMILY_CONFIGS: dict[str, dict[str, Any]] = {
     | rope(1e4)
     | FFN
     | {"sliding_window": None, "layer_types": ["full_attention"] * 3},
+    "cohere-ratio2-tied": plain(64, 4, 2, 3, True) | rope(8e6) | FFN | {"logit_scale": 0.5},
+    "cohere-odd": plain(66, 3, 1, 2) | rope(1e4) | {"intermediate_size": 75, "logit_scale": 1.5},
+    "cohere2-ratio2-tied": plain(64, 4, 2, 5, True) | rope(5e4) | FFN | {"sliding_window": 11, "logit_scale": 1.75},
+    "cohere2-irregular": plain(72, 6, 1, 4)
+    | rope(1e4)
+    | FFN
+    | {"sliding_window": 7, "layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")]}
+    | {"logit_scale": 0.5},
     "lfm2-ratio2-tied": plain(64, 4, 2, 5, True) | rope(1e6) | convolved(5, 1, 3) | {"block_multiple_of": 20},
     "lfm2-odd": plain(72, 6, 1, 3) | rope() | convolved(3, 0) | {"conv_L_cache": 4, "block_auto_adjust_ff_dim": False},
     "lfm2moe-ratio2": plain(64, 4, 2, 4) | rope(1e6) | convolved(4, 2) | routing(6, 2, 36) | {"num_dense_layers": 1},

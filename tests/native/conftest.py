@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+
+@pytest.fixture(autouse=os.environ.get("PACELINE_WATCH") == "1")
+def watched_anew() -> None:
+    """What kernels did in earlier tests is forgotten: of each byte, it takes 200."""
+    from .emulated import _emulator
+
+    _emulator.watch(True)
 
 
 @pytest.fixture

@@ -30,6 +30,8 @@ CLASSES = {
     "olmoe": ("OlmoeConfig", "OlmoeForCausalLM"),
     "olmo3": ("Olmo3Config", "Olmo3ForCausalLM"),
     "exaone4": ("Exaone4Config", "Exaone4ForCausalLM"),
+    "cohere": ("CohereConfig", "CohereForCausalLM"),
+    "cohere2": ("Cohere2Config", "Cohere2ForCausalLM"),
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM"),
     **routed_families.CLASSES,
     **latent_files.CLASSES,
@@ -41,8 +43,10 @@ CLASSES = {
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM"),
     "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM"),
 }
-EPSILONS = dict.fromkeys(lfm2_files.CLASSES, "norm_eps") | dict.fromkeys(
-    state_space_files.ONE_BRANCH, "layer_norm_epsilon"
+EPSILONS = (
+    dict.fromkeys(lfm2_files.CLASSES, "norm_eps")
+    | dict.fromkeys(state_space_files.ONE_BRANCH, "layer_norm_epsilon")
+    | dict.fromkeys(("cohere", "cohere2"), "layer_norm_eps")
 )
 BUFFERS = (CHOICE_BIAS, "layer_scalar", lfm2_files.CHOICE_BIAS)
 SLIDING_GEMMAS = ("gemma2", "gemma3")

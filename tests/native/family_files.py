@@ -21,6 +21,7 @@ ARCHITECTURES = {  # others by the same name
     "mistral4": "mistral4",
     "minimax_m2": "minimax-m2",
     "olmo3": "olmo2",
+    "cohere": "command-r",
 }
 PAIRED = ("arcee", "mixtral", "ministral3", "smollm3", *GRANITES, "granitehybrid")
 PLAIN = (
@@ -32,6 +33,8 @@ PLAIN = (
     "qwen3moe",
     "phi3",
     "bailingmoe2",
+    "cohere",
+    "cohere2",
     "dots1",
     "ernie4_5",
     "ernie4_5_moe",

@@ -30,7 +30,12 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_key_length(head_size(config))
     writer.add_value_length(head_size(config))
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    if family in ("cohere", "cohere2"):
+        writer.add_layer_norm_eps(config.layer_norm_eps)
+        writer.add_logit_scale(config.logit_scale)
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+    else:
+        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
     if family not in ("qwen35moe", "qwen3next"):
         writer.add_feed_forward_length(config.intermediate_size)
@@ -59,7 +64,7 @@ def add_keys(writer: gguf.GGUFWriter, family: str, config: Any) -> None:
         if config.final_logit_softcapping:
             writer.add_final_logit_softcapping(config.final_logit_softcapping)
         return
-    if family in ("olmo3", "afmoe") or (family == "exaone4" and config.sliding_window):
+    if family in ("olmo3", "cohere2", "afmoe") or (family == "exaone4" and config.sliding_window):
         writer.add_sliding_window(config.sliding_window)
         sliding = [kind == "sliding_attention" for kind in config.layer_types]
         if sliding != [(layer + 1) % 4 != 0 for layer in range(len(sliding))]:  # else the default

@@ -45,6 +45,8 @@ NAMES = (
     "afmoe",
     "afmoe, Q8_0",
     "exaone4",
+    "command-r",
+    "cohere2",
     "gemma3",
     "gemma4",
     "gemma4, Q8_0",

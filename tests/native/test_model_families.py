@@ -187,6 +187,23 @@ def test_an_exaone_rotates_where_it_has_a_window_or_nowhere_has(tiny_model) -> N
     assert set(still.kinds) == {"unrotated"} and (tables(still, 32).cosines == 1).all()
 
 
+def test_both_branches_of_a_command_r_read_one_norm(tiny_model) -> None:
+    one, two = (opened(tiny_model(architecture=name, layers=5, interval=4)) for name in ("command-r", "cohere2"))
+    shape = read_shape(*one)
+    assert shape.parallel and shape.layer_norm and not shape.qk_norm and set(shape.kinds) == {"attention"}
+    assert shape.logit_scale == pytest.approx(0.8)  # Granite's divides
+    assert read_shape(*two).kinds == ("sliding", "sliding", "sliding", "unrotated", "sliding")
+    for key in ("logit_scale", "attention.layer_norm_epsilon"):
+        with pytest.raises(ModelUnreadable, match=f"the key 'command-r.{key}' is missing"):
+            read_shape(*changed(one, **{key.replace(".", "__"): None}))
+    with pytest.raises(ModelUnreadable, match=r"the key 'cohere2.attention.sliding_window' is missing"):
+        read_shape(*changed(two, attention__sliding_window=None))
+    for part in ("ffn_norm", "attn_q_norm"):  # the second: of Command R+
+        more = [renamed(tensor, f"blk.0.{part}.weight") for tensor in one[1] if tensor.name == "blk.0.attn_norm.weight"]
+        with pytest.raises(ModelUnreadable, match=f"'blk.0.{part}.weight' is not part of a supported command-r model"):
+            read_shape(one[0], [*one[1], *more])
+
+
 def test_windows_of_an_olmo_are_not_scaled(tiny_model) -> None:
     yarn = {"rope__scaling__type": "yarn", "rope__scaling__factor": 4.0, "rope__scaling__original_context_length": 64}
     shape = read_shape(*changed(opened(tiny_model(architecture="olmo2")), **yarn))

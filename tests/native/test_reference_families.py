@@ -15,6 +15,8 @@ FAMILIES = [
     "olmoe",
     "afmoe",
     "exaone4",
+    "command-r",
+    "cohere2",
     "qwen2moe",
     "qwen3moe",
     "gemma",
