@@ -1,5 +1,5 @@
 """How models mark their thoughts in the text of an answer: <think>…</think>. Gemma 4 calls them a channel, and may
-think again behind something that it said.
+think again behind something that it said. Command R7B marks what it says, too.
 
 Whether a model does is read from its chat template, which has to know the marks to leave old thoughts out of a
 conversation."""
@@ -24,6 +24,11 @@ KNOWN: Final = (
     Marks("<think>", "</think>"),
     Marks("[THINK]", "[/THINK]"),
     Marks("<seed:think>", "</seed:think>"),
+    Marks(
+        "<|START_THINKING|>",
+        "<|END_THINKING|>",
+        tuple(f"<|{side}_{part}|>" for part in ("THINKING", "RESPONSE", "TEXT") for side in ("START", "END")),
+    ),  # Command R7B, Command A
     Marks("<|channel>thought", "<channel|>", ("<|channel>", "<channel|>")),  # Gemma 4
 )
 

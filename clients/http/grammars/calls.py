@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from ..requests.tools import FUNCTION, Tools
 from ..speech.call_marks import (
+    ACTION,
+    ACTION_NAMED,
     BLOCK_CALL_END,
     FENCE,
     FENCE_END,
@@ -22,6 +24,7 @@ from .arguments import ANY, BLANK, LINE, LINES, function_arguments, invoke_argum
 from .braced import BracedRules
 from .python_calls import PythonRules
 
+INDENT: Final = r"/\s{0,8}/"
 NUMBER: Final = "/[0-9]{1,4}/"  # which call of the conversation it is
 ID: Final = "/[A-Za-z0-9_-]{1,64}/"
 ID_IN_JSON: Final = r'(/, ?"id": ?"[A-Za-z0-9_-]{1,64}"/)?'
@@ -78,6 +81,8 @@ class CallRules:
                 return f"{LINES} {self._mark(self._marks.before)}"
             case Form.INVOKES:
                 return f"{LINES} {dumps(INVOKE)}"
+            case Form.ACTIONS:
+                return f'{LINES} "," {INDENT} {dumps(ACTION)} {NUMBER} {dumps(ACTION_NAMED)}'
             case Form.PYTHON:
                 return f'"," {BLANK}' if self._listed else dumps("\n")
         return f'"," {BLANK} {dumps(IN_JSON)}' if self._listed else None
@@ -93,7 +98,8 @@ class CallRules:
         between = self._between()
         more = f"({between} call)*" if between is not None and self._several else ""
         end = f"{LINES} {self._mark(self._marks.end)}" if self._marks.end else ""
-        return f'{more} "]" {end}' if self._listed else f"{more} {end}"
+        closed = f'{LINES} "]"' if self._form is Form.ACTIONS else '"]"'
+        return f"{more} {closed} {end}" if self._listed else f"{more} {end}"
 
     def _all(self) -> list[str]:
         return self._rules(one[FUNCTION]["name"] for one in self._tools.described)
@@ -109,6 +115,8 @@ class CallRules:
             match self._form:
                 case Form.JSON:
                     found = f'{json_arguments(schema)} {ID_IN_JSON if self._listed else ""} "}}"'
+                case Form.ACTIONS:
+                    found = f'{json_arguments(schema)} {LINES} "}}"'
                 case Form.NAMED:
                     found = json_arguments(schema)
                 case Form.BLOCK:
@@ -136,7 +144,7 @@ class CallRules:
         """A name with what stands around it."""
         after = self._marks.after
         match self._form:
-            case Form.JSON:
+            case Form.JSON | Form.ACTIONS:
                 return dumps(f" {dumps(name)}{after}")
             case Form.BLOCK:
                 return f"{dumps(name)} {self._mark(after)}"

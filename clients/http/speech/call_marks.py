@@ -10,6 +10,7 @@ class Form(Enum):
     """How a call is written (tool_calls.py shows each)."""
 
     JSON = auto()
+    ACTIONS = auto()
     FUNCTIONS = auto()
     INVOKES = auto()
     PAIRS = auto()
@@ -22,6 +23,8 @@ class Form(Enum):
 
 IN_JSON: Final = '{"name":'
 BRACE: Final = "{"
+ACTION: Final = '{"tool_call_id": "'  # Cohere's: a list of these, with which call of the answer it is
+ACTION_NAMED: Final = '", "tool_name":'
 BLOCK_CALL: Final = "<｜tool▁call▁begin｜>"  # DeepSeek's: each call in a block of them
 BLOCK_CALL_END: Final = "<｜tool▁call▁end｜>"
 BLOCK_SIGN: Final = "<｜tool▁sep｜>"
@@ -51,7 +54,7 @@ class CallMarks(NamedTuple):
         mark = "" if self.bare else self.begin
         if name is None:
             return mark + self.before
-        written = f" {json.dumps(name)}" if self.form is Form.JSON else name
+        written = f" {json.dumps(name)}" if self.form in (Form.JSON, Form.ACTIONS) else name
         return mark + self.before + written + self.after
 
 
@@ -90,6 +93,16 @@ KNOWN: Final = (
     ),
     ("[TOOL_CALLS]", CallMarks("[TOOL_CALLS]", before=_LIST)),  # Mistral
     ("<|tool_call|>", CallMarks("<|tool_call|>", before=_LIST)),  # Granite 3
+    (
+        "<|START_ACTION|>",
+        CallMarks(
+            "<|START_ACTION|>",
+            "<|END_ACTION|>",
+            before=f"[\n    {ACTION}0{ACTION_NAMED}",
+            after=', "parameters":',
+            form=Form.ACTIONS,
+        ),
+    ),  # Command R7B, Command A
     ("<TOOLCALL>", CallMarks("<TOOLCALL>", "</TOOLCALL>", before=_LIST)),  # Nemotron Nano 2
     ("<|tool_call_start|>", _LFM),
     ("<|tool_list_start|>", _LFM),  # the first templates of LFM2

@@ -83,7 +83,8 @@ class Splitter:
         text, mark, rest = self._held, "", ""
         if self._marks.strays:
             text, mark, rest = text.partition(self._marks.begin)
-            end = len(text) if mark else min(could_begin(text, one) for one in (self._marks.begin, self._marks.end))
+            held = (self._marks.begin, *self._marks.strays)
+            end = len(text) if mark else min(could_begin(text, one) for one in held)
             text, rest = self._unmarked(text[:end]), rest or text[end:]
         self._put(parts, text)
         self._held = rest

@@ -5,13 +5,14 @@
     <invoke name="f">\n<parameter name="x">1</parameter>\n</invoke>    MiniMax
     f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>            GLM 4.5 and later
     f[ARGS]{"x": 1}                                          Mistral
+    [{"tool_call_id": "0", "tool_name": "f", "parameters": {"x": 1}}]    Command R7B, Command A
     call:f{x:1,y:<|"|>text<|"|>}                             Gemma 4
     <｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜>     DeepSeek; V3 and R1 put a fence around it
     <|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"x": 1}<|tool_call_end|>    Kimi
     f(x=1, y="text")                                         LFM2, in a list; OLMo 3
 
-The first kind is JSON. In the second, third and fourth an argument is bare text, and the tool's own description says
-whether it is a string. What is none of these is no call: it is text that the model wrote."""
+The first kind is JSON, and so is Cohere's. In the second, third and fourth an argument is bare text, and the tool's own
+description says whether it is a string. What is none of these is no call: it is text that the model wrote."""
 
 import ast
 import json
@@ -123,7 +124,7 @@ def _json(text: str, tools: Tools) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _call_of(value: Any, tools: Tools) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(value, dict):
         raise NoCall(value)
-    name = _named(value.get("name"))
+    name = _named(value.get("name", value.get("tool_name")))
     given = [value[key] for key in ("arguments", "parameters") if key in value]
     if not given and not tools.has(name):
         raise NoCall(value)

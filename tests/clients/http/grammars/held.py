@@ -27,6 +27,7 @@ SPECIAL = [
         "<｜tool▁sep｜>",
     ),
     *("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    *("<|START_ACTION|>", "<|END_ACTION|>"),
     *("<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"),
     *("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<eos>"),
 ]

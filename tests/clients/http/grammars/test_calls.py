@@ -66,12 +66,18 @@ def as_parameters(name: str, arguments: Arguments) -> str:
     return as_json(name, arguments).replace('"arguments"', '"parameters"', 1)
 
 
+def as_action(name: str, arguments: Arguments) -> str:
+    action = json.dumps({"tool_call_id": "0", "tool_name": name, "parameters": arguments}, ensure_ascii=False)
+    return f"\n    {action}\n"
+
+
 FORMS = {
     "hermes": Form("tools <tool_call>", as_json),
     "seed": Form("tools <seed:tool_call>", as_json),
     "list": Form("tools [TOOL_CALLS]", as_json),
     "granite": Form("tools <|tool_call|>", as_json),
     "tagged list": Form("tools <TOOLCALL>", as_json),
+    "actions": Form("tools <|START_ACTION|>", as_action),
     "named": Form("tools [TOOL_CALLS][ARGS]", as_named),
     "invokes": Form("tools <minimax:tool_call>", as_invoke),
     "python": Form("tools <function_calls>", as_json_values),

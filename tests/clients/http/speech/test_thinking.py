@@ -7,7 +7,7 @@ from paceline.clients.http.speech.cutter import Delta, Likely
 from paceline.clients.http.speech.thinking import Splitter
 from paceline.clients.thoughts import KNOWN, Marks, marks_of
 
-THINK, CHANNEL = KNOWN[0], KNOWN[-1]
+THINK, COMMAND, CHANNEL = KNOWN[0], KNOWN[-2], KNOWN[-1]
 LIKELY = [Likely(n, -1.0, ()) for n in range(9)]
 
 
@@ -113,7 +113,28 @@ def test_nor_do_gemmas(pieces: list[str], begun: bool) -> None:
     assert split(pieces, begun, CHANNEL)[1:] == split(["".join(pieces)], begun, CHANNEL)[1:]
 
 
+@pytest.mark.parametrize(
+    ("text", "thought", "said"),
+    [
+        ("<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Yes.<|END_RESPONSE|>", "Hm.", "Yes."),
+        ("<|START_RESPONSE|>Yes. <|END_RESPONSE|>", "", "Yes. "),
+        ("<|START_THINKING|><|END_THINKING|><|START_TEXT|>Yes.<|END_TEXT|>", "", "Yes."),
+        (
+            "<|START_THINKING|>Hm.<|END_THINKING|><|START_ACTION|>[]<|END_ACTION|>",
+            "Hm.",
+            "<|START_ACTION|>[]<|END_ACTION|>",
+        ),
+        ("Yes <|START", "", "Yes <|START"),
+    ],
+)
+def test_command_r7b_marks_what_it_says_too(text: str, thought: str, said: str) -> None:
+    for size in (1, 2, 5, len(text)):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        assert split(pieces, False, COMMAND)[1:] == (thought, said), size
+
+
 def test_marks_are_those_of_the_template() -> None:
+    assert marks_of("{{ '<|START_THINKING|><|END_THINKING|>' }}") == COMMAND
     assert marks_of("{{ '<|channel>thought\n<channel|>' }}") == CHANNEL
     assert marks_of("{{ content.split('</think>')[-1] }}") == THINK
     assert marks_of("[THINK]{{ x }}[/THINK]") == KNOWN[1]
