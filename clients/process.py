@@ -1,11 +1,13 @@
 """A daemon as a child process: its pipes, the last lines of its log, its end."""
 
 import asyncio
+import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from signal import SIGKILL, SIGTERM
 from typing import Self, TypeVar
 
 KEPT_LINES = 20
@@ -63,17 +65,22 @@ class DaemonProcess:
         """Its exit code. After `timeout` seconds it is told to end (its live requests are cancelled), then it is
         killed; at once, if this call is cancelled."""
         try:
-            for end in (self._process.terminate, self._process.kill):
+            for number in (SIGTERM, SIGKILL):
                 with suppress(TimeoutError):
                     return await asyncio.wait_for(self._process.wait(), timeout)
-                with suppress(ProcessLookupError):
-                    end()
+                self._send(number)
                 timeout = PATIENCE
             return await self._process.wait()
         except asyncio.CancelledError:
-            with suppress(ProcessLookupError):
-                self._process.kill()
+            self._send(SIGKILL)
             raise
+
+    def _send(self, number: int) -> None:
+        """Without Process.send_signal(), which looks whether it has ended: if so, it takes the exit code from the thread
+        in which asyncio waits for it, and that calls it 255, and says so on stderr."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
 
 async def listen(stderr: asyncio.StreamReader | None, *takers: Callable[[str], object]) -> None:

@@ -149,6 +149,18 @@ def test_an_exception_ends_the_daemon_without_waiting() -> None:
     assert time.monotonic() - begin < 5
 
 
+def test_a_daemon_that_is_told_to_end_keeps_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks whether it has ended takes that from asyncio, which waits for it: then it is 255, now and then."""
+
+    def poll(process: subprocess.Popen[bytes]) -> None:
+        raise AssertionError("somebody looks")
+
+    with Client.spawn(NULL) as client:
+        assert client.ready
+        monkeypatch.setattr(subprocess.Popen, "poll", poll)
+        assert client.close(0.0) == 0
+
+
 def test_a_program_may_end_without_closing() -> None:
     """With a live request, a stream that is half read, and an answer that nobody holds any more."""
     program = """
