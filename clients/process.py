@@ -76,8 +76,8 @@ class DaemonProcess:
             raise
 
     def _send(self, number: int) -> None:
-        """Without Process.send_signal(), which looks whether it has ended: if so, that takes the exit code from asyncio's
-        thread, which waits for it, calls it 255 then, and says so on stderr."""
+        """Without Process.send_signal(), which looks whether it has ended: if so, that takes the exit code from the
+        thread of asyncio that waits for it, which calls it 255 then, and says so on stderr."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
