@@ -31,7 +31,10 @@ class Shape:
     qk_norm: bool
     sinks: bool
     gated_attention: bool
+    head_gates: bool
     post_norms: bool
+    post_norm_epsilon: float
+    embedding_norm: bool
     layer_norm: bool
     parallel: bool
     activation: str  # silu, gelu or clamped
@@ -58,6 +61,7 @@ class Shape:
     state_space: bool
     one_branch: bool
     grouped_heads: bool
+    local_heads: int
     local_kv_heads: int
     local_head_size: int
     local_rope_size: int

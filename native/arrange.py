@@ -34,6 +34,7 @@ TOKEN_TABLE, TOKEN_PRODUCT, TOKEN_NORM = (
     "per_layer_model_proj.weight",
     "per_layer_proj_norm.weight",
 )
+CURVE = ".ffn_xielu.weight"
 EMBEDDING_NORM, FINAL_NORM = "token_embd_norm.weight", "output_norm.weight"  # LFM2's files call the latter the former
 # What is added to the residual stream.
 BRANCHES = (".attn_output.weight", ".ssm_out.weight", ".ffn_down.weight", ".ffn_down_shexp.weight", ROUTED)
@@ -47,7 +48,7 @@ def arranged(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
     if shape.gated_convolution:
         tensors = [renamed(each, FINAL_NORM) if each.name == EMBEDDING_NORM else each for each in tensors]
     found = [part for tensor in tensors for part in _parts(shape, tensor) if part.name not in unused]
-    return [*found, *_value_norms(shape, {tensor.name for tensor in found})]
+    return [*found, *_plain_norms(shape, {tensor.name for tensor in found}), *_curves(shape, found)]
 
 
 def computed_with(shape: ModelShape, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -144,12 +145,22 @@ def _unused(shape: ModelShape) -> set[str]:
     return {f"blk.{layer}.{part}" for layer in borrowing for part in parts}
 
 
-def _value_norms(shape: ModelShape, found: Collection[str]) -> Iterator[Tensor]:
-    """Norms of values have no weights: they are all one."""
+def _plain_norms(shape: ModelShape, found: Collection[str]) -> Iterator[Tensor]:
+    """Norms of embeddings and values have no weights: they are all one."""
+    if shape.embedding_norm and EMBEDDING_NORM not in found:
+        yield Tensor(EMBEDDING_NORM, "F32", 1, shape.width, partial(_ones, shape.width))
     for layer, kind in enumerate(shape.kinds if shape.value_norm else ()):
         name, size = f"blk.{layer}.attn_v_norm.weight", shape.heads_of(kind).head_size
         if name not in found and shape.keeper_of(layer) == layer:
             yield Tensor(name, "F32", 1, size, partial(_ones, size))
+
+
+def _curves(shape: ModelShape, found: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The constants of activations, which files have as keys."""
+    if any(tensor.name.endswith(CURVE) for tensor in found):
+        return
+    for layer, curve in enumerate(shape.curves):
+        yield Tensor(f"blk.{layer}{CURVE}", "F32", 1, 3, np.array([curve], np.float32).view(np.uint8))
 
 
 def _ones(size: int) -> Bytes:
@@ -169,13 +180,16 @@ def _parts(shape: ModelShape, tensor: Tensor) -> Iterator[Tensor]:
         case "ffn_gate_inp.weight" if tensor.type in ("F16", "BF16"):
             yield as_float32(tensor)
         case "attn_qkv.weight" if not ratio:
-            kv_heads, head_size, *_ = shape.heads_of(shape.kinds[layer])
-            sizes = [shape.heads * head_size, kv_heads * head_size, kv_heads * head_size]
+            heads, kv_heads, head_size, *_ = shape.heads_of(shape.kinds[layer])
+            sizes = [heads * head_size, kv_heads * head_size, kv_heads * head_size]
             for part, rows in zip("qkv", _taken_apart(tensor, 1, sizes), strict=True):
                 yield _joined(tensor, f"{block}.attn_{part}.weight", [rows])
         case "ffn_up.weight" if tensor.rows == 2 * (ffn := shape.ffn_of(layer)):
             for part, rows in zip(("gate", "up"), _taken_apart(tensor, 1, [ffn] * 2), strict=True):
                 yield _joined(tensor, f"{block}.ffn_{part}.weight", [rows])
+        case "ffn_up_shexp.weight" if tensor.rows == 2 * shape.shared_ffn:
+            for part, rows in zip(("gate", "up"), _taken_apart(tensor, 1, [shape.shared_ffn] * 2), strict=True):
+                yield _joined(tensor, f"{block}.ffn_{part}_shexp.weight", [rows])
         case "ssm_a.weight":
             yield renamed(tensor, f"{block}.ssm_a")
         case "ffn_gate_up_exps.weight":

@@ -50,7 +50,7 @@ OF_THE_TABLES = {
     "temperature_scale",
     "temperature_length",
 }
-OF_THE_TENSORS = {"residual_scale", "expert_scale", "logit_scale", "ffn_norm"}  # arrange.py, and names
+OF_THE_TENSORS = {"residual_scale", "expert_scale", "logit_scale", "ffn_norm", "curves"}  # arrange.py, and names
 OTHERWISE_NAMED = {"architecture", "rope_layout", "kinds", "embedding_scale"}
 
 

@@ -12,6 +12,7 @@ from .family_bases import (
     EXPERT_KEYS,
     GEMMA,
     GEMMA_KEYS,
+    GRANITE,
     HUNYUAN,
     HYBRID,
     HYBRID_EXPERTS,
@@ -25,11 +26,14 @@ from .family_bases import (
     ROUTING_KEYS,
     SLIDING_GEMMA,
     TEMPERATURE_KEYS,
+    WINDOW_KEYS,
 )
+from .family_windows import EXAONE_MOE, GRANITE_SWA, LAGUNA, MELLUM, MUSE_GLIMMER
 
 FAMILIES: Mapping[str, Family] = {
     "llama": LLAMA,
     "arcee": Family("pairs", activation="relu2"),
+    "apertus": Family("halves", qk_norm=True, activation="xielu"),
     "mistral3": replace(LLAMA, tempered=True, yarn_weight="turns", own_keys=(*LLAMA.own_keys, *TEMPERATURE_KEYS)),
     "mistral4": DEEPSEEK2,
     "qwen2": QWEN2,
@@ -41,6 +45,7 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3vl": QWEN3,
     "qwen3moe": QWEN3_EXPERTS,
     "qwen3vlmoe": QWEN3_EXPERTS,
+    "mellum": MELLUM,
     "seed_oss": replace(QWEN2, ffn_norm="post_attention_norm"),
     "phi3": Family("halves", may_slide=True, own_keys=("attention.sliding_window",)),
     "glm4": Family("pairs", may_bias=True, post_norms=True),
@@ -56,6 +61,7 @@ FAMILIES: Mapping[str, Family] = {
         own_keys=(DRAFTING, *ROUTING_KEYS),
     ),
     "dots1": DOTS,
+    "laguna": LAGUNA,
     "bailingmoe2": replace(DOTS, own_keys=(DRAFTING, *ROUTING_KEYS)),
     "deepseek2": DEEPSEEK2,
     "afmoe": replace(
@@ -68,22 +74,23 @@ FAMILIES: Mapping[str, Family] = {
         unrotated_full=True,
         must_slide=True,
         scaled_embedding=True,
-        own_keys=("attention.sliding_window", "attention.sliding_window_pattern", *ROUTING_KEYS),
+        own_keys=(*WINDOW_KEYS, *ROUTING_KEYS),
     ),
     "ernie4_5": Family("pairs"),
     "ernie4_5-moe": Family("pairs", experts=True, may_bias_choice=True, shared_expert=True, own_keys=ROUTING_KEYS),
     "internlm2": Family("pairs"),
     "minicpm": Family("pairs", must_scale=True, own_keys=MULTIPLIERS),
-    "granite": Family("pairs", switched_rope=True, own_keys=MULTIPLIERS),
-    "granitemoe": Family(
-        "pairs",
-        switched_rope=True,
+    "granite": GRANITE,
+    "granite_swa": GRANITE_SWA,
+    "granitemoe": replace(
+        GRANITE,
         experts=True,
         may_route=True,
         shared_expert=True,
         own_keys=(*MULTIPLIERS, *EXPERT_KEYS),
     ),
     "hunyuan-dense": HUNYUAN,
+    "maincoder": replace(HUNYUAN, rope_layout="pairs"),
     "hunyuan-moe": replace(HUNYUAN, experts=True, shared_expert=True, own_keys=EXPERT_KEYS),
     "granitehybrid": Family(
         "pairs",
@@ -127,7 +134,7 @@ FAMILIES: Mapping[str, Family] = {
         interval_key="attention.sliding_window_pattern",
         layer_kind="sliding",
         unscaled_windows=True,
-        own_keys=("attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base_swa"),
+        own_keys=(*WINDOW_KEYS, "rope.freq_base_swa"),
     ),
     "olmoe": Family(
         "halves",
@@ -147,7 +154,7 @@ FAMILIES: Mapping[str, Family] = {
         layer_kind="sliding",
         unrotated_full=True,
         must_slide=True,
-        own_keys=(*COMMAND_R.own_keys, "attention.sliding_window", "attention.sliding_window_pattern"),
+        own_keys=(*COMMAND_R.own_keys, *WINDOW_KEYS),
     ),
     "exaone4": Family(
         "halves",
@@ -158,8 +165,10 @@ FAMILIES: Mapping[str, Family] = {
         interval_key="attention.sliding_window_pattern",
         layer_kind="sliding",
         unrotated_full=True,
-        own_keys=(DRAFTING, "attention.sliding_window", "attention.sliding_window_pattern"),
+        own_keys=(DRAFTING, *WINDOW_KEYS),
     ),
+    "exaone-moe": EXAONE_MOE,
+    "muse-glimmer": MUSE_GLIMMER,
     "gemma": GEMMA,
     "gemma2": replace(
         SLIDING_GEMMA, interval=2, window_size=4096, attention_softcap=50.0, final_softcap=30.0, scaled_by_width=46
@@ -207,7 +216,7 @@ FAMILIES: Mapping[str, Family] = {
         activation="clamped",
         experts=True,
         yarn_rounded=False,
-        own_keys=("attention.sliding_window", "attention.sliding_window_pattern", *EXPERT_KEYS),
+        own_keys=(*WINDOW_KEYS, *EXPERT_KEYS),
     ),
     "qwen35": HYBRID,
     "qwen35moe": HYBRID_EXPERTS,

@@ -9,8 +9,9 @@ from .metadata_keys import Keys
 
 RopeLayout = Literal["pairs", "halves"]
 LayerKind = Literal["attention", "sliding", "unrotated", "recurrent", "feed_forward"]
-Activation = Literal["silu", "gelu", "clamped", "relu2"]
+Activation = Literal["silu", "gelu", "clamped", "relu2", "xielu"]
 YarnWeight = Literal["", "scores", "turns"]
+ROPE_PATTERN = "attention.rope_pattern"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +20,9 @@ class Family:
 
     Every `interval`-th layer is full attention, all others are of `layer_kind`; interval 0: every layer is full
     attention. The key `interval_key` of a file may give another interval, or a list: for each layer, whether it is
-    sliding. `own_keys` are keys that change the maths and that this family reads. Some have rope.scaling.
-    yarn_log_multiplier, and `yarn_weight` says what it does: by it "scores" grow, in place of what turns, or what
-    "turns" grows less.
+    sliding; where layers slide without an interval, it must be a list. `own_keys` are keys that change the maths and
+    that this family reads. Some have rope.scaling.yarn_log_multiplier, and `yarn_weight` says what it does: by it
+    "scores" grow, in place of what turns, or what "turns" grows less.
     """
 
     rope_layout: RopeLayout
@@ -30,12 +31,14 @@ class Family:
     output_bias: bool = False  # attention's output has one
     expert_bias: bool = False  # the router and the experts have one
     sinks: bool = False  # each head has a score without a key
+    rope_pattern: bool = False  # the file may have a list of the layers that rotate
     qk_norm: bool = False  # each head of queries and keys is normed before its rotation
     may_qk_norm: bool = False  # if the file has the norms
     whole_qk_norm: bool = False  # not each head: those of all heads as one vector
     rotates_first: bool = False  # their norms come after their rotation
     interval: int = 0
     interval_key: str = ""
+    full_first: bool = False  # of so many layers the first is full attention, not the last
     switched_rope: bool = False  # nothing is rotated if rope.scaling.finetuned is false
     unrotated: int = 0  # every so many layers, the queries and keys of one are not rotated
     unrotated_full: bool = False  # where there are windows, those of layers without one are not rotated
@@ -46,6 +49,8 @@ class Family:
     may_slide: bool = False  # if the file has a window, it applies to every layer
     window_size: int = 0  # where the file has none; 0: none slides then
     must_slide: bool = False  # the file must have a window
+    head_gates: bool = False  # each head of attention has a gate
+    varied_heads: bool = False  # sliding layers may have another number of heads
     gated_attention: bool = False  # the query matrix also gives a gate for each output of attention
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
     pre_norms: bool = True  # what a branch reads is normed
@@ -54,6 +59,8 @@ class Family:
     parallel: bool = False  # the feed-forward part reads what attention reads
     activation: Activation = "silu"
     scaled_embedding: bool = False  # by the root of the width
+    embedding_norm: bool = False  # a token's embedding is normed before anything reads it
+    post_norm_epsilon: float = 0.0  # of post_norms; 0: that of all others
     must_scale: bool = False  # the file must have what embeddings, branches and logits are multiplied by
     must_scale_logits: bool = False  # the file must have a factor of logits; that of other families divides them
     attention_softcap: float = 0.0  # where the file has none
@@ -92,8 +99,8 @@ class Family:
         return self.layer_kind == "sliding"
 
     def kinds(self, keys: Keys, layers: int) -> tuple[LayerKind, ...]:
-        still = self.never_rotated or (self.switched_rope and not keys.flag("rope.scaling.finetuned", True))
-        full: LayerKind = "unrotated" if still else "attention"
+        switched_off = self.never_rotated or (self.switched_rope and not keys.flag("rope.scaling.finetuned", True))
+        full: LayerKind = "unrotated" if switched_off else "attention"
         if self.headless:
             drafting = keys.optional_size(DRAFTING)
             heads = keys.counts("attention.head_count_kv", layers, drafting)
@@ -105,15 +112,27 @@ class Family:
         if self.slides and not self.window(keys):
             return tuple("attention" for _ in range(layers))
         full = "unrotated" if self.unrotated_full else full
-        if self.slides and keys.is_list(self.interval_key):
-            sliding = keys.flags(self.interval_key, layers)
-            return tuple("sliding" if each else full for each in sliding)
+        if self.slides and (keys.is_list(self.interval_key) or not self.interval):
+            sliding, turns = keys.flags(self.interval_key, layers), self._turns(keys, layers)
+            if still := [layer for layer in range(layers) if sliding[layer] and not turns[layer]]:
+                raise ValueError(f"its layer {still[0]} has a window and does not rotate, expected layers that rotate")
+            if any(sliding) and len({turn for slid, turn in zip(sliding, turns, strict=True) if not slid}) > 1:
+                raise ValueError("some of its layers without a window rotate, expected all or none of them")
+            return tuple(
+                "sliding" if slid else full if turn else "unrotated" for slid, turn in zip(sliding, turns, strict=True)
+            )
         if self.unrotated:
             return tuple("attention" if (layer + 1) % self.unrotated else "unrotated" for layer in range(layers))
         if self.window(keys) and self.may_slide:
             return tuple("sliding" for _ in range(layers))
         interval = keys.size(self.interval_key, self.interval) if self.interval else 1
-        return tuple(full if (layer + 1) % interval == 0 else self.layer_kind for layer in range(layers))
+        nth = 0 if self.full_first else interval - 1
+        return tuple(full if layer % interval == nth else self.layer_kind for layer in range(layers))
+
+    def _turns(self, keys: Keys, layers: int) -> list[bool]:
+        """For each layer whether it rotates."""
+        listed = self.rope_pattern and keys.has(ROPE_PATTERN)
+        return keys.flags(ROPE_PATTERN, layers) if listed else [True] * layers
 
     def window(self, keys: Keys) -> int:
         """The positions that a sliding layer sees, or 0 where none slides."""

@@ -21,6 +21,7 @@ ROUTING_KEYS = (
     "expert_weights_scale",
     "leading_dense_block_count",
 )
+WINDOW_KEYS = ("attention.sliding_window", "attention.sliding_window_pattern")
 MULTIPLIERS = ("attention.scale", "embedding_scale", "logit_scale", "residual_scale")
 TEMPERATURE_KEYS = ("attention.temperature_length", "attention.temperature_scale")
 LLAMA = Family("pairs", may_slide=True, may_route=True, own_keys=("attention.sliding_window", *EXPERT_KEYS))
@@ -56,6 +57,7 @@ DOTS = Family(
     shared_expert=True,
     own_keys=ROUTING_KEYS,
 )
+GRANITE = Family("pairs", switched_rope=True, own_keys=MULTIPLIERS)
 GEMMA = Family("halves", activation="gelu", scaled_embedding=True)
 SLIDING_GEMMA = replace(
     GEMMA,

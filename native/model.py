@@ -18,9 +18,10 @@ from .families import FAMILIES
 from .family import Family, LayerKind
 from .files.model_file import MATRIX_TYPES
 from .metadata_keys import Keys
+from .model_curves import read_curves
 from .model_experts import CHOICE_BIAS, dense_size, read_experts
 from .model_latent import read_latent
-from .model_layers import dense_widths, kv_heads, read_layers
+from .model_layers import dense_widths, kv_heads, query_heads, read_layers, read_windows
 from .model_recurrent import read_recurrent
 from .rope_scaling import ROPE_FREQUENCIES, ROPE_TENSORS, read_scaling
 from .shape import ModelShape
@@ -93,17 +94,18 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
     layout = metadata.values.get("paceline.rope_layout", family.rope_layout)
     if layout not in ("pairs", "halves"):
         raise ValueError(f"the key 'paceline.rope_layout' is {layout!r}, expected 'pairs' or 'halves'")
-    width, heads = keys.size("embedding_length"), keys.size("attention.head_count")
+    layers = _read_layers(keys)
+    if (family.varied or family.varied_heads) and layers > len(tensors):  # its lists would not fit
+        raise ValueError(f"the key '{architecture}.block_count' is {layers}, and it has {len(tensors)} tensors")
+    kinds = family.kinds(keys, min(layers, len(tensors)))  # each layer has tensors: a damaged count may be huge
+    width = keys.size("embedding_length")
+    heads, local_heads = query_heads(keys, family, kinds)
     head_size = keys.size("attention.key_length", width // heads)
     if not family.latent and (value_size := keys.size("attention.value_length", head_size)) != head_size:
         raise ValueError(
             f"the key '{architecture}.attention.value_length' is {value_size}, expected the key length, {head_size}"
         )
-    layers = _read_layers(keys)
     drafting = int(any(tensor.name == f"blk.{layers}.{JOIN}" for tensor in tensors))
-    if family.varied and layers > len(tensors):  # its lists would not fit
-        raise ValueError(f"the key '{architecture}.block_count' is {layers}, and it has {len(tensors)} tensors")
-    kinds = family.kinds(keys, min(layers, len(tensors)))  # each layer has tensors: a damaged count may be huge
     if family.rope_factors and all(tensor.name != ROPE_FREQUENCIES for tensor in tensors):
         raise ValueError(f"the tensor {ROPE_FREQUENCIES!r} is missing, expected one divisor for each frequency")
     unscaled = None if family.must_scale else 1.0
@@ -134,13 +136,18 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         kinds=(*kinds, *["attention"] * drafting),
         drafting=drafting,
         gated_attention=family.gated_attention,
+        head_gates=family.head_gates,
+        local_heads=local_heads,
         pre_norms=family.pre_norms,
         post_norms=family.post_norms,
+        post_norm_epsilon=family.post_norm_epsilon,
+        embedding_norm=family.embedding_norm,
         layer_norm=family.layer_norm,
         parallel=family.parallel,
         ffn_norm=family.ffn_norm,
         one_branch=family.one_branch,
         activation=family.activation,
+        curves=read_curves(keys, len(kinds)) if family.activation == "xielu" else (),
         embedding_scale=_embedding_scale(keys, family, width, unscaled),
         residual_scale=keys.positive("residual_scale", unscaled),
         logit_scale=keys.positive("logit_scale")
@@ -150,7 +157,7 @@ def _read(metadata: Metadata, tensors: Sequence[Tensor]) -> ModelShape:
         final_softcap=keys.optional("final_logit_softcapping", family.final_softcap),
         query_scale=keys.optional("attention.scale") or family.query_scale(layers, width, heads, head_size),
         grouped_heads=family.grouped_heads,
-        **_read_sliding(keys, family),
+        **read_windows(keys, family),
         **_read_temperature(keys, family),
         **read_layers(keys, family, kinds, tensors),
         **read_experts(keys, family, tensors, len(kinds)),
@@ -189,18 +196,6 @@ def _read_layers(keys: Keys) -> int:
             f"the key '{keys.architecture}.{DRAFTING}' is {drafting}, expected less than its {layers} layers"
         )
     return layers - drafting
-
-
-def _read_sliding(keys: Keys, family: Family) -> dict[str, Any]:
-    window = family.window(keys)
-    if family.unscaled_windows and window:
-        return {
-            "window": window,
-            "local_rope_base": keys.positive("rope.freq_base_swa", keys.positive("rope.freq_base", family.rope_base)),
-        }
-    if not family.local_rope_base:
-        return {"window": window}
-    return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
 
 
 def _read_temperature(keys: Keys, family: Family) -> dict[str, Any]:

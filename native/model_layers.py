@@ -12,6 +12,15 @@ TOKEN_INPUTS = "embedding_length_per_layer_input"
 LAYER_SCALE = ".layer_output_scale.weight"
 
 
+def query_heads(keys: Keys, family: Family, kinds: Sequence[LayerKind]) -> tuple[int, int]:
+    """Of layers with full attention, and of sliding ones, or 0 where these have as many."""
+    if not family.varied_heads:
+        return keys.size("attention.head_count"), 0
+    given = keys.sizes("attention.head_count", len(kinds))
+    full, local = _alike(keys, "attention.head_count", given, [kind == "sliding" for kind in kinds])
+    return full, local if local != full else 0
+
+
 def kv_heads(keys: Keys, kinds: Sequence[LayerKind], heads: int) -> tuple[int, int]:
     """Of layers with full attention, and of sliding ones."""
     given = keys.sizes("attention.head_count_kv", len(kinds), heads)
@@ -42,6 +51,19 @@ def read_layers(keys: Keys, family: Family, kinds: Sequence[LayerKind], tensors:
         "layer_scale": any(name.endswith(LAYER_SCALE) for name in names),
         "token_inputs": keys.optional_size(TOKEN_INPUTS),
     }
+
+
+def read_windows(keys: Keys, family: Family) -> dict[str, Any]:
+    window = family.window(keys)
+    if family.unscaled_windows and window:
+        return {
+            "window": window,
+            "local_rope_base": keys.positive("rope.freq_base_swa", keys.positive("rope.freq_base", family.rope_base)),
+            "local_rope_size": keys.optional_size("rope.dimension_count_swa"),
+        }
+    if not family.local_rope_base:
+        return {"window": window}
+    return {"window": window, "local_rope_base": keys.positive("rope.freq_base_swa", family.local_rope_base)}
 
 
 def dense_widths(keys: Keys, layers: int) -> tuple[int, int]:

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from gguf.constants import GGMLQuantizationType
-from gguf.quants import dequantize
 
 from .arrange import computed_with, embedding_scale
 from .model import read_shape
@@ -33,10 +31,12 @@ from .reference_math import (
     sigmoid,
     silu,
     softcap,
+    softplus,
 )
 from .reference_recurrent import advance, empty_state, gated, read_inputs
-from .reference_rows import Row, RowLogits, spans
+from .reference_rows import Row, RowLogits, check_rows, spans
 from .reference_tokens import taken_in, token_inputs
+from .reference_weights import to_float32
 from .rope import local_rope_table, rope_table, temperatures, unrotated_table
 from .shape import ModelShape
 from .weights import Tensor, open_model
@@ -73,7 +73,7 @@ class Reference:
 
     def step(self, rows: Sequence[Row]) -> list[RowLogits]:
         """Runs all rows in one pass over the weights and commits nothing."""
-        self._check(rows)
+        check_rows(self.shape, rows, self._cache)
         hidden = self._run(rows)
         return [self._predict(hidden[span][len(row.tokens) - row.outputs :]) for row, span in spans(rows)]
 
@@ -84,6 +84,8 @@ class Reference:
         ids = np.concatenate([np.asarray(row.tokens, np.int64) for row in rows])  # [n], all rows concatenated
         positions = np.concatenate([row.position + np.arange(len(row.tokens)) for row in rows])  # [n]
         hidden: Floats = self.weights["token_embd.weight"][ids] * np.float32(embedding_scale(self.shape))  # [n, width]
+        if self.shape.embedding_norm:
+            hidden = self._norm(hidden, "token_embd_norm.weight")
         inputs = token_inputs(self.shape, self.weights, ids, hidden)  # [n, layers, token_inputs]
         for layer in range(self.shape.layers):
             read = hidden
@@ -117,7 +119,7 @@ class Reference:
         if self.shape.kinds[layer] == "recurrent":
             return self._recurrence(layer, normed, rows)
         mixed = self._attention(layer, normed, positions, rows)
-        return self._norm(mixed, f"blk.{layer}.post_attention_norm.weight") if self.shape.post_norms else mixed
+        return self._norm_branch(mixed, f"blk.{layer}.post_attention_norm.weight")
 
     def _recurrence(self, layer: int, normed: Floats, rows: Sequence[Row]) -> Floats:
         shape = self.shape
@@ -133,10 +135,10 @@ class Reference:
         shape, kind, keeper = self.shape, self.shape.kinds[layer], self.shape.keeper_of(layer)
         if shape.latent:
             return self._latent_attention(layer, normed, positions, rows)
-        head_size = shape.heads_of(kind).head_size
+        heads, _, head_size, *_ = shape.heads_of(kind)
         queries = self._heads(normed, layer, "q")  # [n, heads, head_size]
         if shape.gated_attention:
-            both = queries.reshape(len(normed), shape.heads, 2, head_size)
+            both = queries.reshape(len(normed), heads, 2, head_size)
             queries, gates = both[:, :, 0], both[:, :, 1].reshape(len(normed), -1)
         cosines, sines = (table[positions, None] for table in self.tables[kind])  # [n, 1, rope_size / 2]
         queries = self._turned(queries, layer, "q", (cosines, sines))
@@ -150,7 +152,7 @@ class Reference:
                 cache, end = self._cache(row.slot), row.position + len(row.tokens)
                 cache.keys[layer][:, row.position : end] = keys[span].transpose(1, 0, 2)
                 cache.values[layer][:, row.position : end] = values[span].transpose(1, 0, 2)
-        mixed = np.empty((len(normed), shape.heads * head_size), np.float32)
+        mixed = np.empty((len(normed), heads * head_size), np.float32)
         for row, span in spans(rows):
             cache = self._cache(row.slot)
             for begin in range(0, len(row.tokens), QUERY_BLOCK):
@@ -168,6 +170,8 @@ class Reference:
                 )
         if shape.gated_attention:
             mixed *= sigmoid(gates)
+        if shape.head_gates:
+            mixed *= np.repeat(softplus(self._product(normed, f"blk.{layer}.attn_gate")), head_size, axis=1)
         return self._product(mixed, f"blk.{layer}.attn_output")  # [n, width]
 
     def _latent_attention(self, layer: int, normed: Floats, positions: Integers, rows: Sequence[Row]) -> Floats:
@@ -209,7 +213,7 @@ class Reference:
 
     def _feed_forward(self, layer: int, hidden: Floats) -> Floats:
         output = feed_forward(self.shape, self.weights, layer, hidden)  # [n, width]
-        return self._norm(output, f"blk.{layer}.post_ffw_norm.weight") if self.shape.post_norms else output
+        return self._norm_branch(output, f"blk.{layer}.post_ffw_norm.weight")
 
     def _predict(self, hidden: Floats, norm: str = "output_norm.weight") -> RowLogits:
         head = "token_embd" if self.shape.tied else "output"
@@ -225,26 +229,12 @@ class Reference:
     def _norm_stream(self, hidden: Floats, name: str) -> Floats:
         return self._norm(centered(hidden) if self.shape.layer_norm else hidden, name)
 
+    def _norm_branch(self, output: Floats, name: str) -> Floats:
+        epsilon = self.shape.post_norm_epsilon or self.shape.norm_epsilon
+        return root_mean_square_norm(output, self.weights[name], epsilon) if self.shape.post_norms else output
+
     def _norm(self, inputs: Floats, name: str) -> Floats:
         return root_mean_square_norm(inputs, self.weights[name], self.shape.norm_epsilon)
-
-    def _check(self, rows: Sequence[Row]) -> None:
-        if not rows:
-            raise ValueError("a step needs at least one row")
-        if len({row.slot for row in rows}) != len(rows):
-            raise ValueError("a step takes at most one row per slot")
-        for row in rows:
-            end = row.position + len(row.tokens)
-            cache = self._cache(row.slot)
-            if row.position != cache.committed:
-                raise ValueError(f"slot {row.slot}: row at position {row.position}, committed is {cache.committed}")
-            if not row.tokens or end > self.shape.context:
-                raise ValueError(f"slot {row.slot}: {len(row.tokens)} tokens end at {end} of {self.shape.context}")
-            if not 0 <= row.outputs <= len(row.tokens):
-                raise ValueError(f"slot {row.slot}: {row.outputs} outputs of {len(row.tokens)} tokens")
-            if not all(0 <= token < self.shape.vocab for token in row.tokens):
-                raise ValueError(f"slot {row.slot}: a token outside 0..{self.shape.vocab - 1}")
-            cache.reserve(end)
 
     def _cache(self, slot: int) -> SlotCache:
         if slot not in self.slots:
@@ -257,11 +247,3 @@ def open_reference(path: Path, context: int | None = None) -> Reference:
     metadata, tensors = open_model(path)
     shape = read_shape(metadata, tensors)
     return Reference(shape.within(context or shape.context), tensors)
-
-
-def to_float32(tensor: Tensor) -> Floats:
-    """The weights of a tensor, times its scales: [rows, columns]."""
-    floats = np.ascontiguousarray(dequantize(tensor.data, GGMLQuantizationType[tensor.type]), np.float32)
-    if tensor.scales:
-        floats = floats.reshape(len(tensor.scales), -1) * np.array(tensor.scales, np.float32)[:, None]
-    return floats.reshape(tensor.rows, tensor.columns)

@@ -9,6 +9,7 @@ from .arrange import embedding_scale
 from .drafting import FINAL_NORM, JOIN
 from .reference import Reference
 from .reference_math import Floats
+from .reference_rows import check_rows
 
 
 class Entries(NamedTuple):
@@ -29,7 +30,7 @@ class DraftingReference(Reference):
         slot, fed = 0, ids[:-1]
         self.commit(slot, 0)
         row = Entries(slot, fed, 0)
-        self._check([row])
+        check_rows(self.shape, [row], self._cache)
         streams, norm = self._run([row]), "output_norm.weight"  # [n, width]
         tokens, position, found = list(ids[1:]), 0, []
         for _ in range(count):

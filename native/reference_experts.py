@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from .reference_math import Floats, centered, clamped, gelu, root_mean_square_norm, sigmoid, silu
+from .reference_math import Floats, centered, clamped, gelu, root_mean_square_norm, sigmoid, silu, xielu
 from .shape import ModelShape
 
 Weights = Mapping[str, Floats]
@@ -39,7 +39,8 @@ def dense(shape: ModelShape, weights: Weights, block: str, ending: str, normed: 
     """Of normed [n, width]; `ending`: of the matrices' names."""
     up = normed @ weights[f"{block}.ffn_up{ending}"].T
     gate = normed @ weights[f"{block}.ffn_gate{ending}"].T if shape.gated else up
-    output: Floats = activated(shape, gate, up) @ weights[f"{block}.ffn_down{ending}"].T
+    curved = xielu(up, weights[f"{block}.ffn_xielu.weight"][0]) if shape.curves else activated(shape, gate, up)
+    output: Floats = curved @ weights[f"{block}.ffn_down{ending}"].T
     return output
 
 

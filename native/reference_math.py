@@ -36,6 +36,19 @@ def clamped(gate: Floats, up: Floats) -> Floats:
     return result
 
 
+def softplus(inputs: Floats) -> Floats:
+    """log(1 + exp(x))."""
+    return np.logaddexp(np.float32(0), inputs)
+
+
+def xielu(inputs: Floats, curve: Floats) -> Floats:
+    """p x² + l x above 0, n (exp(x) - 1 - x) + l x below, of a curve (p, n, l): https://arxiv.org/abs/2411.13010."""
+    positive, negative, linear = curve
+    below = np.minimum(inputs, 0)
+    result: Floats = positive * np.maximum(inputs, 0) ** 2 + negative * (np.expm1(below) - below) + linear * inputs
+    return result
+
+
 def softcap(inputs: Floats, cap: float) -> Floats:
     """cap · tanh(x / cap), so that no input leaves -cap..cap; a cap of 0 leaves them unchanged."""
     return np.float32(cap) * np.tanh(inputs / np.float32(cap)) if cap else inputs

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .reference_experts import Weights
-from .reference_math import Floats, root_mean_square_norm, sigmoid, silu
+from .reference_math import Floats, root_mean_square_norm, sigmoid, silu, softplus
 from .shape import ModelShape
 
 L2_EPSILON = 1e-6
@@ -52,7 +52,7 @@ def read_inputs(shape: ModelShape, weights: Weights, block: str, normed: Floats)
     if shape.gated_convolution:
         gates, _, inputs = np.split(normed @ weights[f"{block}.shortconv.in_proj.weight"].T, 3, axis=1)
         return Inputs(gates * inputs, *np.zeros((2, len(normed), 0), np.float32))
-    steps = np.logaddexp(0, normed @ weights[f"{block}.ssm_alpha.weight"].T + weights[f"{block}.ssm_dt.bias"])
+    steps = softplus(normed @ weights[f"{block}.ssm_alpha.weight"].T + weights[f"{block}.ssm_dt.bias"])
     betas = steps if shape.state_space else sigmoid(normed @ weights[f"{block}.ssm_beta.weight"].T)
     return Inputs(normed @ weights[f"{block}.attn_qkv.weight"].T, np.exp(weights[f"{block}.ssm_a"] * steps), betas)
 

@@ -5,10 +5,13 @@ from typing import NamedTuple, Self
 
 from .family import Activation, LayerKind, RopeLayout
 
+Curve = tuple[float, float, float]  # of x² above 0, of eˣ - 1 - x below, and of x
+
 
 class Heads(NamedTuple):
     """The sizes of a layer's attention, of what is kept of keys and values."""
 
+    heads: int
     kv_heads: int
     head_size: int
     rope_size: int
@@ -60,9 +63,12 @@ class ModelShape:
     temperature_length: int = 0
     window: int = 0
     local_rope_base: float = 0.0  # 0: sliding layers rotate as all others do
-    local_kv_heads: int = 0  # of sliding layers; 0: as elsewhere
+    local_heads: int = 0  # of sliding layers; 0: as elsewhere
+    local_kv_heads: int = 0
     local_head_size: int = 0
     local_rope_size: int = 0
+    post_norm_epsilon: float = 0.0  # of post_norms; 0: norm_epsilon
+    embedding_norm: bool = False  # a token's embedding is normed, without weights, before anything reads it
     value_norm: bool = False  # each head of values is normed, without weights
     keys_as_values: bool = False  # with full attention: values are the keys before norm and rotation
     latent: int = 0  # values from which all heads' keys and values follow; head_size is these and rope_size more
@@ -74,6 +80,7 @@ class ModelShape:
     layer_scale: bool = False  # what leaves a layer is multiplied by a number of its own
     token_inputs: int = 0  # values that each layer takes of a token itself (Gemma's "per-layer embeddings")
     gated_attention: bool = False  # attn_q has, per head, head_size rows of query, then as many of gate
+    head_gates: bool = False  # attn_gate has a row for each head, whose outputs are multiplied by its softplus
     whole_qk_norm: bool = False  # not each head: those of all heads as one vector
     rotates_first: bool = False  # queries and keys are normed after their rotation, not before
     pre_norms: bool = True  # attn_norm and ffn_norm of what a branch reads
@@ -83,6 +90,7 @@ class ModelShape:
     ffn_norm: str = "ffn_norm"  # the name of the norm before the feed-forward part
     one_branch: bool = False
     activation: Activation = "silu"  # "gelu" is its tanh form, "clamped" gpt-oss's (reference_math.py)
+    curves: tuple[Curve, ...] = ()  # [layers], the constants of each layer's "xielu"
     embedding_scale: float = 1.0
     residual_scale: float = 1.0  # of what each branch adds
     logit_scale: float = 1.0
@@ -112,11 +120,11 @@ class ModelShape:
 
     def heads_of(self, kind: LayerKind) -> Heads:
         if self.latent:
-            return Heads(1, self.head_size, self.rope_size, self.latent)
+            return Heads(self.heads, 1, self.head_size, self.rope_size, self.latent)
         if kind != "sliding":
-            return Heads(self.kv_heads, self.head_size, self.rope_size, self.head_size)
-        size = self.local_head_size or self.head_size
-        return Heads(self.local_kv_heads or self.kv_heads, size, self.local_rope_size or self.rope_size, size)
+            return Heads(self.heads, self.kv_heads, self.head_size, self.rope_size, self.head_size)
+        heads, size = self.local_heads or self.heads, self.local_head_size or self.head_size
+        return Heads(heads, self.local_kv_heads or self.kv_heads, size, self.local_rope_size or self.rope_size, size)
 
     def keeper_of(self, layer: int) -> int:
         """The layer whose keys and values it reads: itself, or the last of its kind that keeps any. Raises ValueError
@@ -132,7 +140,7 @@ class ModelShape:
     @property
     def gated(self) -> bool:
         """Whether feed-forward parts have a gate."""
-        return self.activation != "relu2"
+        return self.activation not in ("relu2", "xielu")
 
     def attends(self, layer: int) -> bool:
         return self.kinds[layer] in ("attention", "sliding", "unrotated")

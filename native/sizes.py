@@ -52,9 +52,9 @@ def check_sizes(shape: ModelShape) -> None:
             raise ValueError(f"its {field.name.replace('_', ' ')} is {size}, expected at most {MOST}")
     if shape.window > MOST_WINDOW:
         raise ValueError(f"its window is {shape.window}, expected at most {MOST_WINDOW}")
-    for kv_heads, head_size, rope_size, _ in (shape.heads_of("attention"), shape.heads_of("sliding")):
-        if shape.heads % kv_heads:
-            raise ValueError(f"its {shape.heads} heads are no multiple of its {kv_heads} key/value heads")
+    for heads, kv_heads, head_size, rope_size, _ in (shape.heads_of("attention"), shape.heads_of("sliding")):
+        if heads % kv_heads:
+            raise ValueError(f"its {heads} heads are no multiple of its {kv_heads} key/value heads")
         if rope_size % 2 or rope_size > head_size:
             raise ValueError(f"its rope size {rope_size} is odd or above its head size {head_size}")
     if shape.borrowing_layers >= shape.layers:
@@ -84,7 +84,7 @@ def check_sizes(shape: ModelShape) -> None:
     if shape.conv_kernel > MOST_TAPS:
         raise ValueError(f"its convolution has {shape.conv_kernel} taps, expected at most {MOST_TAPS}")
     rows = {
-        "heads": 2 * shape.heads * max(shape.head_size, shape.local_head_size),
+        "heads": 2 * max(shape.heads, shape.local_heads) * max(shape.head_size, shape.local_head_size),
         "heads of latent attention": shape.heads
         * max(shape.latent, shape.latent_keys + shape.rope_size, shape.latent_values),
         "token inputs": shape.layers * shape.token_inputs,

@@ -13,6 +13,8 @@ Expected = tuple[str, int, int]  # name, rows, columns
 def expected_tensors(shape: ModelShape) -> Iterator[Expected]:
     """Every tensor, lazily: the layer count of a damaged file may be huge."""
     yield "token_embd.weight", shape.vocab, shape.width
+    if shape.embedding_norm:
+        yield "token_embd_norm.weight", 1, shape.width
     if shape.token_inputs:
         yield "per_layer_token_embd.weight", shape.vocab, shape.layers * shape.token_inputs
         yield "per_layer_model_proj.weight", shape.layers * shape.token_inputs, shape.width
@@ -40,7 +42,7 @@ def mixer(shape: ModelShape, layer: int) -> Iterator[Expected]:
 
 def attention(shape: ModelShape, layer: int) -> Iterator[Expected]:
     heads = shape.heads_of(shape.kinds[layer])
-    mixed, cache = shape.heads * heads.head_size, heads.kv_heads * heads.head_size
+    mixed, cache = heads.heads * heads.head_size, heads.kv_heads * heads.head_size
     keeps = shape.keeper_of(layer) == layer
     if shape.pre_norms:
         yield "attn_norm.weight", 1, shape.width
@@ -57,7 +59,9 @@ def attention(shape: ModelShape, layer: int) -> Iterator[Expected]:
     if shape.output_bias:
         yield "attn_output.bias", 1, shape.width
     if shape.sinks:
-        yield "attn_sinks.weight", 1, shape.heads
+        yield "attn_sinks.weight", 1, heads.heads
+    if shape.head_gates:
+        yield "attn_gate.weight", heads.heads, shape.width
     if shape.qk_norm:
         yield "attn_q_norm.weight", 1, mixed if shape.whole_qk_norm else heads.head_size
     if shape.qk_norm and keeps:
@@ -122,6 +126,8 @@ def feed_forward(shape: ModelShape, layer: int) -> Iterator[Expected]:
     ffn = shape.ffn_of(layer)
     if shape.gated:
         yield "ffn_gate.weight", ffn, shape.width
+    if shape.curves:
+        yield "ffn_xielu.weight", 1, 3
     yield "ffn_up.weight", ffn, shape.width
     yield "ffn_down.weight", shape.width, ffn
 
@@ -180,6 +186,7 @@ def is_vector(name: str) -> bool:
         "ffn_gate_inp",
         "ffn_gate_inp_shexp",
         "attn_sinks",
+        "ffn_xielu",
         "layer_output_scale",
         "enorm",
         "hnorm",

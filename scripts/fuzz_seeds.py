@@ -34,6 +34,10 @@ FILES = {
     "afmoe": ("--type=Q8_0",),
     "exaone4": ("--type=Q8_0",),
     "cohere2": ("--type=Q4_0", "--tied"),
+    "apertus": ("--type=Q8_0",),
+    "granite_swa": ("--type=Q8_0", "--tied"),
+    "laguna": ("--type=Q8_0", "--local-heads=6"),
+    "muse_glimmer": ("--type=Q4_0",),
     "qwen2moe": ("--type=Q5_1",),
     "qwen3moe": ("--type=Q4_0",),
     "qwen35": ("--type=F32",),
@@ -127,7 +131,7 @@ def gguf_files(folder: Path) -> dict[str, bytes]:
     files = {}
     for name, options in FILES.items():
         path = folder / name
-        architecture = name if name in STATE_SPACES else name.split("-")[0].replace("_", "-")
+        architecture = name if name in (*STATE_SPACES, "granite_swa") else name.split("-")[0].replace("_", "-")
         words = [f"--out={path}", "--seed=1", f"--architecture={architecture}", *SIZES, *options]
         subprocess.run([sys.executable, str(script), *words], check=True)
         files[name] = path.read_bytes()

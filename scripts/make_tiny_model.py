@@ -6,11 +6,12 @@ The same options give the same bytes. The weights are scaled so that the logits 
 attention looks at more than the last token. The tokenizer is byte-level BPE: three special tokens, then as many of the
 256 bytes as the vocabulary has room for, then merged lower-case words.
 
-Architectures differ in their layers: with "gemma2", "gemma3", "gpt-oss", "olmo2", "exaone4", "cohere2", "afmoe" and
-the hybrids every --interval-th is full attention, the others slide or are recurrent; with "nemotron_h" and
-"nemotron_h_moe" one layer is recurrent, the next feeds forward, and the third attends. "mixtral" is llama with experts,
-"granitehybrid-moe" granitehybrid with experts, and "gemma4-moe" gemma4 with experts and without matrices of values
-where attention is full; the first layer of "glm4moe", "afmoe", "lfm2moe", "deepseek2" and "ernie4_5-moe" has none.
+Architectures differ in their layers: with those that have windows (SLIDING in tiny_keys.py) and the hybrids every
+--interval-th is full attention, the others slide or are recurrent; with "nemotron_h" and "nemotron_h_moe" one layer is
+recurrent, the next feeds forward, and the third attends. "mixtral" is llama with experts, "granitehybrid-moe" and
+"granite_swa-moe" are theirs with experts, and "gemma4-moe" is gemma4 with experts and without matrices of values where
+attention is full; the first layer of "glm4moe", "afmoe", "exaone-moe", "lfm2moe", "deepseek2" and "ernie4_5-moe" has
+none.
 Options that an architecture has no use for are ignored.
 """
 
@@ -19,40 +20,38 @@ import os
 from pathlib import Path
 
 import gguf
-import tiny_gemma4
-import tiny_latent
 from tiny_drafting import DRAFTING
 from tiny_gemma4 import GEMMA_4
-from tiny_state_space import ONE_BRANCH, STATE_SPACES, add_one_branch_keys
+from tiny_keys import FAMILIES, add_metadata
+from tiny_state_space import STATE_SPACES
 from tiny_tokenizer import SPECIALS, add_tokenizer
 from tiny_weights import (
     CONVOLVED,
     DENSE_FIRST,
     EXPERTS,
+    GRANITE_SWA,
     HYBRIDS,
     PARALLEL,
     PLAIN_SHARED_EXPERT,
-    SHARED_EXPERT,
     SLIDING_GEMMAS,
     add_weights,
 )
 
-HEADLESS = (*CONVOLVED, *STATE_SPACES)  # layers that do not attend have no kv heads
-SLIDING = ("afmoe", "cohere2", "gpt-oss", "olmo2", "exaone4", *SLIDING_GEMMAS)
 FLOATS = ("F32", "F16", "BF16")
-INTERVAL_KEYS = dict.fromkeys(HYBRIDS, "full_attention_interval") | dict.fromkeys(
-    SLIDING, "attention.sliding_window_pattern"
-)
-MULTIPLIERS = {"embedding_scale": 0.5, "residual_scale": 1.5, "logit_scale": 1.25, "attention.scale": 0.3}
 ARCHITECTURES = (
     "llama",
+    "apertus",
     "arcee",
     "hunyuan-dense",
+    "maincoder",
     *CONVOLVED,
     "mistral3",
     "smollm3",
     "granite",
+    GRANITE_SWA,
     "mixtral",
+    "mellum",
+    "muse-glimmer",
     "minimax-m2",
     "olmo2",
     "olmoe",
@@ -71,7 +70,6 @@ ARCHITECTURES = (
     "granitehybrid",
     "nemotron_h",
 )
-FAMILIES = {"mixtral": "llama", "gemma4-moe": "gemma4", "granitehybrid-moe": "granitehybrid"}
 TYPES = (*FLOATS, "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q4_K")
 
 
@@ -102,6 +100,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--drafting", type=int, choices=(0, 1), default=0, help="layers that draft")
     parser.add_argument("--window", type=int, default=24, help="positions a sliding layer sees")
     parser.add_argument("--final-softcap", type=float, help="of a sliding Gemma's logits, default: the family's")
+    parser.add_argument("--local-heads", type=int, help="of laguna's sliding layers, default: --heads")
     parser.add_argument("--local-kv-heads", type=int, help="of gemma4's sliding layers, default: --kv-heads")
     parser.add_argument("--local-head-size", type=int, help="of gemma4's sliding layers, default: --head-size")
     parser.add_argument("--borrowing", type=int, default=0, help="gemma4's last layers that keep no keys and values")
@@ -148,79 +147,6 @@ def options() -> argparse.Namespace:
             if size % unit:
                 parser.error(f"{name} is {size}, expected a multiple of {unit} for {kind}")
     return chosen
-
-
-def add_metadata(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
-    writer.add_name(f"tiny {chosen.seed}")
-    writer.add_context_length(chosen.context)
-    writer.add_embedding_length(chosen.width)
-    writer.add_block_count(chosen.layers + chosen.drafting)
-    writer.add_head_count(chosen.heads)
-    if chosen.architecture in GEMMA_4:
-        tiny_gemma4.add_metadata(writer, chosen)
-    elif chosen.architecture == "deepseek2":
-        tiny_latent.add_metadata(writer, chosen)
-    elif chosen.architecture in ONE_BRANCH:
-        add_one_branch_keys(writer, chosen)
-    else:
-        writer.add_feed_forward_length(chosen.expert_ffn if chosen.architecture == "mixtral" else chosen.ffn)
-        attends = [(layer + 1) % chosen.interval == 0 for layer in range(chosen.layers)]
-        heads = [chosen.kv_heads * each for each in attends] if chosen.architecture in HEADLESS else chosen.kv_heads
-        writer.add_head_count_kv(heads)
-        if chosen.heads * chosen.head_size != chosen.width:
-            writer.add_key_length(chosen.head_size)
-            writer.add_value_length(chosen.head_size)
-    if chosen.drafting:
-        writer.add_nextn_predict_layers(chosen.drafting)
-    writer.add_rope_dimension_count(chosen.rope_size)
-    writer.add_rope_freq_base(chosen.rope_base)
-    if chosen.architecture in PARALLEL:
-        writer.add_layer_norm_eps(chosen.norm_epsilon)
-        writer.add_logit_scale(0.8)
-    else:
-        writer.add_layer_norm_rms_eps(chosen.norm_epsilon)
-    writer.add_vocab_size(chosen.vocab)
-    if chosen.temperature:
-        writer.add_attn_temperature_scale(0.3)
-        writer.add_attn_temperature_length(chosen.temperature)
-    if chosen.rope_layout:
-        writer.add_string("paceline.rope_layout", chosen.rope_layout)
-    if chosen.architecture in INTERVAL_KEYS:
-        writer.add_uint32(f"{chosen.architecture}.{INTERVAL_KEYS[chosen.architecture]}", chosen.interval)
-    if chosen.architecture in SLIDING:
-        writer.add_sliding_window(chosen.window)
-    if chosen.architecture in SLIDING_GEMMAS and chosen.final_softcap:
-        writer.add_final_logit_softcapping(chosen.final_softcap)
-    if chosen.architecture.startswith("granite"):
-        for key, value in MULTIPLIERS.items():
-            writer.add_float32(f"{FAMILIES.get(chosen.architecture, chosen.architecture)}.{key}", value)
-    if chosen.architecture.startswith("granitehybrid"):
-        writer.add_rope_scaling_finetuned(False)  # which says that nothing rotates
-    if chosen.architecture in DENSE_FIRST:
-        writer.add_leading_dense_block_count(1)
-    if chosen.architecture in ("glm4moe", "afmoe", "nemotron_h_moe"):
-        writer.add_expert_weights_scale(1.5)
-    if chosen.architecture in ("glm4moe", "afmoe"):  # llama.cpp asks for these
-        writer.add_expert_weights_norm(True)
-        writer.add_expert_shared_count(chosen.shared_ffn // chosen.expert_ffn)
-    if chosen.architecture in EXPERTS:
-        writer.add_expert_count(chosen.experts)
-        writer.add_expert_used_count(chosen.experts_used)
-    if chosen.architecture in EXPERTS and chosen.architecture != "mixtral":
-        writer.add_expert_feed_forward_length(chosen.expert_ffn)
-    if chosen.architecture in (*SHARED_EXPERT, *PLAIN_SHARED_EXPERT):
-        writer.add_expert_shared_feed_forward_length(chosen.shared_ffn)
-    if chosen.architecture in ("qwen35", "qwen35moe"):  # without effect on text, where all axes are equal
-        third, rest = divmod(chosen.rope_size // 2, 3)
-        writer.add_rope_dimension_sections([third + rest, third, third, 0])
-    if chosen.architecture in CONVOLVED:
-        writer.add_shortconv_l_cache(chosen.conv_kernel)
-    if chosen.architecture in (*HYBRIDS, *STATE_SPACES):
-        writer.add_ssm_conv_kernel(chosen.conv_kernel)
-        writer.add_ssm_inner_size(chosen.value_heads * chosen.value_size)
-        writer.add_ssm_state_size(chosen.key_size)
-        writer.add_ssm_time_step_rank(chosen.value_heads)
-        writer.add_ssm_group_count(chosen.key_heads)
 
 
 def main() -> None:

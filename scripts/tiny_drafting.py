@@ -24,7 +24,7 @@ def add_drafter(weights: Weights, routed: bool) -> None:
     if chosen.architecture == "deepseek2":
         tiny_latent.add_attention(weights, block)
     else:
-        weights.attention(block)
+        weights.attention(block, weights.chosen.heads)
     after = "ffn" if chosen.architecture == "deepseek2" else "post_attention"
     weights.norm(f"{block}.{after}_norm.weight", chosen.width)
     if routed:

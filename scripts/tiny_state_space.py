@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from tiny_weights import Weights
 
-UNGATED = ("arcee", "nemotron_h", "nemotron_h_moe")  # feed-forward parts have no gate
+UNGATED = ("apertus", "arcee", "nemotron_h", "nemotron_h_moe")  # feed-forward parts have no gate
 ONE_BRANCH = ("nemotron_h", "nemotron_h_moe")  # layers are state spaces, feed forward or attend, in turn
 STATE_SPACES = ("granitehybrid", "granitehybrid-moe", *ONE_BRANCH)  # layers without kv heads are state spaces
 
@@ -31,7 +31,7 @@ def add_one_branch(weights: Weights, layer: int) -> None:
     if layer % 3 == 0:
         add_state_space(weights, block)
     elif layer % 3 == 2:
-        weights.attention(block)
+        weights.attention(block, weights.chosen.heads)
     elif weights.chosen.architecture == "nemotron_h_moe":
         weights.experts(block)
     else:

@@ -10,18 +10,25 @@ import tiny_gemma4
 import tiny_latent
 from tiny_gemma4 import GEMMA_4
 from tiny_state_space import ONE_BRANCH, STATE_SPACES, UNGATED, add_one_branch, add_state_space
+from tiny_types import stored
 
 CONVOLVED = ("lfm2", "lfm2moe")  # layers without kv heads are gated convolutions
 HYBRIDS = ("qwen35", "qwen35moe", "qwen3next")
 SHARED_EXPERT = ("qwen2moe", "qwen35moe", "qwen3next")
 PLAIN_SHARED_EXPERT = (  # without a gate
     *("glm4moe", "afmoe", "deepseek2", "ernie4_5-moe", "granitemoe"),
-    *("granitehybrid-moe", "nemotron_h_moe", "hunyuan-moe"),
+    *("granitehybrid-moe", "nemotron_h_moe", "hunyuan-moe", "exaone-moe", "granite_swa-moe", "laguna"),
 )
-DENSE_FIRST = ("lfm2moe", "glm4moe", "afmoe", "deepseek2", "ernie4_5-moe")  # their first layer has no experts
+# Their first layer has no experts.
+DENSE_FIRST = ("laguna", "lfm2moe", "glm4moe", "afmoe", "exaone-moe", "deepseek2", "ernie4_5-moe")
 BIASED_CHOICE = ("minimax-m2", "nemotron_h_moe", *DENSE_FIRST)
 WHOLE_NORMS = ("minimax-m2", "olmo2", "olmoe")  # of queries and keys: all heads as one vector
 POST_NORMED = ("olmo2", "exaone4")  # branches norm what they add only
+GRANITE_SWA = "granite_swa"
+GRANITES_SWA = (GRANITE_SWA, "granite_swa-moe")
+GATED = ("afmoe", "muse-glimmer")  # with a matrix for the gates of attention
+FULL_FIRST = ("laguna",)  # of --interval layers the first has full attention, not the last
+SINKS = ("gpt-oss", *GRANITES_SWA)
 PARALLEL = ("command-r", "cohere2")  # both branches of a layer read the same norm
 EXPERTS = (
     "lfm2moe",
@@ -29,6 +36,7 @@ EXPERTS = (
     "minimax-m2",
     "olmoe",
     "qwen3moe",
+    "mellum",
     "gpt-oss",
     "gemma4-moe",
     *SHARED_EXPERT,
@@ -38,55 +46,8 @@ SLIDING_GEMMAS = ("gemma2", "gemma3")
 BIASED = ("qwen2", "qwen2moe", "gpt-oss", "glm4moe")
 PLAIN_HEADS = (
     *("llama", "mistral3", "smollm3", "granite", "granitemoe", "ernie4_5-moe", "mixtral", "gemma", "gemma2"),
-    *("qwen2", "qwen2moe", "gpt-oss", "arcee", *PARALLEL, *STATE_SPACES),
+    *("qwen2", "qwen2moe", "gpt-oss", "arcee", *GRANITES_SWA, *PARALLEL, *STATE_SPACES),
 )
-
-
-def stored_q4_k(values: np.ndarray) -> np.ndarray:
-    """values [rows, columns] as Q4_K: blocks of 32 from their least value (at most 0) to their largest in 15 steps."""
-    blocks = values.reshape(-1, 8, 32)  # [super-blocks, blocks, weights]
-    low = np.minimum(blocks.min(axis=2), 0)
-    step = (np.maximum(blocks.max(axis=2), 0) - low) / 15
-    halves = (np.stack([step.max(axis=1), -low.min(axis=1)], axis=1) / 63).astype(np.float16)  # [super-blocks, 2]: d, m
-    d, m = np.maximum(halves.astype(np.float32), np.float32(1e-7)).T[..., None]  # [super-blocks, 1] each
-    scale, minimum = (np.rint(x).clip(0, 63).astype(np.uint8) for x in (step / d, -low / m))  # [super-blocks, 8] each
-    sized = np.maximum(d * scale, np.float32(1e-7))[..., None]
-    codes = np.rint((blocks + (m * minimum)[..., None]) / sized).clip(0, 15).astype(np.uint8)
-    six = [x[:, :4] | x[:, 4:] >> 4 << 6 for x in (scale, minimum)]  # six bits each: four whole, the others' upper two
-    six.append(scale[:, 4:] & 15 | (minimum[:, 4:] & 15) << 4)
-    nibbles = (codes[:, 0::2] | codes[:, 1::2] << 4).reshape(len(blocks), 128)
-    return np.concatenate([halves.view(np.uint8), *six, nibbles], axis=1).reshape(len(values), -1)
-
-
-def stored_nvfp4(values: np.ndarray) -> np.ndarray:
-    """values [rows, columns] as NVFP4: blocks of 16 with the scale (UE4M3) nearest to a sixth of their largest
-    value."""
-    blocks = values.reshape(-1, 16)
-    byte = np.arange(1, 127)
-    scales = np.where(byte < 8, byte * 2.0**-9, (8 + byte % 8) * 2.0 ** (byte // 8 - 10.0)).astype(np.float32)
-    chosen = np.abs(np.abs(blocks).max(axis=1, keepdims=True) / 6 - scales).argmin(axis=1)  # [blocks]
-    sizes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
-    levels = np.concatenate([sizes, -sizes])
-    codes = np.abs(blocks[..., None] - scales[chosen][:, None, None] * levels).argmin(axis=2).astype(np.uint8)
-    nibbles = (codes[:, :8] | codes[:, 8:] << 4).reshape(-1, 32)
-    return np.concatenate([byte[chosen].astype(np.uint8).reshape(-1, 4), nibbles], axis=1).reshape(len(values), -1)
-
-
-def stored(values: np.ndarray, kind: str) -> np.ndarray:
-    """values [rows, columns] as the bytes of a type; types that the gguf package can only read are quantized here, to
-    the nearest codes."""
-    if kind == "Q4_K":
-        return stored_q4_k(values)
-    if kind == "NVFP4":
-        return stored_nvfp4(values)
-    if kind != "IQ4_NL":
-        return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
-    levels = np.array(gguf.quants.IQ4_NL.kvalues, np.float32)
-    blocks = values.reshape(-1, 32)  # [blocks, 32]
-    scale = (np.abs(blocks).max(axis=1, keepdims=True) / 127).astype(np.float16)
-    codes = np.abs(blocks[..., None] - scale[..., None].astype(np.float32) * levels).argmin(axis=2).astype(np.uint8)
-    packed = np.concatenate([scale.view(np.uint8), codes[:, :16] | codes[:, 16:] << 4], axis=1)  # [blocks, 18]
-    return packed.reshape(len(values), -1)
 
 
 class Weights:
@@ -126,12 +87,14 @@ class Weights:
     def vector(self, name: str, values: np.ndarray) -> None:
         self.writer.add_tensor(name, values)
 
-    def attention(self, block: str) -> None:
+    def attention(self, block: str, heads: int) -> None:
         chosen = self.chosen
-        mixed, cache = chosen.heads * chosen.head_size, chosen.kv_heads * chosen.head_size
+        mixed, cache = heads * chosen.head_size, chosen.kv_heads * chosen.head_size
         self.matrix(f"{block}.attn_q.weight", mixed * (1 + (chosen.architecture in HYBRIDS)), chosen.width, 1.5)
-        if chosen.architecture == "afmoe":
+        if chosen.architecture in GATED:
             self.matrix(f"{block}.attn_gate.weight", mixed, chosen.width, 1.5)
+        if chosen.architecture == "laguna":
+            self.matrix(f"{block}.attn_gate.weight", heads, chosen.width, 1.5)
         self.matrix(f"{block}.attn_k.weight", cache, chosen.width, 1.5)
         self.matrix(f"{block}.attn_v.weight", cache, chosen.width, 1.0)
         self.matrix(f"{block}.attn_output.weight", chosen.width, mixed, self.outgoing)
@@ -141,7 +104,8 @@ class Weights:
             self.bias(f"{block}.attn_v.bias", cache)
         if chosen.architecture == "gpt-oss":
             self.bias(f"{block}.attn_output.bias", chosen.width)
-            self.vector(f"{block}.attn_sinks.weight", 1 + self.normal(f"{block}.attn_sinks.weight", chosen.heads))
+        if chosen.architecture in SINKS:
+            self.vector(f"{block}.attn_sinks.weight", 1 + self.normal(f"{block}.attn_sinks.weight", heads))
         if chosen.architecture not in PLAIN_HEADS:
             whole = chosen.architecture in WHOLE_NORMS
             self.norm(f"{block}.attn_q_norm.weight", mixed if whole else chosen.head_size)
@@ -199,10 +163,16 @@ class Weights:
             gate = f"{block}.ffn_gate_inp_shexp.weight"
             self.vector(gate, self.normal(gate, chosen.width) * np.float32(1.5 / np.sqrt(chosen.width)))
         if chosen.architecture in (*SHARED_EXPERT, *PLAIN_SHARED_EXPERT):
-            if gated:
+            fused = chosen.architecture in GRANITES_SWA  # gate and up in one
+            if gated and not fused:
                 self.matrix(f"{block}.ffn_gate_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
-            self.matrix(f"{block}.ffn_up_shexp.weight", chosen.shared_ffn, chosen.width, 1.0)
+            self.matrix(f"{block}.ffn_up_shexp.weight", chosen.shared_ffn * (1 + fused), chosen.width, 1.0)
             self.matrix(f"{block}.ffn_down_shexp.weight", chosen.width, chosen.shared_ffn, self.outgoing)
+
+
+def heads_of(chosen: argparse.Namespace, layer: int) -> int:
+    full = chosen.architecture not in FULL_FIRST or layer % chosen.interval == 0
+    return chosen.heads if full else chosen.local_heads or chosen.heads
 
 
 def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
@@ -228,8 +198,8 @@ def add_weights(writer: gguf.GGUFWriter, chosen: argparse.Namespace) -> None:
         elif chosen.architecture == "deepseek2":
             tiny_latent.add_attention(weights, block)
         else:
-            weights.attention(block)
-        if chosen.architecture in ("afmoe", *SLIDING_GEMMAS, *GEMMA_4, *POST_NORMED):  # louder than what comes in
+            weights.attention(block, heads_of(chosen, layer))
+        if chosen.architecture in (*GATED, *SLIDING_GEMMAS, *GEMMA_4, *POST_NORMED):  # louder than what comes in
             weights.norm(f"{block}.post_attention_norm.weight", chosen.width, 2 * weights.outgoing)
             weights.norm(f"{block}.post_ffw_norm.weight", chosen.width, 2 * weights.outgoing)
         after = "post_attention" if chosen.architecture in ("gpt-oss", "glm4moe", *HYBRIDS) else "ffn"

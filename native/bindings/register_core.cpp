@@ -31,12 +31,13 @@ paceline::LayerKind layer_kind(const std::string& word) {
 }
 
 constexpr std::pair<const char*, paceline::Activation> kActivations[] = {
-    {"silu", paceline::Activation::Silu}, {"gelu", paceline::Activation::Gelu}, {"clamped", paceline::Activation::Clamped}, {"relu2", paceline::Activation::SquaredRelu}};
+    {"silu", paceline::Activation::Silu}, {"gelu", paceline::Activation::Gelu}, {"clamped", paceline::Activation::Clamped}, {"relu2", paceline::Activation::SquaredRelu},
+    {"xielu", paceline::Activation::Xielu}};
 
 paceline::Activation activation(const std::string& word) {
   for (const auto& [name, activation] : kActivations)
     if (word == name) return activation;
-  throw std::invalid_argument("activation '" + word + "': expected silu, gelu, clamped or relu2");
+  throw std::invalid_argument("activation '" + word + "': expected silu, gelu, clamped, relu2 or xielu");
 }
 
 py::tuple step(Core& core, const py::sequence& sources) {
@@ -76,11 +77,11 @@ void register_core(py::module_& m) {
       .def(py::init<>())
 #define FIELD(name) .def_readwrite(#name, &Shape::name)
       FIELD(layers) FIELD(drafting) FIELD(width) FIELD(heads) FIELD(kv_heads) FIELD(head_size) FIELD(ffn) FIELD(vocab) FIELD(context)
-      FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(tied) FIELD(qkv_bias) FIELD(output_bias) FIELD(expert_bias) FIELD(qk_norm)
-      FIELD(value_norm) FIELD(keys_as_values) FIELD(local_kv_heads) FIELD(local_head_size) FIELD(local_rope_size)
+      FIELD(rope_size) FIELD(rope_pairs) FIELD(norm_epsilon) FIELD(post_norm_epsilon) FIELD(embedding_norm) FIELD(tied) FIELD(qkv_bias) FIELD(output_bias) FIELD(expert_bias) FIELD(qk_norm)
+      FIELD(value_norm) FIELD(keys_as_values) FIELD(local_heads) FIELD(local_kv_heads) FIELD(local_head_size) FIELD(local_rope_size)
       FIELD(borrowing_layers) FIELD(borrowing_ffn) FIELD(layer_scale) FIELD(token_inputs) FIELD(expert_norms) FIELD(expert_groups) FIELD(groups_used)
       FIELD(latent) FIELD(query_rank) FIELD(latent_keys) FIELD(latent_values)
-      FIELD(sinks) FIELD(gated_attention) FIELD(pre_norms) FIELD(post_norms) FIELD(whole_qk_norm)
+      FIELD(sinks) FIELD(gated_attention) FIELD(head_gates) FIELD(pre_norms) FIELD(post_norms) FIELD(whole_qk_norm)
       FIELD(window) FIELD(embedding_scale) FIELD(query_scale) FIELD(attention_softcap) FIELD(final_softcap)
       FIELD(experts) FIELD(experts_used) FIELD(expert_ffn) FIELD(shared_ffn)
       FIELD(dense_layers) FIELD(sigmoid_routing) FIELD(choice_bias) FIELD(normalize_experts) FIELD(shared_gated)

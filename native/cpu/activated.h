@@ -15,6 +15,15 @@ inline Lanes squared_relu(Lanes up) {
   return positive * positive;
 }
 
+// xIELU (https://arxiv.org/abs/2411.13010): p x^2 + l x above 0, n (e^x - 1 - x) + l x below.
+inline Lanes xielu(const float* curve, Lanes x) {
+  const Lanes above = larger(zero(), x), below = smaller(zero(), x);
+  const Lanes line = fma(broadcast(curve[1]), power_of_e_less_one(larger(broadcast(-87.0f), below)) - below, broadcast(curve[2]) * x);
+  return fma(broadcast(curve[0]) * above, above, line);
+}
+
+inline Lanes ungated(Curve curve, Lanes up) { return curve.activation == Activation::Xielu ? xielu(curve.constants, up) : squared_relu(up); }
+
 inline Lanes activated(Activation activation, Lanes gate, Lanes up) {
   if (activation == Activation::Clamped) {  // smaller() and larger() return their second operand where either is NaN
     const Lanes most = broadcast(kClampedMost);

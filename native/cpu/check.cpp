@@ -31,13 +31,13 @@ void Shape::check() const {
   const std::pair<const char*, int> positive[] = {{"width", width}, {"heads", heads}, {"kv_heads", kv_heads}, {"head_size", head_size}, {"vocab", vocab}, {"context", context}};
   for (const auto& [name, size] : positive) within(name, size, 1);
   const std::pair<const char*, int> optional[] = {{"ffn", ffn}, {"window", window}, {"experts", experts}, {"expert_ffn", expert_ffn}, {"shared_ffn", shared_ffn}, {"dense_layers", dense_layers}, {"key_heads", key_heads}, {"value_heads", value_heads}, {"value_size", value_size},
-      {"local_kv_heads", local_kv_heads}, {"local_head_size", local_head_size}, {"local_rope_size", local_rope_size}, {"borrowing_ffn", borrowing_ffn}, {"token_inputs", token_inputs},
+      {"local_heads", local_heads}, {"local_kv_heads", local_kv_heads}, {"local_head_size", local_head_size}, {"local_rope_size", local_rope_size}, {"borrowing_ffn", borrowing_ffn}, {"token_inputs", token_inputs},
       {"latent", latent}, {"query_rank", query_rank}, {"latent_keys", latent_keys}, {"latent_values", latent_values}};
   for (const auto& [name, size] : optional) within(name, size, 0);
   for (const LayerKind kind : {LayerKind::Attention, LayerKind::Sliding}) {
     const Heads own = heads_of(kind);
-    within("heads * head_size", int64_t{2} * heads * own.head_size, 1);
-    multiple("heads", heads, "kv_heads", own.kv_heads);
+    within("heads * head_size", int64_t{2} * own.heads * own.head_size, 1);
+    multiple("heads", own.heads, "kv_heads", own.kv_heads);
     within("rope_size", own.rope_size, 0, own.head_size);
     multiple("rope_size", own.rope_size, "two", 2);
   }
@@ -58,6 +58,7 @@ void Shape::check() const {
   if (feeds && !one_branch) refuse("layers of one branch beside others, expected all of one branch");
   if (one_branch && (post_norms || !pre_norms || token_inputs || layer_scale || borrowing_layers || dense_layers)) refuse("layers of one branch beside another kind, expected them alone");
   if (!gated() && (expert_bias || token_inputs)) refuse("feed-forward parts without a gate beside what needs one, expected neither biases of experts nor inputs of tokens");
+  if (activation == Activation::Xielu && (experts || one_branch)) refuse("xIELU beside experts or layers of one branch, expected dense feed-forward parts");
   within("borrowing_layers", borrowing_layers, 0, layers - 1);
   for (int l = 0; l < layers; ++l)
     if (keeper_of(l) < 0) refuse("no keys and values for layer " + std::to_string(l) + " to borrow");
@@ -72,7 +73,13 @@ void Shape::check() const {
   if (layer_norm && (!pre_norms || post_norms || token_inputs || drafting)) refuse("norms that subtract the mean beside others, expected one before each branch and a last one");
   if (parallel && (!pre_norms || post_norms || token_inputs || drafting || one_branch || experts || latent || recurrent_layers()))
     refuse("branches side by side beside another kind, expected attention and a dense feed-forward part");
-  if (whole_qk_norm && (!qk_norm || gated_attention || borrowing_layers || local_head_size || local_kv_heads))
+  if (layer_norm != parallel) refuse("either norms that subtract the mean or branches side by side, expected both or neither");
+  if (embedding_norm && (layer_norm || token_inputs || drafting)) refuse("a norm of embeddings beside what reads them without, expected neither inputs of tokens nor a layer that drafts");
+  if (post_norm_epsilon != 0.0f && (!(post_norm_epsilon > 0.0f) || !post_norms || expert_norms)) refuse("an epsilon of norms after each branch, expected such norms, of one kind");
+  if (head_gates && (gated_attention || latent || keys_as_values || borrowing_layers || drafting || recurrent_layers()))
+    refuse("gates of heads beside another kind of attention, expected queries, keys and values in each layer");
+  if (local_heads && (gated_attention || latent || drafting)) refuse("another number of heads where layers slide, expected neither gates of all outputs nor latent attention nor a layer that drafts");
+  if (whole_qk_norm && (!qk_norm || gated_attention || borrowing_layers || local_heads || local_head_size || local_kv_heads))
     refuse("norms of all heads as one beside another kind of head, expected queries and keys of one kind");
   if (rotates_first && (!qk_norm || whole_qk_norm)) refuse("norms after the rotation, expected norms of each head of queries and keys");
   within("experts_used", experts_used, experts ? 1 : 0, experts);
@@ -105,6 +112,7 @@ void Weights::check_loaded() {
   need(embedding.data, "embedding", -1);
   need(head().data, "head", -1);
   need(final_norm, "final norm", -1);
+  if (shape.embedding_norm) need(embedding_norm, "norm of embeddings", -1);
   if (shape.token_inputs) need(token_table.data, "table of token inputs", -1), need(token_product.data, "matrix of token inputs", -1), need(token_norm, "norm of token inputs", -1);
   if (shape.drafting) need(drafter.join.data, "matrix that joins", shape.layers), need(drafter.token_norm, "norm of a token", shape.layers), need(drafter.stream_norm, "norm of the stream", shape.layers);
   for (int l = 0; l < shape.all_layers(); ++l) {
@@ -135,6 +143,7 @@ void Weights::check_loaded() {
       if (layer.keeps && shape.has_values(layer.kind)) need(layer.v.data, "value matrix", l);
       if (shape.qkv_bias) for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v}) need(matrix->bias, "query, key or value bias", l);
       if (shape.output_bias) need(layer.output.bias, "bias of attention's output", l);
+      if (shape.head_gates) need(layer.gate.data, "gate of attention", l);
       if (shape.sinks) need(layer.sinks, "sinks", l);
       if (shape.qk_norm) need(layer.q_norm, "query norm", l);
       if (shape.qk_norm && layer.keeps) need(layer.k_norm, "key norm", l);
@@ -146,6 +155,7 @@ void Weights::check_loaded() {
     };
     const bool routes = !layer.experts.empty();
     if (feeds && (!routes || shape.shared_ffn)) need_parts(layer.ffn);
+    if (shape.activation == Activation::Xielu) need(layer.ffn.curve, "constants of xIELU", l);
     if (routes) need(layer.router.data, "router", l);
     if (routes && shape.choice_bias) need(layer.choice_bias, "bias of the choice of experts", l);
     if (routes && shape.shared_gated) need(layer.shared_gate.data, "gate of the shared expert", l);

@@ -27,7 +27,7 @@ void check_tables(const Shape& shape, const Tables& tables) {
   check(tables.rotation, shape.heads_of(LayerKind::Attention));
   const Rotation& local = tables.local;
   const bool slides = std::count(shape.kinds.begin(), shape.kinds.end(), LayerKind::Sliding);
-  if (!local.cosine.empty() || !local.sine.empty() || (slides && shape.local_rope_size)) check(local, shape.local_heads());
+  if (!local.cosine.empty() || !local.sine.empty() || (slides && shape.local_rope_size)) check(local, shape.heads_that_slide());
   if (!tables.temperatures.empty() && tables.temperatures.size() != static_cast<size_t>(shape.context)) throw std::invalid_argument("temperatures that are not [context]");
 }
 

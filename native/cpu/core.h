@@ -100,7 +100,7 @@ class Core {
   uint8_t* page(int index) const;
   void replay(int slot, int count);
   void list_columns(const std::vector<Row>& rows, Work& work);
-  void list_items(const std::vector<Row>& rows, int kv_heads, const Work& work, AttentionList& list) const;
+  void list_items(const std::vector<Row>& rows, const Heads& heads, const Work& work, AttentionList& list) const;
   void reserve(const std::vector<Row>& rows, Work& work);
   void draft(const std::vector<Row>& rows, StepResult& result);
   void pass_drafts(const std::vector<Row>& rows, const std::vector<const float*>& streams, const float* norm, StepResult& result);

@@ -2,6 +2,7 @@
 #include "activated.h"
 #include "operations.h"
 #include "simd.h"
+#include "softplus.h"
 
 namespace paceline::PACELINE_ISA {
 namespace {
@@ -19,6 +20,13 @@ void multiply_gate(const float* gate, bool silu, int size, float* x) {
     const Lanes g = load(gate + i), open = sigmoid(g);
     const Lanes gated = load(x + i) * (silu ? g * open : open);
     store(x + i, keep(gated, size - i, load(x + i)));
+  }
+}
+
+void multiply_heads(const float* gates, int heads, int size, float* x) {
+  for (int h = 0; h < heads; ++h) {
+    const float factor = softplus(gates[h]);
+    for (int i = 0; i < size; ++i) x[h * size + i] *= factor;
   }
 }
 

@@ -48,7 +48,7 @@ struct Kernels {
                   Scratch& scratch);
 
   // Row tiles 2*pair and 2*pair+1 of gate and up together: 32 outputs of the activation, written as block `pair` of `output`. A gate without data: that of up alone.
-  void (*gated_product)(const Matrix& gate, const Matrix& up, Activation activation, int pair, const Activations& input, int columns, const Activations& output,
+  void (*gated_product)(const Matrix& gate, const Matrix& up, Curve curve, int pair, const Activations& input, int columns, const Activations& output,
                         int output_blocks, Scratch& scratch);
 
   // x [size] / rms(x) * weight [size] -> y [padded to 32, zeros past size]; y may be x. 64 lanes folded 32-16-8-4-2-1.
@@ -94,6 +94,9 @@ struct Kernels {
 
   // x [size] times sigmoid(gate), or silu(gate)
   void (*multiply_gate)(const float* gate, bool silu, int size, float* x);
+
+  // x [heads][size], each head times the softplus of its gate
+  void (*multiply_heads)(const float* gates, int heads, int size, float* x);
 
   // The activation of gate and up -> out [size rounded up to 16]; out may be gate.
   void (*activate)(const float* gate, const float* up, Activation activation, int size, float* out);

@@ -141,6 +141,7 @@ void Weights::load(const Source& source, Store& store) {
   const std::string& name = source.name;
   if (name == "token_embd.weight") return load_matrix(embedding, source, store, shape.vocab, shape.width);
   if (name == "output.weight") return load_matrix(own_head, source, store, shape.vocab, shape.width);
+  if (name == "token_embd_norm.weight" && shape.embedding_norm) return load_vector(embedding_norm, source, store, shape.width);
   if (name == "output_norm.weight") return load_vector(final_norm, source, store, shape.width);
   if (const int inputs = shape.layers * shape.token_inputs) {
     if (name == "per_layer_token_embd.weight") return load_matrix(token_table, source, store, shape.vocab, inputs);
@@ -162,7 +163,7 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "nextn.shared_head_norm.weight") return load_vector(drafter.final_norm, source, store, s.width);
   }
   const bool routes = !layer.experts.empty();
-  const int width = s.width, ffn = !s.feeds_forward(layer.kind) ? 0 : routes ? s.shared_ffn : s.ffn_of(layer.number), queries = s.heads * layer.heads.head_size, keys = layer.heads.kv_heads * layer.heads.head_size;
+  const int width = s.width, ffn = !s.feeds_forward(layer.kind) ? 0 : routes ? s.shared_ffn : s.ffn_of(layer.number), queries = layer.heads.queries(), keys = layer.heads.kv_heads * layer.heads.head_size;
   const int q_norm = s.whole_qk_norm ? queries : layer.heads.head_size, k_norm = s.whole_qk_norm ? keys : layer.heads.head_size;
   if (part == "attn_norm.weight" && s.pre_norms) return load_vector(layer.kind == LayerKind::FeedForward ? layer.ffn_norm : layer.attention_norm, source, store, width);
   if (part == "ffn_norm.weight" && s.pre_norms && !s.parallel) return load_vector(layer.ffn_norm, source, store, width);
@@ -207,9 +208,10 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
     if (part == "attn_k.bias" && s.qkv_bias) return load_vector(layer.k.bias, source, store, keys);
     if (part == "attn_v.bias" && s.qkv_bias) return load_vector(layer.v.bias, source, store, keys);
     if (part == "attn_output.bias" && s.output_bias) return load_vector(layer.output.bias, source, store, width);
-    if (part == "attn_sinks.weight" && s.sinks) return load_vector(layer.sinks, source, store, s.heads);
+    if (part == "attn_sinks.weight" && s.sinks) return load_vector(layer.sinks, source, store, layer.heads.heads);
     if (part == "attn_q_norm.weight" && s.qk_norm) return load_vector(layer.q_norm, source, store, q_norm);
     if (part == "attn_q.weight") return load_matrix(layer.q, source, store, (s.gated_attention ? 2 : 1) * queries, width);
+    if (part == "attn_gate.weight" && s.head_gates) return load_matrix(layer.gate, source, store, layer.heads.heads, width);
     if (part == "attn_output.weight") return load_matrix(layer.output, source, store, width, queries);
     if (layer.keeps) {
       if (part == "attn_k_norm.weight" && s.qk_norm) return load_vector(layer.k_norm, source, store, k_norm);
@@ -238,6 +240,7 @@ void Weights::load_layer(Layer& layer, const std::string& part, const Source& so
   }
   const std::string ending = routes ? "_shexp.weight" : ".weight";
   if (ffn && s.gated() && part == "ffn_gate" + ending) return load_matrix(layer.ffn.gate, source, store, ffn, width, true);
+  if (s.activation == Activation::Xielu && part == "ffn_xielu.weight") return load_vector(layer.ffn.curve, source, store, 3);
   if (ffn && part == "ffn_up" + ending) return load_matrix(layer.ffn.up, source, store, ffn, width, true);
   if (ffn && part == "ffn_down" + ending) return load_matrix(layer.ffn.down, source, store, width, ffn);
   throw std::invalid_argument("tensor '" + source.name + "' is not part of a model of this shape");

@@ -14,7 +14,8 @@ enum class LayerKind { Attention, Sliding, Recurrent, FeedForward };  // the las
 
 // The sizes of a layer's attention.
 struct Heads {
-  int kv_heads, head_size, rope_size, value_size;
+  int heads, kv_heads, head_size, rope_size, value_size;
+  int queries() const { return heads * head_size; }
 };
 
 // Zero means that a model has no such thing.
@@ -25,6 +26,8 @@ struct Shape {
   int rope_size = 0;                // dimensions of a head that turn
   bool rope_pairs = false;          // neighbours turn together; otherwise the two halves
   float norm_epsilon = 0.0f;
+  float post_norm_epsilon = 0.0f;   // of norms after a branch; 0: as elsewhere
+  bool embedding_norm = false;      // a token's embedding is normed before anything reads it
   bool tied = false;                // the head is the embedding
   bool qkv_bias = false, output_bias = false, expert_bias = false;  // of queries, keys and values; of attention's output; of router and experts
   bool sinks = false;               // each head has a score without a key: it takes a share of the attention
@@ -34,6 +37,7 @@ struct Shape {
   bool value_norm = false;          // each head of values is normed
   bool keys_as_values = false;      // layers with full attention have no value matrix: values are the keys before norm and rotation
   bool gated_attention = false;     // a query head's rows are followed by its gate's; outputs times sigmoid(gate)
+  bool head_gates = false;          // a head's outputs are multiplied by the softplus of a logit
   bool pre_norms = true;            // a branch norms the residual stream before it reads it
   bool post_norms = false;          // a branch is normed again before it joins the residual stream
   bool layer_norm = false;          // norms of the residual stream subtract its mean first
@@ -41,7 +45,7 @@ struct Shape {
   bool one_branch = false;          // a layer is either what mixes positions or a feed-forward part
   Activation activation = Activation::Silu;
   int window = 0;                   // of sliding layers
-  int local_kv_heads = 0, local_head_size = 0, local_rope_size = 0;  // of sliding layers; 0: as elsewhere
+  int local_heads = 0, local_kv_heads = 0, local_head_size = 0, local_rope_size = 0;  // of sliding layers; 0: as elsewhere
   int borrowing_layers = 0;         // the last ones, which read the keys and values of the last layer of their kind before them
   int borrowing_ffn = 0;            // the width of their feed-forward; 0: as elsewhere
   int latent = 0;                   // values of a token from which all heads' keys and values follow, by a matrix each; a cached key is these and rope_size more
@@ -65,15 +69,16 @@ struct Shape {
   bool grouped_heads = false;       // value head h reads key head h / (value_heads / key_heads); otherwise h mod key_heads
 
   Heads heads_of(LayerKind kind) const {
-    if (latent) return {1, head_size, rope_size, latent};
-    if (kind != LayerKind::Sliding) return {kv_heads, head_size, rope_size, head_size};
+    if (latent) return {heads, 1, head_size, rope_size, latent};
+    if (kind != LayerKind::Sliding) return {heads, kv_heads, head_size, rope_size, head_size};
     const int size = local_head_size ? local_head_size : head_size;
-    return {local_kv_heads ? local_kv_heads : kv_heads, size, local_rope_size ? local_rope_size : rope_size, size};
+    return {local_heads ? local_heads : heads, local_kv_heads ? local_kv_heads : kv_heads, size, local_rope_size ? local_rope_size : rope_size, size};
   }
   int latent_queries() const { return heads * (latent_keys + rope_size); }
   int attention_outputs() const { return latent ? heads * latent_values : queries(); }  // the inputs of the last product of attention, at most
-  Heads local_heads() const { return heads_of(LayerKind::Sliding); }
-  int queries() const { return heads * std::max(head_size, local_head_size); }  // at most
+  Heads heads_that_slide() const { return heads_of(LayerKind::Sliding); }
+  int most_heads() const { return std::max(heads, local_heads); }
+  int queries() const { return std::max(heads_of(LayerKind::Attention).queries(), heads_that_slide().queries()); }  // at most
   int ffn_of(int layer) const { return borrowing_ffn && layer >= layers - borrowing_layers ? borrowing_ffn : ffn; }
   // The layer whose keys and values it reads: itself, or the last of its kind that keeps any; -1 where there is none.
   int keeper_of(int layer) const;
@@ -86,7 +91,8 @@ struct Shape {
   int key_channel() const { return state_space ? inner() : key_heads * key_size; }
   int value_channel() const { return state_space ? 0 : 2 * key_heads * key_size; }
   int key_head(int value_head) const { return grouped_heads ? value_head / (value_heads / key_heads) : value_head % key_heads; }
-  bool gated() const { return activation != Activation::SquaredRelu; }  // feed-forward parts
+  float post_epsilon() const { return post_norm_epsilon > 0.0f ? post_norm_epsilon : norm_epsilon; }
+  bool gated() const { return activation != Activation::SquaredRelu && activation != Activation::Xielu; }  // feed-forward parts
   bool feeds_forward(LayerKind kind) const { return !one_branch || kind == LayerKind::FeedForward; }
   static bool attends(LayerKind kind) { return kind == LayerKind::Attention || kind == LayerKind::Sliding; }
   bool has_values(LayerKind kind) const { return !keys_as_values || kind != LayerKind::Attention; }  // a matrix of them
@@ -108,6 +114,7 @@ struct Source {
 
 struct FeedForward {
   Matrix gate, up, down;
+  const float* curve = nullptr;  // [3], the constants of its activation, or null
 };
 
 struct Layer {
@@ -125,8 +132,9 @@ struct Layer {
   Matrix q_b;                      // latent: q gives query_rank values, or all of q_b's itself; k gives the latent values and what turns of a key
   std::vector<Matrix> k_b, v_b;    // latent: [latent] and [latent_values], of each head
   const float* sinks = nullptr;                                                     // [heads]
+  Matrix gate;                     // [heads], of attention with gates of heads; [inner], of a recurrent layer
 
-  Matrix mixed, gate, alpha, beta;                  // recurrent: [channels], [inner], [value_heads] twice; of a gated convolution mixed alone, [3 * channels]; of a state space no beta
+  Matrix mixed, alpha, beta;                        // recurrent: [channels], [value_heads] twice; of a gated convolution mixed alone, [3 * channels]; of a state space no beta
   const float *convolution = nullptr, *convolution_bias = nullptr;  // [conv_kernel][channels padded to 16]; [channels], or null
   const float *decay = nullptr, *time_bias = nullptr;  // [value_heads]: -exp(A), dt
   const float* skip = nullptr;                      // [value_heads] of a state space: D
@@ -193,7 +201,7 @@ class Weights {
   Matrix embedding, own_head;
   Matrix token_table, token_product;      // [vocab, layers * token_inputs], and the product of a token's embedding with as many rows
   const float* token_norm = nullptr;      // [token_inputs]
-  const float* final_norm = nullptr;
+  const float *embedding_norm = nullptr, *final_norm = nullptr;  // [width]; the first may be null
   std::vector<Layer> layers;              // [all_layers]
   Drafter drafter;
 

@@ -6,7 +6,7 @@
 namespace paceline::PACELINE_ISA {
 
 void product(const Matrix&, int, const Activations&, int, Epilogue, float*, size_t, Scratch&);
-void gated_product(const Matrix&, const Matrix&, Activation, int, const Activations&, int, const Activations&, int, Scratch&);
+void gated_product(const Matrix&, const Matrix&, Curve, int, const Activations&, int, const Activations&, int, Scratch&);
 void rms_norm(const float*, const float*, float, int, float*);
 void center(const float*, int, float*);
 void quantize(const float*, int, int, int, int, const Activations&);
@@ -20,6 +20,7 @@ void weigh(const float*, float, float, int, float*);
 uint64_t add_weights(const float*, float, int);
 void add_scaled(const float*, float, int, float*);
 void multiply_gate(const float*, bool, int, float*);
+void multiply_heads(const float*, int, int, float*);
 void activate(const float*, const float*, Activation, int, float*);
 void soft_cap(float, int, float*);
 void convolve(const float* const*, const float*, const float*, int, size_t, int, bool, float*);

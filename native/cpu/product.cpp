@@ -102,7 +102,7 @@ void product(const Matrix& weights, int tile, const Activations& input, int colu
   }
 }
 
-void gated_product(const Matrix& gate, const Matrix& up, Activation activation, int pair, const Activations& input, int columns, const Activations& output,
+void gated_product(const Matrix& gate, const Matrix& up, Curve curve, int pair, const Activations& input, int columns, const Activations& output,
                    int output_blocks, Scratch& scratch) {
   const size_t size = static_cast<size_t>(columns) * kTileRows;
   const bool gates = gate.data;
@@ -115,11 +115,11 @@ void gated_product(const Matrix& gate, const Matrix& up, Activation activation, 
     for (int half = 0; half < 2; ++half) {
       const Lanes u = outputs_of(up, 2 * pair + half, scratch.sums + size * (2 * half + 1) + kTileRows * c);
       if (!gates) {
-        store(y + kTileRows * half, squared_relu(u));
+        store(y + kTileRows * half, ungated(curve, u));
         continue;
       }
       const Lanes g = outputs_of(gate, 2 * pair + half, scratch.sums + size * (2 * half) + kTileRows * c);
-      store(y + kTileRows * half, activated(activation, g, u));
+      store(y + kTileRows * half, activated(curve.activation, g, u));
     }
     quantize(y, pair, 1, c, output_blocks, output);
   }

@@ -54,8 +54,12 @@ inline float fold_larger(Lanes a) {
   return first(larger(a, lowered<1>(a)));
 }
 
-// e^x for x in [-87, 88]: x = n ln 2 + r with |r| <= ln2/2, Taylor series to degree 7 (error below 1 ulp).
-inline Lanes power_of_e(Lanes x) {
+// e^x = 2^n (1 + r p) for x in [-87, 88]: x = n ln 2 + r with |r| <= ln2/2, Taylor series to degree 7 (error below 1 ulp).
+struct PowerOfE {
+  IntLanes n;
+  Lanes r, p;
+};
+inline PowerOfE series_of_e(Lanes x) {
   const IntLanes n = nearest(x * broadcast(1.44269504f));
   const Lanes nf = to_float(n);
   Lanes r = fma(nf, broadcast(-0.693359375f), x);       // ln 2 in two parts, so that r is exact to the last bit
@@ -66,9 +70,18 @@ inline Lanes power_of_e(Lanes x) {
   p = fma(p, r, broadcast(1.0f / 24.0f));
   p = fma(p, r, broadcast(1.0f / 6.0f));
   p = fma(p, r, broadcast(0.5f));
-  p = fma(p, r, broadcast(1.0f));
-  p = fma(p, r, broadcast(1.0f));
-  return p * power_of_two(n);
+  return {n, r, fma(p, r, broadcast(1.0f))};
+}
+inline Lanes power_of_e(Lanes x) {
+  const PowerOfE e = series_of_e(x);
+  return fma(e.p, e.r, broadcast(1.0f)) * power_of_two(e.n);
+}
+
+// e^x - 1 for x in [-87, 88], to the last bits where x is small, too.
+inline Lanes power_of_e_less_one(Lanes x) {
+  const PowerOfE e = series_of_e(x);
+  const Lanes scale = power_of_two(e.n);
+  return fma(scale, e.p * e.r, scale - broadcast(1.0f));
 }
 
 // Clamped outside. For weights: what is no number weighs next to nothing.

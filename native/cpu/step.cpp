@@ -35,19 +35,20 @@ void Core::list_columns(const std::vector<Row>& rows, Work& work) {
     }
   }
   work.columns = static_cast<int>(work.row_of.size());
-  list_items(rows, shape_.kv_heads, work, work.attention_list);
-  if (shape_.local_heads().kv_heads != shape_.kv_heads) list_items(rows, shape_.local_heads().kv_heads, work, work.local_list);
+  const Heads all = shape_.heads_of(LayerKind::Attention), local = shape_.heads_that_slide();
+  list_items(rows, all, work, work.attention_list);
+  if (local.kv_heads != all.kv_heads || local.heads != all.heads) list_items(rows, local, work, work.local_list);
   if (work.next_item.empty()) work.next_item = std::vector<std::atomic<int>>(shape_.all_layers());
   for (auto& next : work.next_item) next.store(0, std::memory_order_relaxed);
 }
 
 // A few long histories would keep only a few threads busy, so their splits become items of their own, as long as there is room for the partial results: no
 // item has much more than a third of a thread's share of the keys. So do parts of the heads that share a kv head, where these are many and columns are few.
-void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& work, AttentionList& list) const {
+void Core::list_items(const std::vector<Row>& rows, const Heads& heads, const Work& work, AttentionList& list) const {
   constexpr int kPieces = 3;
   constexpr size_t kMostStates = 16 << 20;  // floats
   constexpr int kFewestHeads = 4;  // to a part: each part reads the keys and values anew
-  const int group = shape_.heads / kv_heads;
+  const int kv_heads = heads.kv_heads, group = heads.heads / kv_heads;
   int parts = (group + kQueryTile - 1) / kQueryTile;
   while (parts * kv_heads * work.columns < options_.threads && 2 * parts * kFewestHeads <= group) parts *= 2;
   const int tile = std::max(1, kQueryTile / ((group + parts - 1) / parts));
@@ -70,7 +71,7 @@ void Core::list_items(const std::vector<Row>& rows, int kv_heads, const Work& wo
   list.state_floats = 0;
   for (const AttentionItem& whole : tiles) {
     const int splits = whole.end_split;
-    const size_t floats = static_cast<size_t>(shape_.heads) * splits * state;
+    const size_t floats = static_cast<size_t>(heads.heads) * splits * state;
     int pieces = static_cast<int>(std::min<int64_t>(splits, (history(whole) + most - 1) / most));
     if (list.state_floats + whole.count * floats > kMostStates) pieces = 1;
     for (int token = 0; pieces > 1 && token < whole.count; ++token) {
@@ -107,7 +108,7 @@ void Core::reserve(const std::vector<Row>& rows, Work& work) {
     if (s.latent) {
       for (const Matrix* m : {&layer.k_b[0], &layer.v_b[0]}) (is_float(m->format) ? of_heads.floating : of_heads.integer) = true;
     }
-    const int tiles = layer.kind == LayerKind::Recurrent ? layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles : layer.q.tiles + 2 * layer.k.tiles;
+    const int tiles = layer.kind == LayerKind::Recurrent ? layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles : layer.q.tiles + 2 * layer.k.tiles + layer.gate.tiles;
     mixed = std::max({mixed, tiles * kTileRows, layer.token_gate.tiles * kTileRows});
   }
   if (s.token_inputs) note(weights_.token_product);
@@ -202,6 +203,7 @@ void Core::Step::embed(Member& me) {
     read_row(core.weights_.embedding, token_of(c), column);
     if (s.embedding_scale != 1.0f)
       for (int i = 0; i < s.width; ++i) column[i] *= s.embedding_scale;
+    if (const float* norm = core.weights_.embedding_norm) kernels.rms_norm(column, norm, s.norm_epsilon, s.width, column);
   }
 }
 
@@ -269,7 +271,7 @@ void Core::Step::add_product(Member& me, Private& own, const Matrix& weights, co
 
 void Core::Step::add_normed(Private& own, const float* branch, const float* norm, const float* scale, int c) {
   float* const column = x + c * work.stride_x;
-  kernels.rms_norm(branch, norm, s.norm_epsilon, s.width, own.norm.data());
+  kernels.rms_norm(branch, norm, s.post_epsilon(), s.width, own.norm.data());
   kernels.add_scaled(own.norm.data(), 1.0f, s.width, column);
   for (int i = 0; scale && i < s.width; ++i) column[i] *= *scale;
 }

@@ -43,7 +43,9 @@ class Core::Step {
   const uint8_t* first_keys(const Layer& layer, const AttentionItem& item) const;
   void attend(Member& me, Private& own, const Layer& layer);
   void merge_splits(Member& me, Private& own, const Layer& layer);
-  const AttentionList& list_of(const Layer& layer) const { return layer.heads.kv_heads == s.kv_heads ? work.attention_list : work.local_list; }
+  const AttentionList& list_of(const Layer& layer) const { return layer.heads.kv_heads == s.kv_heads && layer.heads.heads == s.heads ? work.attention_list : work.local_list; }
+  size_t gate_offset(const Layer& layer) const;
+  void gate_heads(Member& me, const Layer& layer);
   void quantize_attention(Member& me, int size, bool gated);
 
   // step_latent.cpp

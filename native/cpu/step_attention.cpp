@@ -15,22 +15,23 @@ CacheView Core::Step::cache(const Layer& layer, int kv_head) const {
 
 void Core::Step::attention(Member& me, Private& own, const Layer& layer) {
   norm_columns(me, own, layer.attention_norm);
-  const Matrix* const matrices[] = {&layer.q, &layer.k, &layer.v};
+  const Matrix* const matrices[] = {&layer.q, &layer.k, &layer.v, &layer.gate};
   const size_t k = static_cast<size_t>(layer.q.tiles) * kTileRows, v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
-  const size_t offsets[] = {0, k, v};
-  products(me, own, matrices, offsets, layer.v.data ? 3 : layer.keeps ? 2 : 1);
+  const size_t offsets[] = {0, k, v, gate_offset(layer)};
+  products(me, own, matrices, offsets, s.head_gates ? 4 : layer.v.data ? 3 : layer.keeps ? 2 : 1);
   const auto [begin, end] = me.share(columns);
   for (int c = begin; c < end; ++c) place_keys(own, layer, c);
   me.barrier.wait();
   attend(me, own, layer);
   merge_splits(me, own, layer);
-  quantize_attention(me, s.heads * layer.heads.head_size, s.gated_attention);
+  if (s.head_gates) gate_heads(me, layer);
+  quantize_attention(me, layer.heads.queries(), s.gated_attention);
   add_product(me, own, layer.output, work.head_input.views, layer.attention_post_norm);
 }
 
 // Norms and rotation of one column's queries and keys; its key and value into the cache. No barrier.
 void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
-  const int kv_heads = layer.heads.kv_heads, head_size = layer.heads.head_size, rope_size = layer.heads.rope_size;
+  const auto [all_heads, kv_heads, head_size, rope_size, value_size] = layer.heads;
   float* const q = mixed(c);
   float* const k = q + static_cast<size_t>(layer.q.tiles) * kTileRows;
   float* const v = k + static_cast<size_t>(layer.k.tiles) * kTileRows;
@@ -42,8 +43,8 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
     }
   };
   if (s.gated_attention) {  // [query | gate] of each head: the gates go apart, the queries together
-    float* gates = work.gates.data() + static_cast<size_t>(c) * padded(s.heads * head_size, kLanesWide);
-    for (int h = 0; h < s.heads; ++h) {
+    float* gates = work.gates.data() + static_cast<size_t>(c) * padded(all_heads * head_size, kLanesWide);
+    for (int h = 0; h < all_heads; ++h) {
       std::memcpy(gates + h * head_size, q + (2 * h + 1) * head_size, sizeof(float) * head_size);
       std::memmove(q + h * head_size, q + 2 * h * head_size, sizeof(float) * head_size);
     }
@@ -57,9 +58,9 @@ void Core::Step::place_keys(Private& own, const Layer& layer, int c) {
     kernels.rotate(vectors, heads, head_size, rope_size, s.rope_pairs, cosine, sine);
     if (s.rotates_first) norm_heads(vectors, weight, heads, s.whole_qk_norm);
   };
-  norm_and_turn(q, layer.q_norm, s.heads);
+  norm_and_turn(q, layer.q_norm, all_heads);
   const float scale = s.query_scale * temperature(position);
-  for (int i = 0; i < s.heads * head_size; ++i) q[i] *= scale;
+  for (int i = 0; i < all_heads * head_size; ++i) q[i] *= scale;
   if (!layer.keeps) return;
   if (!layer.v.data) std::memcpy(v, k, sizeof(float) * kv_heads * head_size);
   norm_and_turn(k, layer.k_norm, kv_heads);
@@ -115,12 +116,21 @@ void Core::Step::merge_splits(Member& me, Private& own, const Layer& layer) {
   const AttentionList& list = list_of(layer);
   if (!list.state_floats) return;
   const CacheView view = cache(layer, 0);
-  me.divide(columns * s.heads, [&](int i) {
-    const int c = i / s.heads, head = i % s.heads;
+  me.divide(columns * layer.heads.heads, [&](int i) {
+    const int c = i / layer.heads.heads, head = i % layer.heads.heads;
     if (!list.kept[c].splits) return;
     float* const out = work.attention.data() + c * work.stride_attention + head * layer.heads.value_size;
     kernels.merge_splits(view, work.position_of[c], sink(layer, head), split_states(list.kept[c], head), out, own.attention.data());
   });
+}
+
+// Where a column's gates of heads lie, behind its values.
+size_t Core::Step::gate_offset(const Layer& layer) const { return static_cast<size_t>(layer.q.tiles + layer.k.tiles + layer.v.tiles) * kTileRows; }
+
+// Each head's outputs times the softplus of its gate. No barrier: the next operation is divided by columns too.
+void Core::Step::gate_heads(Member& me, const Layer& layer) {
+  const auto [begin, end] = me.share(columns);
+  for (int c = begin; c < end; ++c) kernels.multiply_heads(mixed(c) + gate_offset(layer), layer.heads.heads, layer.heads.value_size, work.attention.data() + c * work.stride_attention);
 }
 
 // attention [columns][size], gated where it is, as the input of the output product

@@ -35,7 +35,7 @@ void Core::Step::shared_expert(Member& me, Private& own, const Layer& layer) {
 
 void Core::Step::dense(Member& me, Private& own, const FeedForward& ffn) {
   me.divide(ffn.up.tiles / 2, [&](int pair) {
-    kernels.gated_product(ffn.gate, ffn.up, s.activation, pair, work.width_input.views, columns, work.ffn_input.views, ffn.down.blocks, own.scratch);
+    kernels.gated_product(ffn.gate, ffn.up, {s.activation, ffn.curve}, pair, work.width_input.views, columns, work.ffn_input.views, ffn.down.blocks, own.scratch);
   });
 }
 
@@ -153,7 +153,7 @@ void Core::Step::run_experts(Member& me, Private& own, const Layer& layer) {
   me.divide(active * pairs, [&](int unit) {
     const int e = experts.active[unit / pairs], group = experts.first_group[e];
     const FeedForward& expert = layer.experts[e];
-    kernels.gated_product(expert.gate, expert.up, s.activation, unit % pairs, experts.input.from(group), experts.count[e], experts.ffn.from(group), experts.ffn.blocks, own.scratch);
+    kernels.gated_product(expert.gate, expert.up, {s.activation}, unit % pairs, experts.input.from(group), experts.count[e], experts.ffn.from(group), experts.ffn.blocks, own.scratch);
   });
   me.divide(active * tiles, [&](int unit) {
     const int e = experts.active[unit / tiles], group = experts.first_group[e];

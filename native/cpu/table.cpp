@@ -8,7 +8,7 @@ namespace paceline::PACELINE_ISA {
 
 const Kernels& kernels() {
   static constexpr Kernels table = {PACELINE_TEXT(PACELINE_ISA), product, gated_product, rms_norm, center, quantize, rotate, write_cache, attend, merge_splits, largest,
-                                    find_larger, weigh, add_weights, add_scaled, multiply_gate, activate, soft_cap, convolve, divide_by_length, delta_gates, delta_rule, read_through, multiply_codes};
+                                    find_larger, weigh, add_weights, add_scaled, multiply_gate, multiply_heads, activate, soft_cap, convolve, divide_by_length, delta_gates, delta_rule, read_through, multiply_codes};
   return table;
 }
 

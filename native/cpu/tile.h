@@ -174,7 +174,11 @@ struct Scratch {
 };
 
 // What becomes of a feed-forward's gate and up. Clamped: the two are kept within bounds, a slope of 1.702 replaces GELU's curve, and up is offset by one.
-enum class Activation { Silu, Gelu, Clamped, SquaredRelu };  // the last has no gate
+enum class Activation { Silu, Gelu, Clamped, SquaredRelu, Xielu };  // the last two have no gate
+struct Curve {
+  Activation activation;
+  const float* constants = nullptr;  // [3] of xIELU, of x^2 above 0, of e^x - 1 - x below, and of x; or null
+};
 constexpr float kNoWeights = 1e-20f;  // added to the sum that experts' weights are divided by, as in transformers: all sigmoids may be 0
 constexpr float kClampedSlope = 1.702f, kClampedMost = 7.0f;
 

@@ -90,7 +90,7 @@ struct Core::Work {
   std::vector<int> row_of, position_of;      // [columns]
   std::vector<int> first_column;             // [rows]
   std::vector<int> output_column, output_row;  // [outputs]
-  AttentionList attention_list, local_list;  // local: of sliding layers, where they have another number of kv heads
+  AttentionList attention_list, local_list;  // local: of sliding layers, where they have other numbers of heads
   std::vector<std::atomic<int>> next_item;   // [layers]
   std::vector<Private> own;                  // [threads]
 

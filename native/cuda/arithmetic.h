@@ -51,7 +51,11 @@ PACELINE_DEVICE uint16_t half_code(int code) { return float_to_half(static_cast<
 
 PACELINE_DEVICE int nearest(float x) { return static_cast<int>((x + 12582912.0f) - 12582912.0f); }  // |x| < 2^22, ties to even
 
-PACELINE_DEVICE float power_of_e(float x) {
+// As in native/cpu/simd.h: e^x = 2^n (1 + r p).
+struct PowerOfE {
+  float scale, r, p;
+};
+PACELINE_DEVICE PowerOfE series_of_e(float x) {
   const int n = nearest(x * 1.44269504f);
   const float whole = static_cast<float>(n);
   float r = fma(whole, -0.693359375f, x);
@@ -62,9 +66,15 @@ PACELINE_DEVICE float power_of_e(float x) {
   p = fma(p, r, 1.0f / 24.0f);
   p = fma(p, r, 1.0f / 6.0f);
   p = fma(p, r, 0.5f);
-  p = fma(p, r, 1.0f);
-  p = fma(p, r, 1.0f);
-  return p * bits_to_float(static_cast<uint32_t>(n + 127) << 23);
+  return {bits_to_float(static_cast<uint32_t>(n + 127) << 23), r, fma(p, r, 1.0f)};
+}
+PACELINE_DEVICE float power_of_e(float x) {
+  const PowerOfE e = series_of_e(x);
+  return fma(e.p, e.r, 1.0f) * e.scale;
+}
+PACELINE_DEVICE float power_of_e_less_one(float x) {
+  const PowerOfE e = series_of_e(x);
+  return fma(e.scale, e.p * e.r, e.scale - 1.0f);
 }
 
 PACELINE_DEVICE float exponential(float x) { return power_of_e(smaller(larger(x, -87.0f), 88.0f)); }
@@ -75,6 +85,28 @@ PACELINE_DEVICE float hyperbolic_tangent(float x) {
   return (e - 1.0f) / (e + 1.0f);
 }
 PACELINE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential_or_nan(0.0f - x)); }
+
+// By the series and the rounding of native/cpu/softplus.h.
+PACELINE_DEVICE float logarithm(float x) {
+  const uint32_t shifted = float_to_bits(x) - 0x3f3504f3u;  // sqrt(1/2)
+  const int n = static_cast<int32_t>(shifted) >> 23;
+  const float m = bits_to_float(float_to_bits(x) - (static_cast<uint32_t>(n) << 23));
+  const float s = (m - 1.0f) / (m + 1.0f), z = s * s;
+  float p = 2.0f / 11.0f;
+  p = fma(p, z, 2.0f / 9.0f);
+  p = fma(p, z, 2.0f / 7.0f);
+  p = fma(p, z, 2.0f / 5.0f);
+  p = fma(p, z, 2.0f / 3.0f);
+  p = fma(p, z, 2.0f);
+  const float whole = static_cast<float>(n);
+  return fma(whole, 0.693359375f, fma(whole, -2.12194440e-4f, s * p));
+}
+
+PACELINE_DEVICE float softplus(float x) {
+  if (x > 20.0f) return x;
+  const float e = exponential_or_nan(x), u = 1.0f + e;
+  return u == 1.0f ? e : logarithm(u) * (e / (u - 1.0f));
+}
 
 // Gate times sigmoid(slope) times up. gelu(x) = x * sigmoid(slope) in the tanh form: slope = 2 sqrt(2 / pi) (x + 0.044715 x^3)
 // Without a gate, `gate` is up.
@@ -91,6 +123,13 @@ PACELINE_DEVICE float activated(Activation activation, float gate, float up) {
   if (activation == Activation::Gelu) slope = gate * fma(gate * gate, 0.0713548163f, 1.59576912f);
   if (activation == Activation::Clamped) slope = gate * kClampedSlope;
   return gate / (1.0f + exponential(0.0f - slope)) * up;
+}
+
+// As in native/cpu/activated.h.
+PACELINE_DEVICE float xielu(const float* curve, float x) {
+  const float above = larger(0.0f, x), below = smaller(0.0f, x);
+  const float line = fma(curve[1], power_of_e_less_one(larger(-87.0f, below)) - below, curve[2] * x);
+  return fma(curve[0] * above, above, line);
 }
 
 // add(sum, value) -> the mean of what it adds up of row [size], by one warp; all lanes get it.

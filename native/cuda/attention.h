@@ -188,6 +188,7 @@ PACELINE_DEVICE void join_block(const Attention& a, int column, int head, int d,
   if (a.padded) return store_block(a.joined, head * a.padded + column, d / kBlock, y);
   const int input = head * a.cache.head_size + d;
   if (a.gates) y = y * sigmoid(a.gates[static_cast<size_t>(column) * a.heads * a.cache.head_size + input]);
+  if (a.head_gates.logits) y = y * gate_of_head(a.head_gates, column, head);
   store_block(a.joined, column, input / kBlock, y);
 }
 

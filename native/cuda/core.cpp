@@ -108,7 +108,7 @@ void DeviceCore::make_room(int columns, int outputs) {
 
 int DeviceCore::tokens_of(LayerKind kind) const {
   const Heads heads = shape().heads_of(kind);
-  return tokens_together(heads.head_size, shape().heads / heads.kv_heads);
+  return tokens_together(heads.head_size, heads.heads / heads.kv_heads);
 }
 
 InputLayout DeviceCore::layout_of(int columns, bool sampled) const {

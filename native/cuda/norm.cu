@@ -70,6 +70,18 @@ PACELINE_KERNEL norm_column(Norm norm, int parts) {
   }
 }
 
+PACELINE_KERNEL norm_own_column(Norm norm, float* x) {
+  begin_kernel();
+  const int column = static_cast<int>(block_x());
+  if (column >= *norm.count) return;
+  SharedMemory memory;
+  float* const shared_scale = memory.take<float>(4);
+  float* const row = memory.take<float>((norm.size + kBlock - 1) / kBlock * kBlock);
+  const float scale = fetch_column(norm, norm.x, column, row, shared_scale);
+  float* const to = x + static_cast<size_t>(column) * norm.stride;
+  for (int i = static_cast<int>(thread_index()); i < norm.size; i += kThreads) to[i] = row[i] * scale * norm.weight[i];
+}
+
 // (x + y) * *scale, or x + y
 PACELINE_DEVICE float joined(float x, float y, const float* scale) { return scale ? (x + y) * *scale : x + y; }
 
@@ -127,6 +139,10 @@ size_t shared_bytes(const Norm& norm, int rows = 1) { return (static_cast<size_t
 void rms_norm(const Norm& norm, int most, Stream stream) {
   const int useful = (norm.out.blocks + kWarps - 1) / kWarps, parts = most * useful <= kEnoughBlocks ? useful : most < kEnoughBlocks ? kEnoughBlocks / most : 1;
   launch("rms_norm", norm_column, {static_cast<unsigned>(most), static_cast<unsigned>(parts), 1}, kThreads, shared_bytes(norm), stream, norm, parts);
+}
+
+void norm_in_place(const Norm& norm, float* x, int most, Stream stream) {
+  launch("norm_in_place", norm_own_column, {static_cast<unsigned>(most), 1, 1}, kThreads, shared_bytes(norm), stream, norm, x);
 }
 
 void add_norm(const Norm& branch, const float* scale, float* sum, int most, Stream stream) {

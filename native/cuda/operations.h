@@ -36,6 +36,8 @@ struct Norm {
   bool centers = false;  // the mean is subtracted first; for rms_norm() alone
 };
 void rms_norm(const Norm& norm, int most, Stream stream);
+// x [columns][stride], norm's own, becomes its norm
+void norm_in_place(const Norm& norm, float* x, int most, Stream stream);
 // sum [columns][stride] += branch / rms(branch) * weight, then *= *scale unless that is null
 void add_norm(const Norm& branch, const float* scale, float* sum, int most, Stream stream);
 // The same of the sum of two branches, each normed first. branch: the first; its weight is that of the last norm.
@@ -76,6 +78,13 @@ struct Place {
 };
 void place_keys(const Place& place, const StepInput& input, int most, Stream stream);
 
+// Logits [columns][stride], or null, by whose softplus all outputs of a head, of `size`, are multiplied.
+struct HeadGates {
+  const float* logits = nullptr;
+  int stride = 0, size = 1;
+};
+PACELINE_DEVICE float gate_of_head(const HeadGates& gates, int column, int head) { return softplus(gates.logits[static_cast<size_t>(column) * gates.stride + head]); }
+
 // attention.cu
 struct Attention {
   const float* queries;            // [columns][heads * head_size]
@@ -91,6 +100,7 @@ struct Attention {
   const float* sinks;              // [heads], or null: scores that take part in the softmax and have no value
   Activations joined;              // in place of `out`, where a head's values are a multiple of 32
   int padded = 0;                  // of latent attention: places of `joined` to a head, whose columns lie together; 0: a column's heads do
+  HeadGates head_gates = {};       // in place of `gates`
   PACELINE_HOST_DEVICE bool ends_with_blocks() const { return cache.value_size % kBlock == 0; }
 };
 // most_tokens: of an item, at most tokens_together()
@@ -138,6 +148,8 @@ void place_latents(LatentPlace place, const StepInput& input, int most, Stream s
 // gate.cu
 // x [columns][stride], times sigmoid(gates) where there are gates -> activations of `size` inputs
 void quantize(const float* x, int stride, int size, const float* gates, int gate_stride, const int* count, const Activations& out, int most, Stream stream);
+// x [columns][stride] times gates of heads -> activations of `size` inputs
+void quantize_gated_heads(const float* x, int stride, int size, const HeadGates& gates, const int* count, const Activations& out, int most, Stream stream);
 // The activation of gate [columns][stride] and up [columns][up_stride] (the same where there is no gate) -> inputs of the next product, `size` of them
 struct Gate {
   const float *gate, *up;
@@ -147,6 +159,7 @@ struct Gate {
   const Choice* choices;           // for experts: columns are the places of these, `used` per column of the step
   int used;
   Activations out;
+  const float* curve = nullptr;    // [3] of xIELU, in place of `activation`, or null
 };
 void gate(const Gate& gate, int most, Stream stream);
 

@@ -31,7 +31,7 @@ PACELINE_KERNEL convolve_unit(Recurrent r, const RowInput* rows, const Column* c
     if (!r.mixed) return;
     float* const gates = r.gates + static_cast<size_t>(column) * 2 * r.value_heads;
     for (int h = lane; h < r.value_heads; h += kWarp) {
-      const HeadGates both = gates_of(r, mixed + index * stride, h);
+      const DeltaGates both = gates_of(r, mixed + index * stride, h);
       gates[h] = both.decay;
       gates[r.value_heads + h] = both.beta;
       if (!keeps) continue;

@@ -8,33 +8,12 @@ namespace paceline::cuda {
 
 constexpr float kLengthEpsilon = 1e-6f;
 
-PACELINE_DEVICE float logarithm(float x) {
-  const uint32_t shifted = float_to_bits(x) - 0x3f3504f3u;  // sqrt(1/2)
-  const int n = static_cast<int32_t>(shifted) >> 23;
-  const float m = bits_to_float(float_to_bits(x) - (static_cast<uint32_t>(n) << 23));
-  const float s = (m - 1.0f) / (m + 1.0f), z = s * s;
-  float p = 2.0f / 11.0f;
-  p = fma(p, z, 2.0f / 9.0f);
-  p = fma(p, z, 2.0f / 7.0f);
-  p = fma(p, z, 2.0f / 5.0f);
-  p = fma(p, z, 2.0f / 3.0f);
-  p = fma(p, z, 2.0f);
-  const float whole = static_cast<float>(n);
-  return fma(whole, 0.693359375f, fma(whole, -2.12194440e-4f, s * p));
-}
-
-PACELINE_DEVICE float softplus(float x) {
-  if (x > 20.0f) return x;
-  const float e = exponential_or_nan(x), u = 1.0f + e;
-  return u == 1.0f ? e : logarithm(u) * (e / (u - 1.0f));
-}
-
 // How a head's state decays at a token, and how much of it is replaced.
-struct HeadGates {
+struct DeltaGates {
   float decay, beta;
 };
 // mixed: of the token's column.
-PACELINE_DEVICE HeadGates gates_of(const Recurrent& r, const float* mixed, int head) {
+PACELINE_DEVICE DeltaGates gates_of(const Recurrent& r, const float* mixed, int head) {
   const float step = softplus(mixed[r.alpha_offset + head] + r.time_bias[head]);
   return {exponential_or_nan(r.decay[head] * step), r.skip ? step : 1.0f / (1.0f + exponential_or_nan(-mixed[r.beta_offset + head]))};
 }
@@ -145,7 +124,7 @@ PACELINE_DEVICE KeysOf load_keys(const float* column, const float* vector) {
   return keys;
 }
 // One token: updates the lane's column of the state -> what the query reads of it. has_value: of a lane that has none the state stays as it decays.
-PACELINE_DEVICE float pass_token(const Recurrent& r, float* column, const float* key, const float* query, const HeadGates& gates, float value, bool has_value, float skip) {
+PACELINE_DEVICE float pass_token(const Recurrent& r, float* column, const float* key, const float* query, const DeltaGates& gates, float value, bool has_value, float skip) {
   float seen = 0.0f, out = 0.0f;
   const int whole = r.key_size / kKeysTogether * kKeysTogether, sought = r.skip ? 0 : whole;
   for (int k = 0; k < sought; k += kKeysTogether) {

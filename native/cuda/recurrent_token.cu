@@ -41,7 +41,7 @@ PACELINE_KERNEL pass_head(Recurrent r, RecurrentJoin join, const RowInput* rows,
   float* const outputs = memory.take<float>(r.value_size);
   part.copy(r, row.position == 0, s);
   const float gate = join.weight && value < r.value_size ? join.gates[static_cast<size_t>(row.first_column) * join.gate_stride + head * r.value_size + value] : 0.0f;
-  const HeadGates gates = gates_of(r, mixed, head);
+  const DeltaGates gates = gates_of(r, mixed, head);
   float* const next = r.state.conv(row.slot, row.state ^ 1);
   for (int unit = warp; unit < 2; unit += warps) {
     const Channels own = channels_of(r, key_head + unit * r.key_heads);

@@ -100,7 +100,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
   for (const Layer& layer : weights_.layers) {
     layer.each_matrix(note);
     const int recurrent = layer.mixed.tiles + layer.gate.tiles + layer.alpha.tiles + layer.beta.tiles;
-    mixed = std::max({mixed, layer.q.tiles + layer.k.tiles + layer.v.tiles, recurrent, layer.ffn.gate.tiles + layer.ffn.up.tiles, layer.token_gate.tiles});
+    mixed = std::max({mixed, layer.q.tiles + layer.k.tiles + layer.v.tiles + layer.gate.tiles, recurrent, layer.ffn.gate.tiles + layer.ffn.up.tiles, layer.token_gate.tiles});
     router = std::max(router, layer.router.tiles + layer.shared_gate.tiles);
     if (!layer.experts.empty()) expert = std::max(expert, layer.experts[0].gate.tiles + layer.experts[0].up.tiles);
   }
@@ -135,8 +135,8 @@ void DeviceCore::reserve(const Sizes& sizes) {
     if (work.floating) take(a.wide, places * kBlock);
   };
   const size_t columns = room.columns, outputs = room.outputs;
-  const Heads local = s.local_heads();
-  const int fewest_blocks = std::min(blocks_of_heads(s.head_size, s.heads, s.kv_heads), blocks_of_heads(local.head_size, s.heads, local.kv_heads));
+  const Heads all = s.heads_of(LayerKind::Attention), local = s.heads_that_slide();
+  const int fewest_blocks = std::min(blocks_of_heads(all.head_size, all.heads, all.kv_heads), blocks_of_heads(local.head_size, local.heads, local.kv_heads));
   const auto lay_out = [&] {
     at = 0;
     take(work.x, columns * work.stride_x);
@@ -149,7 +149,7 @@ void DeviceCore::reserve(const Sizes& sizes) {
     take(work.queries, columns * s.queries());
     take(work.gates, s.gated_attention ? columns * s.queries() : 0);
     take(work.attended, s.latent ? 0 : columns * work.attention);
-    take(work.partial, std::min<size_t>({columns, kApartColumns, static_cast<size_t>((kApartBelow - 1) / fewest_blocks)}) * s.heads * room.splits * (cache_.most_values() + 2));
+    take(work.partial, std::min<size_t>({columns, kApartColumns, static_cast<size_t>((kApartBelow - 1) / fewest_blocks)}) * s.most_heads() * room.splits * (cache_.most_values() + 2));
     take(work.logits, outputs * logits_stride());
     take(work.parts, outputs * kVocabularyParts);
     take(work.tokens, outputs);
@@ -260,6 +260,8 @@ void DeviceCore::embed_tokens(const Pass& pass) {
   const Matrix& table = weights_.embedding;
   const ProductItem rows = {table.data, nullptr, table.scale, table.tiles};
   embed(table.format, rows, table.blocks, shape().width, shape().embedding_scale, pass.input, work_->tokens, work_->x, work_->stride_x, pass.most, pass.stream);
+  if (const float* norm = weights_.embedding_norm)
+    norm_in_place({work_->x, work_->stride_x, shape().width, norm, shape().norm_epsilon, pass.columns, nullptr, {}}, work_->x, pass.most, pass.stream);
 }
 
 void DeviceCore::predict(const float* norm, const Pass& pass) {
@@ -302,18 +304,19 @@ void DeviceCore::join(const Matrix& weights, const Activations& inputs, const fl
   Work& work = *work_;
   const Shape& s = shape();
   run_product_of(weights, inputs, pass.columns, post_norm ? work.branch : work.x, work.stride_x, !post_norm, pass.most, pass.stream);
-  if (post_norm) add_norm({work.branch, work.stride_x, s.width, post_norm, s.norm_epsilon, pass.columns, nullptr, {}}, scale, work.x, pass.most, pass.stream);
+  if (post_norm) add_norm({work.branch, work.stride_x, s.width, post_norm, s.post_epsilon(), pass.columns, nullptr, {}}, scale, work.x, pass.most, pass.stream);
 }
 
 void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   const auto& [sizes, input, stream, most, columns] = pass;
   const Shape& s = shape();
   Work& work = *work_;
-  const Matrix* const qkv[] = {&layer.q, &layer.k, &layer.v};
-  run_products(product_of_stream(layer.attention_norm, {&layer.q, &layer.k, &layer.v}, pass), qkv, nullptr, layer.v.data ? 3 : layer.keeps ? 2 : 1, work.mixed, most, stream);
+  const Matrix* const matrices[] = {&layer.q, &layer.k, &layer.v, &layer.gate};
+  run_products(product_of_stream(layer.attention_norm, {&layer.q, &layer.k, &layer.v, &layer.gate}, pass), matrices, nullptr,
+               s.head_gates ? 4 : layer.v.data ? 3 : layer.keeps ? 2 : 1, work.mixed, most, stream);
 
-  const int kv_heads = layer.heads.kv_heads, head_size = layer.heads.head_size, rope_size = layer.heads.rope_size;
-  const int queries = s.heads * head_size;
+  const auto [heads, kv_heads, head_size, rope_size, value_size] = layer.heads;
+  const int queries = layer.heads.queries();
   CacheView view = cache_.view(pool_, layer.ordinal, 0);
   view.window = layer.kind == LayerKind::Sliding ? s.window : 0;
   view.softcap = s.attention_softcap;
@@ -336,7 +339,7 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
   place.cosine = local ? local_cosine_ : cosine_;
   place.sine = local ? local_sine_ : sine_;
   place.temperatures = temperatures_;
-  place.heads = s.heads;
+  place.heads = heads;
   place.kv_heads = layer.keeps ? kv_heads : 0;
   place.head_size = head_size;
   place.rope_size = rope_size;
@@ -347,11 +350,13 @@ void DeviceCore::attention(const Layer& layer, const Pass& pass) {
 
   Activations joined = work.attention_input;
   joined.blocks = layer.output.blocks;
-  Attention attention{work.queries, s.heads, kv_heads, view, head_stride, layer.kind == LayerKind::Sliding, sizes.splits, nullptr, work.attended, queries, place.gates, layer.sinks, joined};
+  Attention attention{work.queries, heads, kv_heads, view, head_stride, layer.kind == LayerKind::Sliding, sizes.splits, nullptr, work.attended, queries, place.gates, layer.sinks, joined};
+  if (s.head_gates) attention.head_gates = {work.mixed + place.value_offset + layer.v.tiles * kTileRows, work.stride_mixed, value_size};
   const int tokens = std::min(sizes.tokens, tokens_of(layer.kind)), together = tokens == 1 && fits_token(attention) ? kTokenSplits : 1;
-  if (work.splits_apart(sizes, blocks_of_heads(head_size, s.heads, kv_heads), together)) attention.partial = work.partial;
+  if (work.splits_apart(sizes, blocks_of_heads(head_size, heads, kv_heads), together)) attention.partial = work.partial;
   attend(attention, input, tokens, most, stream);
-  if (!attention.ends_with_blocks()) quantize(work.attended, queries, queries, place.gates, queries, columns, joined, most, stream);
+  if (!attention.ends_with_blocks() && s.head_gates) quantize_gated_heads(work.attended, queries, queries, attention.head_gates, columns, joined, most, stream);
+  else if (!attention.ends_with_blocks()) quantize(work.attended, queries, queries, place.gates, queries, columns, joined, most, stream);
   join(layer.output, joined, layer.attention_post_norm, nullptr, pass);
 }
 

@@ -24,7 +24,7 @@ Activations DeviceCore::dense(const Product& product, const FeedForward& ffn, in
   }
   run_pair(product, ffn, nullptr, work.mixed, pass);
   const float* const up = work.mixed + ffn.gate.tiles * kTileRows;  // without a gate it is both
-  gate({work.mixed, up, work.stride_mixed, work.stride_mixed, size, shape().activation, pass.columns, nullptr, 1, inputs}, pass.most, pass.stream);
+  gate({work.mixed, up, work.stride_mixed, work.stride_mixed, size, shape().activation, pass.columns, nullptr, 1, inputs, ffn.curve}, pass.most, pass.stream);
   return inputs;
 }
 
@@ -98,7 +98,7 @@ void DeviceCore::run_experts(const Layer& layer, const Pass& pass) {
   sum.x = work.combined;
   sum.adds = false;
   combine_experts(sum, pass.input, pass.most, pass.stream);
-  const Norm last = {work.combined, work.stride_x, s.width, layer.ffn_post_norm, s.norm_epsilon, pass.columns, nullptr, {}};
+  const Norm last = {work.combined, work.stride_x, s.width, layer.ffn_post_norm, s.post_epsilon(), pass.columns, nullptr, {}};
   if (s.expert_norms) return add_norm_of_pair({last, work.branch, layer.expert_post_norm, layer.shared_post_norm}, last_scale(layer), work.x, pass.most, pass.stream);
   add_norm(last, last_scale(layer), work.x, pass.most, pass.stream);
 }

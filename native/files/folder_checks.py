@@ -5,8 +5,10 @@ from typing import Any
 
 from ..families import FAMILIES
 from ..family import Family
-from .folder_families import ANNOUNCED, ARCHITECTURES, OWN, PARTIAL, UNUSED, UNUSED_BY_FAMILY
+from .folder_families import ARCHITECTURES, OWN, PARTIAL
 from .folder_rope import Rope
+from .folder_unused import ANNOUNCED, UNUSED, UNUSED_BY_FAMILY
+from .folder_windows import USUAL_LAYERS
 
 
 def check_supported(values: Mapping[str, Any], kind: str, rope: Rope) -> None:
@@ -17,9 +19,11 @@ def check_supported(values: Mapping[str, Any], kind: str, rope: Rope) -> None:
     for key, harmless in {**UNUSED, **UNUSED_BY_FAMILY.get(architecture, {})}.items():
         if key not in own and (value := values.get(key)) is not None and value not in harmless:
             raise _unsupported(key, value, " or ".join(map(repr, harmless)) or "null")
-    if rope.partial != 1 and architecture not in PARTIAL:
-        raise _unsupported("partial_rotary_factor", rope.partial, "1.0")
-    _check_unrotated(values.get("no_rope_layers"), family.unrotated)
+    for partial in (rope.partial, rope.local_partial):
+        if partial != 1 and architecture not in PARTIAL:
+            raise _unsupported("partial_rotary_factor", partial, "1.0")
+    if architecture not in USUAL_LAYERS:  # which check their own
+        _check_unrotated(values.get("no_rope_layers"), family.unrotated)
     quantization = values.get("quantization_config")
     if isinstance(quantization, dict) and quantization.get("quant_method") == "bitnet":
         raise ValueError("its quantization_config says 'bitnet', whose weights are quantized while it runs")
@@ -50,7 +54,7 @@ def _check_unrotated(flags: Any, interval: int) -> None:
 
 def _check_activation(values: Mapping[str, Any], kind: str, family: Family) -> None:
     key = "hidden_activation" if family.scaled_embedding and family.slides else "hidden_act"
-    expected = {"gelu": "gelu_pytorch_tanh", "relu2": "relu2"}.get(family.activation, "silu")
+    expected = {"gelu": "gelu_pytorch_tanh", "relu2": "relu2", "xielu": "xielu"}.get(family.activation, "silu")
     activation = values.get(key, expected)
     if activation != expected and not (kind == "gemma" and activation == "gelu"):  # which meant the same
         raise _unsupported(key, activation, repr(expected))

@@ -14,25 +14,25 @@ from .folder_experts import expert_count, expert_values
 from .folder_families import (
     ARCHITECTURES,
     DRAFTING,
-    FIRST_FULL,
     MULTIPLIERS,
-    NEVER_WINDOWED,
     OWN,
     QWEN_2_VL,
     SOFTCAPS,
     TEMPERED,
-    WINDOWED,
 )
 from .folder_gemma4 import full_heads, gemma4_values
 from .folder_keys import MOST, ConfigKeys
 from .folder_latent import TURNING, latent_values, rope_layout, without_share
-from .folder_layers import FULL, SLIDING, check_alike, recurrent_interval, sliding_pattern
+from .folder_layers import recurrent_interval
 from .folder_lfm2 import lfm2_values
 from .folder_rope import read_rope
 from .folder_sizes import Sizes
 from .folder_state_space import state_space_kind, state_space_sizes, state_space_values
 from .folder_values import filled_values
+from .folder_windows import window_values, with_one_theta, with_usual_layers
 from .text_ends import end_tokens
+
+HEADS = "num_attention_heads_per_layer"
 
 
 class Config:
@@ -50,10 +50,8 @@ class Config:
         self._kind, self.architecture = kind, ARCHITECTURES[kind]
         self._family = FAMILIES[self.architecture]
         self._sliding_gemma = self.architecture in ("gemma2", "gemma3")
-        self._values = filled_values(merged, kind)
+        self._values = with_one_theta(with_usual_layers(filled_values(merged, kind), kind), kind)
         self._keys = ConfigKeys(self._values)
-        if not self._slides():
-            self._values.pop("sliding_window", None)
         self._rope = read_rope(self._values, kind)
         if kind == "mistral4":
             self._rope = without_share(self._rope, self._keys)
@@ -82,14 +80,23 @@ class Config:
             experts=expert_count(self._keys, self._kind),
             head_keys=self._keys.size("qk_nope_head_dim") if self._family.latent else 0,
             head_values=self._keys.size("v_head_dim") if self._family.latent else 0,
+            query_norm=self._keys.number("qk_scale_factor") if self.architecture == "muse-glimmer" else 0.0,
             **self._recurrent_sizes(),
         )
-        counts = (heads, heads, sizes.kv_heads, sizes.key_heads, sizes.value_heads)
+        most = max(each if isinstance(each := self._heads(layers), list) else [each])
+        counts = (most, most, sizes.kv_heads, sizes.key_heads, sizes.value_heads)
         widths = (head_size, sizes.head_keys + sizes.head_values, head_size, sizes.key_size, sizes.value_size)
         for count, width in zip(counts, widths, strict=True):
             if count * width > MOST:
                 raise ValueError(f"its {count} heads of {width} are wider than {MOST}")
         return sizes
+
+    def _heads(self, layers: int) -> int | list[int]:
+        """Of all layers, or of each."""
+        heads = self._keys.size("num_attention_heads")
+        if not self._family.varied_heads or HEADS not in self._values:
+            return heads
+        return self._keys.sizes(HEADS, layers)
 
     @property
     def context(self) -> int:
@@ -122,7 +129,7 @@ class Config:
             "block_count": sizes.layers,
             "context_length": self.context,
             "embedding_length": self._keys.size("hidden_size"),
-            "attention.head_count": sizes.heads,
+            "attention.head_count": self._heads(sizes.layers),
             "attention.head_count_kv": sizes.kv_heads,
             "attention.key_length": sizes.head_size,
             "attention.value_length": sizes.head_size,
@@ -135,13 +142,8 @@ class Config:
             values |= expert_values(self._keys, self._kind, sizes.layers)
         if sizes.key_heads:
             values |= self._recurrent_values(sizes)
-        window = self._window()
         if self._family.gated_convolution:
             values |= lfm2_values(self._keys, sizes.layers, sizes.kv_heads)
-        elif not self._family.slides and not sizes.key_heads:
-            check_alike(self._values.get("layer_types"), sizes.layers, self._kind_of_layer(window))
-        if window:
-            values["attention.sliding_window"] = window
         if self._family.latent:
             values |= latent_values(self._keys, self._kind, self._rope)
         if self._kind in TEMPERED:
@@ -149,15 +151,17 @@ class Config:
             values["attention.temperature_length"] = int(self._rope.trained)
         if self._family.varied:
             values |= gemma4_values(self._keys, sizes) | {"rope.freq_base_swa": self._rope.local_base}
-        elif self._family.slides and "sliding_window" in self._values:
-            values |= self._sliding_values(sizes)
-            if self._family.unscaled_windows:
-                values["rope.freq_base_swa"] = self._rope.local_base
+        else:
+            values |= window_values(self._keys, self._kind, sizes.layers, self.context)
+            if self._family.unscaled_windows and "sliding_window" in self._values:
+                values |= self._rope.local_values(sizes.head_size)
         if self._sliding_gemma:
             values |= self._gemma_values()
         if self._family.must_scale_logits:
             values["logit_scale"] = self._keys.number("logit_scale")
-        if self.architecture in ("granite", "granitemoe", "granitehybrid"):
+        if self.architecture == "muse-glimmer":
+            values["final_logit_softcapping"] = self._keys.number("final_logit_softcapping")
+        if OWN.get(self.architecture) == tuple(MULTIPLIERS):
             values |= {key: self._keys.number(name, 1.0) for name, key in MULTIPLIERS.items()}
         return {
             "general.architecture": self.architecture,
@@ -170,6 +174,11 @@ class Config:
         if self._family.layer_norm:
             return {"attention.layer_norm_epsilon": self._keys.number("layer_norm_eps")}
         return {"attention.layer_norm_rms_epsilon": self._keys.number("rms_norm_eps", 1e-6)}
+
+    @property
+    def curved(self) -> bool:
+        """Whether each layer's activation has constants of its own."""
+        return self._family.activation == "xielu"
 
     def rope_divisors(self) -> dict[str, Sequence[float]]:
         """What each frequency is divided by, under the name of GGUF's tensor for it; none without such scaling."""
@@ -203,46 +212,6 @@ class Config:
     def _interval(self, layers: int) -> int:
         kinds = self._values.get("layer_types")
         return self._keys.size("full_attention_interval") if kinds is None else recurrent_interval(kinds, layers)
-
-    def _slides(self) -> bool:
-        """Whether a sliding window counts, if there is one."""
-        switched = self._kind not in WINDOWED
-        if not switched and self._kind not in FIRST_FULL:
-            return True
-        if self._kind in NEVER_WINDOWED or (switched and not self._keys.flag("use_sliding_window", False)):
-            return False
-        kinds = self._values.get("layer_types")
-        if isinstance(kinds, list):
-            return kinds != [FULL] * len(kinds)
-        full = 0 if self._kind not in FIRST_FULL else self._values["max_window_layers"]
-        return full == 0 or self._keys.size("max_window_layers") < self._keys.size("num_hidden_layers")
-
-    def _window(self) -> int | None:
-        """Every layer's; None: they see all positions, or not all layers are alike."""
-        if self._family.slides or "sliding_window" not in self._values:
-            return None
-        window = self._keys.size("sliding_window")
-        return window if window < self.context else None
-
-    def _kind_of_layer(self, window: int | None) -> str | None:
-        """The kind that all layers have; None: either kind, as the window hides nothing."""
-        if window is None and "sliding_window" in self._values and self._keys.size("sliding_window") >= self.context:
-            return None
-        return FULL if window is None else SLIDING
-
-    def _sliding_values(self, sizes: Sizes) -> dict[str, Any]:
-        kinds = self._values.get("layer_types")
-        usual = self._family.interval
-        if kinds is not None:
-            pattern = sliding_pattern(kinds, sizes.layers)
-        elif self.architecture in ("gemma3", "exaone4", "cohere2", "afmoe"):
-            pattern = self._keys.size("sliding_window_pattern", usual)
-        else:
-            pattern = usual
-        values: dict[str, Any] = {"attention.sliding_window": self._keys.size("sliding_window")}
-        if pattern != usual:
-            values["attention.sliding_window_pattern"] = pattern
-        return values
 
     def _gemma_values(self) -> dict[str, Any]:
         values = {"rope.freq_base_swa": self._rope.local_base} if self.architecture == "gemma3" else {}

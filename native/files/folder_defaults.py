@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .folder_defaults_routed import MISTRALS_YARN, ROUTED
 from .folder_families import QWEN_2_VL
 
-MISTRALS_YARN = {"rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
 NEMOTRON: Mapping[str, Any] = {
     "intermediate_size": 21504,
     "num_key_value_heads": 8,
@@ -17,11 +17,32 @@ NEMOTRON: Mapping[str, Any] = {
 }
 # By architecture and by model type.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    **ROUTED,
+    "apertus": {
+        "rms_norm_eps": 1e-5,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 1.2e7,
+            "factor": 8.0,
+            "original_max_position_embeddings": 8192,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+        },
+    },
     "arcee": {"rms_norm_eps": 1e-5},
+    "muse-glimmer": {
+        "head_dim": 128,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-5,
+        "sliding_window": 2048,
+        "final_logit_softcapping": 20.0,
+        "qk_scale_factor": 3.87,
+        "logit_scale": 0.19611613513818404,
+    },
+    "granite_swa": {"rms_norm_eps": 1e-5, "num_key_value_heads": 4, "sliding_window": 128, "tie_word_embeddings": True},
     "command-r": {"layer_norm_eps": 1e-5, "logit_scale": 0.0625, "rope_theta": 5e5},
     "cohere2": {"layer_norm_eps": 1e-5, "logit_scale": 0.0625, "sliding_window": 4096, "sliding_window_pattern": 4},
     "hunyuan-dense": {"rms_norm_eps": 1e-5},
-    "hunyuan-moe": {"rms_norm_eps": 1e-5, "num_experts": 1, "moe_topk": 1},
     "granitehybrid": {
         "shared_intermediate_size": 1024,
         "num_local_experts": 8,
@@ -45,65 +66,18 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "phi3": {"rms_norm_eps": 1e-5, "original_max_position_embeddings": 4096},
     "smollm3": {"rope_theta": 2e6},
     "glm4": {"head_dim": 128, "num_key_value_heads": 2, "rms_norm_eps": 1.5625e-7, "partial_rotary_factor": 0.5},
-    "glm4moe": {
-        "num_key_value_heads": 8,
-        "rms_norm_eps": 1e-5,
-        "partial_rotary_factor": 0.5,
-        "first_k_dense_replace": 1,
-        "n_shared_experts": 1,
-    },
     "dots1": {
         "num_key_value_heads": 32,
         "norm_topk_prob": False,
         "sliding_window": 4096,
         "max_window_layers": 62,
     },
-    "afmoe": {
-        "rms_norm_eps": 1e-5,
-        "head_dim": 128,
-        "sliding_window": 1024,
-        "num_dense_layers": 1,
-        "num_experts": 64,
-        "num_experts_per_tok": 6,
-        "num_shared_experts": 2,
-        "moe_intermediate_size": 1408,
-        "mup_enabled": False,
-    },
-    "deepseek2": {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128},
-    "deepseek_v2": {"n_shared_experts": 2, "norm_topk_prob": False, "q_lora_rank": 1536},
-    "deepseek_v3": {
-        "n_shared_experts": 1,
-        "first_k_dense_replace": 3,
-        "n_group": 8,
-        "topk_group": 4,
-        "routed_scaling_factor": 2.5,
-        "q_lora_rank": 1536,
-    },
-    "glm4_moe_lite": {
-        "rms_norm_eps": 1e-5,
-        "q_lora_rank": 768,
-        "routed_scaling_factor": 1.8,
-        "qk_nope_head_dim": 192,
-        "v_head_dim": 256,
-        "n_shared_experts": 1,
-        "first_k_dense_replace": 1,
-    },
     "ernie4_5": {"head_dim": 128, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_theta": 5e5},
-    "ernie4_5-moe": {
-        "num_key_value_heads": 4,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 5e5,
-        "moe_layer_start_index": 1,
-        "moe_num_shared_experts": 2,
-    },
     "qwen2": {"max_window_layers": 28, "sliding_window": 4096},
     **{kind: {"rope_theta": 1e6, "rms_norm_eps": 1e-5, "max_window_layers": 80} for kind in QWEN_2_VL},
-    "qwen2moe": {"norm_topk_prob": False, "sliding_window": 4096},
     "qwen3": {"head_dim": 128, "max_window_layers": 28, "sliding_window": 4096},
     "qwen3_vl": {"rope_theta": 5e5},
     "qwen3_vl_text": {"rope_theta": 5e5},
-    **{kind: {"rope_theta": 5e5, "norm_topk_prob": True} for kind in ("qwen3_vl_moe", "qwen3_vl_moe_text")},
-    "qwen3moe": {"norm_topk_prob": False, "sliding_window": 4096},
     "mistral": {"sliding_window": 4096},
     "ministral3": {
         "num_key_value_heads": 8,
@@ -116,20 +90,6 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
             "original_max_position_embeddings": 16384,
         },
     },
-    "mistral4": {
-        "kv_lora_rank": 256,
-        "q_lora_rank": 1024,
-        "qk_rope_head_dim": 64,
-        "qk_nope_head_dim": 64,
-        "v_head_dim": 128,
-        "n_shared_experts": 1,
-        "rope_parameters": {
-            **MISTRALS_YARN,
-            "rope_theta": 1e4,
-            "factor": 128.0,
-            "original_max_position_embeddings": 8192,
-        },
-    },
     "lfm2": {
         "rope_theta": 1e6,
         "norm_eps": 1e-5,
@@ -139,20 +99,10 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "tie_word_embeddings": True,
         "num_key_value_heads": 8,
     },
-    "lfm2_moe": {
-        "rope_theta": 1e6,
-        "norm_eps": 1e-5,
-        "conv_L_cache": 3,
-        "num_dense_layers": 2,
-        "tie_word_embeddings": True,
-        "num_key_value_heads": 8,
-    },
     "minimax_m2": {"num_key_value_heads": 8, "head_dim": 128, "rope_theta": 5e6},
     "olmo2": {"rms_norm_eps": 1e-5},
-    "olmoe": {"rms_norm_eps": 1e-5, "num_experts": 64, "num_experts_per_tok": 8, "norm_topk_prob": False},
     "olmo3": {"rope_theta": 5e5, "sliding_window": 4096},
     "exaone4": {"rms_norm_eps": 1e-5, "num_key_value_heads": 32, "sliding_window": 4096},
-    "mixtral": {"rope_theta": 1e6, "rms_norm_eps": 1e-5},
     "gemma": {"head_dim": 256},
     "gemma2": {
         "head_dim": 256,
@@ -160,31 +110,6 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "sliding_window": 4096,
         "attn_logit_softcapping": 50.0,
         "final_logit_softcapping": 30.0,
-    },
-    **{
-        name: {"partial_rotary_factor": 0.25, "full_attention_interval": 4}
-        for name in ("qwen3next", "qwen35", "qwen35moe")
-    },
-    "gpt-oss": {
-        "num_local_experts": 128,
-        "vocab_size": 201088,
-        "hidden_size": 2880,
-        "intermediate_size": 2880,
-        "head_dim": 64,
-        "num_attention_heads": 64,
-        "num_key_value_heads": 8,
-        "num_hidden_layers": 36,
-        "num_experts_per_tok": 4,
-        "max_position_embeddings": 131072,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 1.5e5,
-        "sliding_window": 128,
-        "rope_parameters": {
-            "rope_type": "yarn",
-            "factor": 32.0,
-            "truncate": False,
-            "original_max_position_embeddings": 4096,
-        },
     },
     "gemma3": {
         "num_attention_heads": 8,

@@ -17,7 +17,8 @@ KINDS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate"
 CHOICE_BIASES = (
     "mlp.gate.e_score_correction_bias",
     "mlp.moe_statics.e_score_correction_bias",  # of ERNIE
-    "mlp.e_score_correction_bias",  # of MiniMax
+    "mlp.e_score_correction_bias",  # of MiniMax and EXAONE
+    "mlp.experts.e_score_correction_bias",  # of Laguna
     "block_sparse_moe.e_score_correction_bias",
     "feed_forward.expert_bias",  # of LFM2
     "mlp.expert_bias",  # of AFMoE
@@ -31,7 +32,7 @@ def expert_matrix(part: str, sizes: Sizes) -> tuple[str, int] | None:
 
 
 def expert_parts(architecture: str) -> Parts:
-    if architecture in ("granitemoe", "granitehybrid"):
+    if architecture in ("granitemoe", "granitehybrid", "granite_swa"):
         return _granite_parts()
     if architecture == "gemma4":
         return gemma4_expert_parts()
@@ -54,6 +55,8 @@ def expert_parts(architecture: str) -> Parts:
         shared = "shared_mlp" if architecture == "hunyuan-moe" else shared
         for part in ("gate", "up", "down"):
             parts[f"mlp.{shared}.{part}_proj.weight"] = ((f"ffn_{part}_shexp.weight", same),)
+            if architecture == "laguna":  # it has one, and folders call it either
+                parts[f"mlp.shared_expert.{part}_proj.weight"] = ((f"ffn_{part}_shexp.weight", same),)
     if family.may_bias_choice:
         parts |= dict.fromkeys(CHOICE_BIASES, (("exp_probs_b.bias", float32),))
     return parts
@@ -68,6 +71,13 @@ def _granite_parts() -> Parts:
             ("ffn_up_exps.weight", _second_halves),
         ),
         "block_sparse_moe.output_linear.weight": (("ffn_down_exps.weight", same),),
+        # of those with windows
+        "block_sparse_moe.router.weight": (("ffn_gate_inp.weight", float32),),
+        "block_sparse_moe.experts.gate_up_proj": (
+            ("ffn_gate_exps.weight", _first_halves),
+            ("ffn_up_exps.weight", _second_halves),
+        ),
+        "block_sparse_moe.experts.down_proj": (("ffn_down_exps.weight", same),),
         **granite_shared_parts("_shexp"),
     }
 

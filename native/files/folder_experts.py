@@ -41,6 +41,13 @@ NAMES: Mapping[str, ExpertNames] = {
     ),
     "glm4_moe": DEEP_SEEK_NAMES,
     "dots1": DEEP_SEEK_NAMES,
+    "exaone_moe": ExpertNames(
+        ("num_experts",), dense="first_k_dense_replace", shared="num_shared_experts", grouped=True
+    ),
+    "laguna": ExpertNames(
+        ("num_experts",), dense="first_k_dense_replace", shared_width="shared_expert_intermediate_size"
+    ),
+    "granitemoe_swa": ExpertNames(width="intermediate_size", shared_width="shared_intermediate_size"),
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4"), DEEP_SEEK_NAMES),
     "lfm2_moe": ExpertNames(dense="num_dense_layers"),
     "afmoe": ExpertNames(dense="num_dense_layers", shared="num_shared_experts"),

@@ -1,11 +1,9 @@
-"""The GGUF names of Hugging Face's families, and values that config.json may have.
+"""The GGUF names of Hugging Face's families, and which keys of config.json they read.
 
 What a family is made of is in native/families.py and family_bases.py.
 """
 
 from collections.abc import Mapping
-from math import inf
-from typing import Any
 
 ARCHITECTURES: Mapping[str, str] = {
     "llama": "llama",
@@ -24,11 +22,14 @@ ARCHITECTURES: Mapping[str, str] = {
     "afmoe": "afmoe",
     "ernie4_5": "ernie4_5",
     "ernie4_5_moe": "ernie4_5-moe",
+    "apertus": "apertus",
     "arcee": "arcee",
     "granite": "granite",
     "granitemoe": "granitemoe",
     "granitemoeshared": "granitemoe",
     "granitemoehybrid": "granitehybrid",
+    "granite_swa": "granite_swa",
+    "granitemoe_swa": "granite_swa",
     "hunyuan_v1_dense": "hunyuan-dense",
     "hunyuan_v1_moe": "hunyuan-moe",
     "nemotron_h": "nemotron_h",
@@ -41,6 +42,11 @@ ARCHITECTURES: Mapping[str, str] = {
     "olmo3": "olmo2",
     "olmoe": "olmoe",
     "exaone4": "exaone4",
+    "exaone_moe": "exaone-moe",
+    "laguna": "laguna",
+    "mellum": "mellum",
+    "muse_glimmer": "muse-glimmer",  # of a model that can also see: what decodes text
+    "muse_glimmer_text": "muse-glimmer",
     "cohere": "command-r",
     "cohere2": "cohere2",
     "qwen2": "qwen2",
@@ -72,9 +78,12 @@ ARCHITECTURES: Mapping[str, str] = {
 }
 GEMMA_4 = tuple(kind for kind, architecture in ARCHITECTURES.items() if architecture == "gemma4")
 # Model types whose experts are as wide as a feed-forward part.
-WIDE_EXPERTS = ("mixtral", "minimax_m2", "olmoe", "gpt_oss", "granitemoe", "granitemoeshared", "granitemoehybrid")
+WIDE_EXPERTS = (
+    *("mixtral", "minimax_m2", "olmoe", "gpt_oss"),
+    *("granitemoe", "granitemoeshared", "granitemoehybrid", "granitemoe_swa"),
+)
 # Families that may rotate a part of each head.
-PARTIAL = ("phi3", "minimax-m2", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
+PARTIAL = ("phi3", "laguna", "minimax-m2", "glm4", "glm4moe", "gemma4", "qwen35", "qwen35moe", "qwen3next")
 # Model types whose window needs no use_sliding_window, and those whose first max_window_layers layers have none.
 WINDOWED = (
     *(
@@ -84,6 +93,13 @@ WINDOWED = (
         "phi3",
         "olmo3",
         "exaone4",
+        "exaone_moe",
+        "granite_swa",
+        "granitemoe_swa",
+        "laguna",
+        "mellum",
+        "muse_glimmer",
+        "muse_glimmer_text",
         "cohere2",
         "afmoe",
         "gemma2",
@@ -96,6 +112,7 @@ WINDOWED = (
 QWEN_2_VL = ("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")  # tied if either part of config.json says so
 NEVER_WINDOWED = ("llama", "olmo2")  # model types in which transformers reads no window
 TEMPERED = ("ministral3", "mistral4")  # model types whose queries grow with their positions
+ALL_FULL = ("laguna", "mellum")  # model types whose window counts for no layer if all are full
 FIRST_FULL = ("qwen2", "qwen3", "dots1", *QWEN_2_VL)
 DRAFTING = "num_nextn_predict_layers"  # how many layers after the others draft tokens ahead
 # Other names that transformers has for a key, by model type.
@@ -111,6 +128,10 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     "mistral4": {"num_local_experts": "n_routed_experts"},
     "dots1": {"num_local_experts": "n_routed_experts"},
     "olmoe": {"num_local_experts": "num_experts"},
+    "mellum": {"num_local_experts": "num_experts"},
+    "laguna": {"moe_routed_scaling_factor": "routed_scaling_factor"},
+    "muse_glimmer": {"output_multiplier": "logit_scale"},
+    "muse_glimmer_text": {"output_multiplier": "logit_scale"},
     "afmoe": {"route_scale": "routed_scaling_factor", "global_attn_every_n_layers": "sliding_window_pattern"},
     "ernie4_5_moe": {"num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
     "hunyuan_v1_moe": {"num_local_experts": "num_experts", "num_experts_per_tok": "moe_topk"},
@@ -125,106 +146,7 @@ MULTIPLIERS = {
     "attention_multiplier": "attention.scale",
 }
 SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
-# Keys that change the maths, with the values that do not; an absent or null key does not either.
-UNUSED: Mapping[str, tuple[Any, ...]] = {
-    "attn_logit_softcapping": (),
-    "final_logit_softcapping": (),
-    "use_bidirectional_attention": (False,),
-    "mlp_only_layers": ([],),
-    "decoder_sparse_step": (1,),
-    "norm_topk_prob": (True,),
-    "qkv_bias": (True,),
-    "swiglu_alpha": (1.702,),
-    "swiglu_limit": (7.0,),
-    "no_rope_layer_interval": (4,),
-    "embedding_multiplier": (1,),
-    "residual_multiplier": (1,),
-    "logits_scaling": (1,),
-    "attention_multiplier": (),
-    "routed_scaling_factor": (1,),
-}
-# Those of routing in the manner of DeepSeek, which chooses experts by their sigmoids.
-DEEP_SEEK_KEYS: Mapping[str, tuple[Any, ...]] = {
-    "scoring_func": ("sigmoid", "noaux_tc"),
-    "topk_method": ("noaux_tc",),
-    "moe_layer_freq": (1,),
-}
-STATE_SPACE_KEYS: Mapping[str, tuple[Any, ...]] = {
-    "attention_bias": (False,),
-    "mamba_proj_bias": (False,),
-    "time_step_limit": ([0, inf], [0, {"__float__": "Infinity"}]),  # the second is how transformers writes it
-}
-HUNYUAN_KEYS: Mapping[str, tuple[Any, ...]] = {
-    "attention_bias": (False,),
-    "mlp_bias": (False,),
-    "use_qk_norm": (True,),
-    "use_cla": (False,),
-    "norm_type": ("rms",),
-}
-NEMOTRON_KEYS: Mapping[str, tuple[Any, ...]] = {
-    **STATE_SPACE_KEYS,
-    "mlp_bias": (False,),
-    "mlp_hidden_act": ("relu2",),
-    "mamba_hidden_act": ("silu",),
-    "moe_latent_size": (),
-    "use_bias": (False,),
-    "use_conv_bias": (True,),
-}
-COMMAND_R_KEYS: Mapping[str, tuple[Any, ...]] = {
-    "attention_bias": (False,),
-    "use_qk_norm": (False,),
-    "use_parallel_block": (True,),
-    "use_gated_activation": (True,),
-    "rotary_pct": (1,),
-    "position_embedding_type": ("rope_gptj",),
-    "order_of_interleaved_layers": ("local_attn_first",),
-}
-# More such keys of single families: in others they are not read, or may have other values.
-UNUSED_BY_FAMILY: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "arcee": {"attention_bias": (False,), "mlp_bias": (False,)},
-    "command-r": COMMAND_R_KEYS,
-    "cohere2": COMMAND_R_KEYS,
-    "hunyuan-dense": HUNYUAN_KEYS,
-    "hunyuan-moe": HUNYUAN_KEYS,
-    "glm4moe": DEEP_SEEK_KEYS,
-    "dots1": {**DEEP_SEEK_KEYS, "attention_bias": (False,)},
-    "afmoe": {
-        "attention_bias": (False,),
-        "mup_enabled": (True,),
-        "score_func": ("sigmoid",),
-        "route_norm": (True,),
-        **dict.fromkeys(("n_group", "topk_group", "num_expert_groups", "num_limited_groups"), (1,)),
-    },
-    "deepseek2": {"moe_layer_freq": (1,), "attention_bias": (False,)},
-    "mistral4": {"n_group": (1,), "attention_bias": (False,)},
-    "ernie4_5": {"use_bias": (False,)},
-    "ernie4_5-moe": {"use_bias": (False,), "moe_layer_interval": (1,), "moe_norm_min": (1e-12,)},
-    "lfm2": {"conv_bias": (False,)},
-    "lfm2moe": {"conv_bias": (False,)},
-    "minimax-m2": {
-        "scoring_func": ("sigmoid",),
-        "use_qk_norm": (True,),
-        "qk_norm_type": ("per_layer",),
-        "shared_intermediate_size": (0,),
-    },
-    "olmo2": {"attention_bias": (False,), "clip_qkv": ()},
-    "olmoe": {"attention_bias": (False,), "clip_qkv": ()},
-    "gemma4": {"attention_bias": (False,), "use_bidirectional_attention": (False, "vision")},
-    "granitemoe": {"attention_bias": (False,), "position_embedding_type": ("rope",)},
-    "granitehybrid": {
-        **STATE_SPACE_KEYS,
-        "mamba_conv_bias": (True,),
-        "position_embedding_type": ("rope", "nope"),
-    },
-    "nemotron_h": NEMOTRON_KEYS,
-    "nemotron_h_moe": NEMOTRON_KEYS,
-}
-# Keys that say whether tensors are there, with the GGUF part of one of them.
-ANNOUNCED: Mapping[str, Mapping[str, str]] = {
-    "glm4": {"attention_bias": "attn_q.bias"},
-    "glm4moe": {"attention_bias": "attn_q.bias", "use_qk_norm": "attn_q_norm.weight"},
-}
-# Those that a family reads.
+# Keys that change the maths (folder_unused.py) and that a family reads.
 OWN: Mapping[str, tuple[str, ...]] = {
     "gemma2": SOFTCAPS,
     "gemma3": SOFTCAPS,
@@ -232,10 +154,15 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "granite": tuple(MULTIPLIERS),
     "granitemoe": tuple(MULTIPLIERS),
     "granitehybrid": tuple(MULTIPLIERS),
+    "granite_swa": tuple(MULTIPLIERS),
     "glm4moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "nemotron_h_moe": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "dots1": ("norm_topk_prob", "routed_scaling_factor"),
     "afmoe": ("routed_scaling_factor",),
+    "exaone-moe": ("norm_topk_prob", "routed_scaling_factor"),
+    "laguna": ("routed_scaling_factor",),
+    "mellum": ("norm_topk_prob",),
+    "muse-glimmer": ("final_logit_softcapping",),
     "deepseek2": ("norm_topk_prob", "routed_scaling_factor", DRAFTING),
     "mistral4": ("norm_topk_prob", "routed_scaling_factor"),
     "lfm2moe": ("norm_topk_prob", "routed_scaling_factor"),

@@ -1,4 +1,4 @@
-"""The parts of a gpt-oss layer that no other family has: sinks, biases, and experts whose gate and up are every second
+"""The parts of a gpt-oss layer that no other family has: biases, and experts whose gate and up are every second
 row of one matrix. Matrices that are not MXFP4 lie transposed in a folder."""
 
 import numpy as np
@@ -13,7 +13,6 @@ from .rearrange import as_float32, floats, take_rows, transposed
 def gpt_oss_parts() -> Parts:
     return {
         "self_attn.o_proj.bias": (("attn_output.bias", float32),),
-        "self_attn.sinks": (("attn_sinks.weight", float32),),
         "mlp.router.weight": (("ffn_gate_inp.weight", float32),),
         "mlp.router.bias": (("ffn_gate_inp.bias", float32),),
         "mlp.experts.gate_up_proj": (("ffn_gate_exps.weight", _gates), ("ffn_up_exps.weight", _ups)),

@@ -26,6 +26,13 @@ class ConfigKeys:
             raise ValueError(f"the key 'num_hidden_layers' of config.json is {layers}, expected at most {MOST_LAYERS}")
         return layers
 
+    def sizes(self, key: str, count: int) -> list[int]:
+        """Of `count` layers."""
+        given = self.values[key]
+        if not isinstance(given, list) or len(given) != count:
+            raise ValueError(f"the key {key!r} of config.json is {given!r}, expected a list of {count}")
+        return [self._whole(key, each, 1, "whole numbers above 0") for each in given]
+
     def count(self, key: str) -> int:
         """0 where there is none."""
         return self._whole(key, self.values.get(key, 0), 0, "a whole number")

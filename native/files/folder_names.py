@@ -28,22 +28,34 @@ OUTER = ("model.language_model.", "language_model.model.", "language_model.", "m
 EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight")  # the second is Nemotron's
 FINAL_NORMS = ("norm.weight", "norm_f.weight", "embedding_norm.weight")  # the second is Nemotron's, the third LFM2's
 SEEING = re.compile(
-    r"(model\.)?(visual|vision_tower|vision_model|vision_embedder|multi_modal_projector|audio_tower|embed_(vision|audio))\."
+    r"(model\.)?(visual|vision_(tower|model|embedder|adapter|projection)|multi_modal_projector|audio_tower|embed_(vision|audio))\."
 )
 DRAFTERS = re.compile(r"(model\.)?mtp[._]")  # the head that drafts tokens ahead, of Qwen's later models and ERNIE's
 # Families whose queries and keys rotate by halves in a folder, by pairs in GGUF.
-PAIRED = ("llama", "arcee", "mistral3", "granite", "granitemoe", "granitehybrid", "smollm3")
+PAIRED = (
+    "llama",
+    "arcee",
+    "mistral3",
+    "granite",
+    "granitemoe",
+    "granitehybrid",
+    "granite_swa",
+    "muse-glimmer",
+    "smollm3",
+)
 MIXED = (
     "glm4moe",
     "deepseek2",
     "mistral4",
     "dots1",
     "afmoe",
+    "exaone-moe",
+    "laguna",
     "ernie4_5-moe",
     "gemma4",
 )  # families with a plain feed-forward part in some layers, or all
 # Families that store norm weights minus one.
-CENTRED = ("gemma", "gemma2", "gemma3", "qwen35", "qwen35moe", "qwen3next")
+CENTRED = ("gemma", "gemma2", "gemma3", "muse-glimmer", "qwen35", "qwen35moe", "qwen3next")
 
 
 def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -> Iterator[Tensor]:
@@ -59,7 +71,8 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
         if short in EMBEDDINGS:
             yield renamed(tensor, "token_embd.weight")
         elif short in FINAL_NORMS:
-            yield renamed(norm(tensor, sizes), "output_norm.weight")
+            centred = norm if sizes.architecture != "muse-glimmer" else float32
+            yield renamed(centred(tensor, sizes), "output_norm.weight")
         elif short in OUTER_NAMES and sizes.architecture == "gemma4":
             target = OUTER_NAMES[short]
             yield renamed(norm(tensor, sizes) if "norm" in target else tensor, target)
@@ -76,6 +89,8 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
             experts.setdefault((layer, kind), {})[number] = tensor
         elif layer is None or not layers <= layer < sizes.layers + sizes.drafting:
             raise ValueError(f"the tensor {name!r} is not part of a supported {sizes.architecture} model")
+    if sizes.query_norm:
+        yield from _plain_norms(sizes)
     if tied is False and not any(_short(name) == "lm_head.weight" for name in found):
         raise ValueError("the tensor 'lm_head.weight' is missing, and tie_word_embeddings is false")
     for (layer, kind), members in experts.items():
@@ -85,6 +100,14 @@ def gguf_tensors(found: Mapping[str, Tensor], sizes: Sizes, tied: bool | None) -
                 f"the {kind} matrix of expert {min(wrong)} in layer {layer} {says}, expected 0 to {sizes.experts - 1}"
             )
         yield stacked(f"blk.{layer}.ffn_{kind}_exps.weight", [members[number] for number in range(sizes.experts)])
+
+
+def _plain_norms(sizes: Sizes) -> Iterator[Tensor]:
+    """Of queries and keys, whose folders have no weights for them."""
+    for layer in range(sizes.layers):
+        for part, weight in (("q", sizes.query_norm), ("k", 1.0)):
+            weights = np.full((1, sizes.head_size), weight, np.float32).view(np.uint8)
+            yield Tensor(f"blk.{layer}.attn_{part}_norm.weight", "F32", 1, sizes.head_size, weights)
 
 
 def _is_embedding(head: Tensor, found: Mapping[str, Tensor]) -> bool:
@@ -131,8 +154,10 @@ def _parts(sizes: Sizes) -> Parts:
         parts["post_self_attn_layernorm.weight"] = (("post_attention_norm.weight", norm),)
         parts["post_attention_layernorm.weight"] = (("ffn_norm.weight", norm),)
         parts["post_mlp_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
+    elif architecture == "apertus":
+        parts["attention_layernorm.weight"] = parts.pop("input_layernorm.weight")
+        parts["feedforward_layernorm.weight"] = (("ffn_norm.weight", norm),)
     elif architecture == "afmoe":
-        parts["self_attn.gate_proj.weight"] = (("attn_gate.weight", same),)
         parts["post_attention_layernorm.weight"] = (("post_attention_norm.weight", norm),)
         parts["pre_mlp_layernorm.weight"] = (("ffn_norm.weight", norm),)
         parts["post_mlp_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
@@ -142,6 +167,12 @@ def _parts(sizes: Sizes) -> Parts:
         parts["post_feedforward_layernorm.weight"] = (("post_ffw_norm.weight", norm),)
     elif not family.parallel:
         parts["post_attention_layernorm.weight"] = ((f"{family.ffn_norm}.weight", norm),)
+    if family.gated_attention and not family.recurs:  # others have gates and queries in one matrix
+        parts["self_attn.gate_proj.weight"] = (("attn_gate.weight", same),)
+    if family.head_gates:
+        parts["self_attn.g_proj.weight"] = (("attn_gate.weight", same),)
+    if family.sinks:
+        parts["self_attn.sinks"] = (("attn_sinks.weight", float32),)
     if family.qkv_bias or family.may_bias:
         parts |= {f"self_attn.{part}_proj.bias": ((f"attn_{part}.bias", float32),) for part in "qkv"}
     if family.qk_norm or family.may_qk_norm:

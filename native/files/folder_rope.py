@@ -6,15 +6,13 @@ from math import log, pi, sqrt
 from typing import Any
 
 from ..yarn import FAST, SLOW, amplitude
-from .folder_families import ARCHITECTURES, GEMMA_4, TEMPERED
+from .folder_families import ARCHITECTURES, TEMPERED
+from .folder_rope_kinds import BY_KIND, settings_by_kind
 
 KINDS = ("default", "linear", "llama3", "yarn", "longrope")
 PROPORTIONAL = "proportional"  # Gemma 4's: the first frequencies of a whole head turn, the others do not
 STILL = 1e30  # what divides the frequency of what does not turn
-BY_KIND = ("gemma3", "gemma3_text", *GEMMA_4, "olmo3")  # whose settings have an object for each kind of layer
 YARN = ("beta_fast", "beta_slow", "mscale", "mscale_all_dim")
-LOCAL_BASE = 1e4  # of layers with a sliding window, where config.json has none
-LOCAL_BASES = {"olmo3": 5e5}  # by model type, where it is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +24,7 @@ class Rope:
     base: float
     local_base: float
     partial: float
+    local_partial: float  # of layers with a sliding window
     kind: str  # of KINDS
     factor: float
     low: float
@@ -56,6 +55,11 @@ class Rope:
         if self.kind == "yarn":
             named |= {"paceline.rope_amplitude": self.amplitude, "paceline.yarn_rounded": self.rounded}
         return named
+
+    def local_values(self, head_size: int) -> dict[str, Any]:
+        """What layers with a sliding window rotate by, under its GGUF keys."""
+        size = {"rope.dimension_count_swa": int(head_size * self.local_partial)} if self.partial != 1 else {}
+        return {"rope.freq_base_swa": self.local_base, **size}
 
     def divisors(self, architecture: str, head_size: int) -> dict[str, Sequence[float]]:
         """What each frequency is divided by, [rope_size / 2], by the name of GGUF's tensor for it."""
@@ -91,7 +95,7 @@ def read_rope(values: Mapping[str, Any], model: str) -> Rope:
     of Gemma 3 have an object for each kind of layer. model: a model_type."""
     architecture, tempered = ARCHITECTURES[model], model in TEMPERED
     nested = model in BY_KIND
-    settings, local = _settings(values, nested, LOCAL_BASES.get(model, LOCAL_BASE))
+    settings, local = settings_by_kind(values, model)
     kind = _kind(settings)
     if kind == "mrope":  # positions in images; in a text all axes have the same
         kind = "default"
@@ -120,6 +124,7 @@ def read_rope(values: Mapping[str, Any], model: str) -> Rope:
         base=positive("rope_theta", settings.get("rope_theta", values.get("rope_theta", 10000.0)))
         * _stretch(alpha, values),
         local_base=positive("rope_theta", local["rope_theta"]),
+        local_partial=positive("partial_rotary_factor", local.get("partial_rotary_factor", 1.0)),
         partial=positive(
             "partial_rotary_factor", settings.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
         ),
@@ -136,8 +141,8 @@ def read_rope(values: Mapping[str, Any], model: str) -> Rope:
         long=_factors("long_factor", settings) if long else (),
         short=_factors("short_factor", settings) if long else (),
     )
-    if rope.partial > 1:
-        raise ValueError(f"the key 'partial_rotary_factor' of config.json is {rope.partial!r}, expected at most 1")
+    if (most := max(rope.partial, rope.local_partial)) > 1:
+        raise ValueError(f"the key 'partial_rotary_factor' of config.json is {most!r}, expected at most 1")
     if three and rope.high <= rope.low:
         raise ValueError(f"its high_freq_factor {rope.high!r} is not above its low_freq_factor {rope.low!r}")
     return rope
@@ -210,28 +215,6 @@ def _rounded(settings: Mapping[str, Any]) -> bool:
     if type(rounded) is not bool:
         raise ValueError(f"the key 'truncate' of config.json is {rounded!r}, expected true or false")
     return rounded
-
-
-def _settings(values: Mapping[str, Any], nested: bool, usual: float) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The settings of layers with full attention, and of those with a sliding window."""
-    new, old = values.get("rope_parameters") or {}, values.get("rope_scaling") or {}
-    for found in (new, old):
-        if not isinstance(found, dict):
-            raise ValueError(f"the RoPE settings of config.json are {found!r}, expected an object")
-    if new and old and new != old:  # as where somebody adds scaling to a folder that a later transformers wrote
-        raise ValueError("the keys 'rope_parameters' and 'rope_scaling' of config.json differ, expected one of them")
-    found = new or old
-    local_base = {"rope_theta": values.get("rope_local_base_freq", usual)}
-    if not nested and not {"full_attention", "sliding_attention"}.isdisjoint(found):
-        raise ValueError("the RoPE settings of config.json are for kinds of layers, expected them for all layers")
-    if nested and new and "full_attention" not in new:
-        raise ValueError("the key 'rope_parameters' of config.json has no 'full_attention', expected an object for it")
-    if "full_attention" not in found:
-        return found, local_base
-    kinds = found["full_attention"], found.get("sliding_attention", {})
-    if not all(isinstance(kind, dict) for kind in kinds):
-        raise ValueError(f"the RoPE settings of config.json are {found!r}, expected an object for each kind")
-    return kinds[0], {**local_base, **kinds[1]}
 
 
 def positive(key: str, value: Any) -> float:

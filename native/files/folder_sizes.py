@@ -6,7 +6,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """The sizes by which tensors are split and reordered. `head_keys` and `head_values` belong to latent
-    attention, the last four to recurrent layers; they are 0 without.
+    attention, the four before the last to recurrent layers; they are 0 without.
 
     The `drafting` layers after the others draft tokens ahead, and are left out.
     """
@@ -25,3 +25,4 @@ class Sizes:
     value_heads: int
     key_size: int
     value_size: int
+    query_norm: float  # weights of the norms of queries where a folder has none; 0: it has them

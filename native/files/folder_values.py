@@ -32,7 +32,8 @@ def filled_values(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
     if kind == "minimax_m2" and "rotary_dim" in filled:  # its older key for what turns of a head
         keys = ConfigKeys(filled)
         filled.setdefault("partial_rotary_factor", keys.size("rotary_dim") / keys.size("head_dim"))
-    return with_dense_layers(filled) if FAMILIES[architecture].latent else filled
+    routed = FAMILIES[architecture].latent or kind in ("exaone_moe", "laguna", "mellum")
+    return with_dense_layers(filled) if routed else filled
 
 
 def _one(value: Any) -> Any:

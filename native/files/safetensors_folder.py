@@ -4,12 +4,14 @@ Nothing but headers is read here. A tensor that GGUF has in the same form stays 
 when they are asked for.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from .float8 import block_size, float8_tensors
 from .folder_config import Config
+from .folder_curves import split_curves
 from .folder_drafting import with_last_layer
 from .folder_names import gguf_tensors, is_ignored
 from .model_file import Metadata, Tensor, read_object, unreadable
@@ -35,6 +37,9 @@ def open_folder(path: Path, drafting: bool = False) -> tuple[Metadata, list[Tens
         if drafting:
             stored = with_last_layer(stored, config.architecture, sizes.layers, sizes.drafting)
         found = _tensors(stored, block_size(values))
+        if config.curved:
+            found, curves = split_curves(found, sizes.layers)
+            metadata = replace(metadata, values={**metadata.values, **curves})
         tensors = list(gguf_tensors(found, sizes, config.tied))
         config.check_tensors({tensor.name for tensor in tensors})
         for name, divisors in config.rope_divisors().items():

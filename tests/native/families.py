@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from . import latent_files, lfm2_files, routed_families, state_space_files
+from . import latent_files, lfm2_files, routed_families, state_space_files, windowed_files
 from .routed_families import CHOICE_BIAS
 
 VOCAB = 131
@@ -37,6 +37,7 @@ CLASSES = {
     **latent_files.CLASSES,
     **lfm2_files.CLASSES,
     **state_space_files.CLASSES,
+    **windowed_files.CLASSES,
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
     "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM"),
     "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM"),
@@ -52,7 +53,14 @@ BUFFERS = (CHOICE_BIAS, "layer_scalar", lfm2_files.CHOICE_BIAS)
 SLIDING_GEMMAS = ("gemma2", "gemma3")
 GRANITES = ("granite", "granitemoe", "granitemoeshared")
 EXPERTS = ("mixtral", "minimax_m2", "olmoe", "lfm2moe", "gpt_oss", "qwen2moe", "qwen3moe", "qwen35moe", "qwen3next")
-CENTRED = ("gemma", *SLIDING_GEMMAS, "qwen35", "qwen35moe", "qwen3next")  # their norms' weights are stored minus one
+CENTRED = (
+    "gemma",
+    "muse_glimmer",
+    *SLIDING_GEMMAS,
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+)  # their norms' weights are stored minus one
 
 
 def random_family_model(family: str, options: dict[str, Any]) -> Any:
@@ -63,18 +71,28 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
     config_class, model_class = (getattr(transformers, name) for name in CLASSES[family])
     sizes = {"vocab_size": VOCAB, "max_position_embeddings": 512, "initializer_range": 0.2}
     sizes |= {EPSILONS.get(family, "rms_norm_eps"): 1e-5}
-    model = model_class(config_class(**sizes, **options)).eval()
+    config = (
+        windowed_files.config_of(family, sizes | options)
+        if family in windowed_files.CLASSES
+        else config_class(**sizes, **options)
+    )
+    model = model_class(config).eval()
     if family in (
         *EXPERTS,
         "nemotron_h_moe",
         "hunyuan_moe",
         *routed_families.CLASSES,
         *latent_files.CLASSES,
+        *windowed_files.ROUTED,
     ) or options.get("enable_moe_block"):
         model.set_experts_implementation("eager")  # the others want rows of a multiple of 16 bytes
     for name, weights in stored(model):
         if name.endswith((CHOICE_BIAS, lfm2_files.CHOICE_BIAS)):
             torch.nn.init.normal_(weights, 0.0, 0.1)
+        elif family == "muse_glimmer" and name.endswith(("_proj.weight", "lm_head.weight", "embed_tokens.weight")):
+            torch.nn.init.normal_(weights, 0.0, 0.2)
+        elif family == "muse_glimmer" and name.endswith("language_model.norm.weight"):  # the one that is not centred
+            torch.nn.init.uniform_(weights, 0.5, 1.5)
         elif family == "gemma4" and ".post_" in name:  # else a tied head would repeat the last token for ever
             torch.nn.init.uniform_(weights, 3.0, 6.0)
         elif (
@@ -89,6 +107,8 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
             torch.nn.init.normal_(weights, 0.0, 2.0)
         elif family == "glm4" and ".post_" in name and "attention_layernorm" not in name:
             torch.nn.init.uniform_(weights, 0.5, 1.5)
+        elif windowed_files.is_constant(name):
+            torch.nn.init.normal_(weights, 0.3, 0.5)
         elif name.endswith("sinks"):
             torch.nn.init.normal_(weights, 1.0, 1.0)
         elif name.endswith(("_proj.bias", "router.bias", "conv1d.bias")):
@@ -110,6 +130,7 @@ def random_family_model(family: str, options: dict[str, Any]) -> Any:
                 "mixer.gate.weight",
                 "feed_forward.gate.weight",
                 "block_sparse_moe.router.weight",
+                "block_sparse_moe.router.layer.weight",
                 "mlp.router.gate.weight",
             )
         ):

@@ -6,7 +6,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from . import gemma4_files, latent_files, lfm2_files, routed_families, state_space_files
+from . import gemma4_files, latent_files, lfm2_files, routed_families, state_space_files, windowed_files
 from .families import CENTRED, GRANITES, SLIDING_GEMMAS, stored
 from .family_keys import add_keys
 
@@ -22,8 +22,9 @@ ARCHITECTURES = {  # others by the same name
     "minimax_m2": "minimax-m2",
     "olmo3": "olmo2",
     "cohere": "command-r",
+    **windowed_files.ARCHITECTURES,
 }
-PAIRED = ("arcee", "mixtral", "ministral3", "smollm3", *GRANITES, "granitehybrid")
+PAIRED = ("arcee", "mixtral", "ministral3", "smollm3", *GRANITES, "granitehybrid", *windowed_files.PAIRED)
 PLAIN = (
     *latent_files.CLASSES,
     "gemma",
@@ -35,6 +36,9 @@ PLAIN = (
     "bailingmoe2",
     "cohere",
     "cohere2",
+    "exaone_moe",
+    "laguna",
+    "mellum",
     "dots1",
     "ernie4_5",
     "ernie4_5_moe",
@@ -87,6 +91,7 @@ NAMES = {
     **gemma4_files.NAMES,
     **latent_files.NAMES,
     **lfm2_files.NAMES,
+    **windowed_files.NAMES,
 }
 PLAIN_NORMS = {"post_attention_layernorm": "ffn_norm"}
 GEMMA_NORMS = {
@@ -115,16 +120,22 @@ def export_family(family: str, model: Any, path: Path, fused: bool = False) -> N
         lfm2_files.add_keys(writer, family, model)
     elif family in state_space_files.CLASSES:
         state_space_files.add_keys(writer, family, config)
+    elif family in windowed_files.CLASSES:
+        windowed_files.add_keys(writer, family, model)
+        config = config.get_text_config()
     else:
         add_keys(writer, family, config)
     gemmas = dict.fromkeys((*SLIDING_GEMMAS, "gemma4", "olmo2", "olmo3", "exaone4"), GEMMA_NORMS)
-    gemmas |= {"glm4": GLM_NORMS, "afmoe": AFMOE_NORMS}
-    norms = (gemmas | dict.fromkeys(PLAIN, PLAIN_NORMS)).get(family, HYBRID_NORMS)
+    gemmas |= {"glm4": GLM_NORMS, "afmoe": AFMOE_NORMS, "muse_glimmer": GEMMA_NORMS}
+    norms = (dict.fromkeys(PLAIN, PLAIN_NORMS) | gemmas).get(family, HYBRID_NORMS)
     heads_of: dict[str, list[np.ndarray]] = {}  # by layer: queries, keys and values, which Ling has as one matrix
     for name, parameter in stored(model):
         weights = parameter.detach().float().numpy()
-        stem = name.removesuffix(".weight")
-        if family in CENTRED and stem.endswith("norm") and not stem.endswith("linear_attn.norm"):
+        if windowed_files.is_left_out(name):
+            continue
+        stem = name.removesuffix(".weight").replace("model.language_model.", "model.")
+        plain = family == "muse_glimmer" and stem == "model.norm"
+        if family in CENTRED and not plain and stem.endswith("norm") and not stem.endswith("linear_attn.norm"):
             weights = weights + 1
         if stem in OUTER:
             writer.add_tensor(f"{OUTER[stem]}.weight", weights)

@@ -25,6 +25,7 @@ MORE: dict[str, dict[str, Any]] = {
     "deepseek2": {"query_rank": 24},
     "mistral3": {"temperature": 8},
     "nemotron_h_moe": {"layers": 3},
+    "laguna": {"local_heads": 6},
 }
 
 
@@ -39,6 +40,10 @@ MORE: dict[str, dict[str, Any]] = {
         "afmoe",
         "exaone4",
         "cohere2",
+        "apertus",
+        "granite_swa",
+        "laguna",
+        "muse-glimmer",
         "gpt-oss",
         "glm4moe",
         "gemma3",
@@ -77,7 +82,7 @@ def core(shape: ModelShape, native: Shape | None = None) -> Core:
             "key_size",
             "value_size",
         ),
-        *("latent", "query_rank", "latent_keys", "latent_values"),
+        *("local_heads", "latent", "query_rank", "latent_keys", "latent_values"),
         *("local_kv_heads", "local_head_size", "local_rope_size", "borrowing_layers", "borrowing_ffn", "token_inputs"),
     ],
 )
@@ -102,6 +107,20 @@ def test_sizes_that_no_model_has(model: tuple[ModelShape, Any], name: str, size:
         ({"layer_norm": True, "pre_norms": False, "post_norms": True}, "norms that subtract the mean beside others"),
         ({"parallel": True, "post_norms": True}, "branches side by side beside another kind"),
         ({"parallel": True, "experts": 4, "experts_used": 1, "expert_ffn": 32}, "branches side by side beside another"),
+        (
+            {"layer_norm": True},
+            "either norms that subtract the mean or branches side by side, expected both or neither",
+        ),
+        ({"parallel": True}, "either norms that subtract the mean or branches side by side, expected both or neither"),
+        ({"embedding_norm": True, "token_inputs": 32}, "a norm of embeddings beside what reads them without"),
+        ({"embedding_norm": True, "layer_norm": True, "parallel": True}, "a norm of embeddings beside"),
+        ({"post_norm_epsilon": 1e-8}, "an epsilon of norms after each branch, expected such norms, of one kind"),
+        ({"post_norm_epsilon": -1.0, "post_norms": True}, "an epsilon of norms after each branch"),
+        ({"head_gates": True, "gated_attention": True}, "gates of heads beside another kind of attention"),
+        ({"local_heads": 8, "gated_attention": True}, "another number of heads where layers slide, expected neither"),
+        ({"local_heads": 3}, "heads 3, no multiple of kv_heads 2"),
+        ({"activation": "xielu", "experts": 4, "experts_used": 1, "expert_ffn": 32}, "xIELU beside experts or layers"),
+        ({"activation": "xielu", "expert_bias": True}, "feed-forward parts without a gate beside what needs one"),
         ({"rotates_first": True}, "norms after the rotation, expected norms of each head of queries and keys"),
         ({"state_space": True}, "state spaces without heads, expected some"),
         ({"state_space": True, "gated_convolution": True}, "state spaces that are convolutions, expected one of both"),

@@ -17,6 +17,7 @@ from .rows import Row, all_logits, table
 SECOND = (
     *("qwen3moe, Q8_0", "qwen2moe", "mixtral", "granite", "glm4moe, Q4_0", "deepseek2, groups", "deepseek2, Q8_0"),
     *("ernie4_5-moe", "granitemoe", "lfm2moe", "olmo2, Q8_0", "gemma", "gemma2", "gemma4, Q8_0", "qwen35moe"),
+    *("apertus, Q8_0", "exaone-moe", "granite_swa-moe", "laguna, Q8_0", "mellum", "muse-glimmer, Q8_0"),
     *("hunyuan-moe", "arcee", "command-r", "granitehybrid-moe, Q8_0", "nemotron_h", "nemotron_h_moe, Q8_0"),
 )
 Bits = npt.NDArray[np.uint32]

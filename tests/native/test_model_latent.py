@@ -37,7 +37,7 @@ def test_the_sizes_of_latent_attention_arrive(model: Opened, tiny_model) -> None
     shape = read_shape(*model)
     assert (shape.latent, shape.latent_keys, shape.latent_values, shape.query_rank) == (96, 32, 64, 48)
     assert (shape.head_size, shape.kv_heads, shape.rope_size, shape.rope_layout) == (112, 1, 16, "pairs")
-    assert shape.heads_of("attention") == (1, 112, 16, 96)
+    assert shape.heads_of("attention") == (shape.heads, 1, 112, 16, 96)
     assert shape.query_scale == pytest.approx(48**-0.5)
     assert (shape.dense_layers, shape.shared_ffn, shape.expert_ffn, shape.normalize_experts) == (1, 64, 32, False)
     assert read_shape(*opened(tiny_model(**SIZES | {"query_rank": 0}))).query_rank == 0

@@ -10,7 +10,7 @@ from paceline.native import quantize
 from paceline.native.core import open_core
 from paceline.native.files.model_file import Tensor
 from paceline.native.quantize import quantized
-from paceline.native.reference import to_float32
+from paceline.native.reference_weights import to_float32
 from paceline.native.weights import open_model
 
 from .files.folders import LLAMA, llama_tensors, write_folder

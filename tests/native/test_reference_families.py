@@ -15,6 +15,12 @@ FAMILIES = [
     "olmoe",
     "afmoe",
     "exaone4",
+    "exaone-moe",
+    "apertus",
+    "granite_swa",
+    "laguna",
+    "mellum",
+    "muse-glimmer",
     "command-r",
     "cohere2",
     "qwen2moe",
@@ -40,7 +46,11 @@ FAMILIES = [
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def family(request: pytest.FixtureRequest, tiny_model) -> Reference:
-    more = {"gemma4": {"borrowing": 2, "token_inputs": 32}, "mistral3": {"temperature": 20}}
+    more = {
+        "gemma4": {"borrowing": 2, "token_inputs": 32},
+        "mistral3": {"temperature": 20},
+        "laguna": {"local_heads": 8},
+    }
     return open_reference(
         tiny_model(seed=1, architecture=request.param, layers=4, vocab=131, **more.get(request.param, {}))
     )

@@ -10,7 +10,7 @@ from gguf.constants import GGMLQuantizationType
 from gguf.quants import quantize
 from paceline.native.files import float8
 from paceline.native.files.safetensors_file import Stored
-from paceline.native.reference import to_float32
+from paceline.native.reference_weights import to_float32
 from paceline.native.weights import ModelUnreadable, open_model
 
 from ..family_files import paired

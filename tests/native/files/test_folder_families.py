@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from paceline.native.core import open_core
-from paceline.native.reference import open_reference, to_float32
+from paceline.native.reference import open_reference
+from paceline.native.reference_weights import to_float32
 from paceline.native.weights import open_model
 
 from ..configurations import CONFIGS, FAMILY_CONFIGS

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from paceline.native.files import mxfp4
 from paceline.native.files.safetensors_file import Stored
-from paceline.native.reference import open_reference, to_float32
+from paceline.native.reference import open_reference
+from paceline.native.reference_weights import to_float32
 from paceline.native.weights import ModelUnreadable
 
 from ..configurations import FAMILY_CONFIGS

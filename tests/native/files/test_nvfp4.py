@@ -10,7 +10,7 @@ import pytest
 from paceline.native.files import nvfp4
 from paceline.native.files.model_file import Tensor
 from paceline.native.files.safetensors_file import Stored
-from paceline.native.reference import to_float32
+from paceline.native.reference_weights import to_float32
 from paceline.native.weights import ModelUnreadable, open_model
 
 from ..family_files import paired

@@ -9,7 +9,8 @@ import gguf
 import numpy as np
 import pytest
 from paceline.native.core import open_core
-from paceline.native.reference import open_reference, to_float32
+from paceline.native.reference import open_reference
+from paceline.native.reference_weights import to_float32
 from paceline.native.weights import ModelUnreadable, find_model, open_model, read_metadata
 
 from ..family_files import paired
