@@ -23,7 +23,7 @@ def check(live: dict[int, Request], admission: Admission, scheduler: Scheduler, 
         "slots and their owners": [owners.get(slot) for slot in range(len(slots))] == slots.owners,
         "leases": all(slots.epochs[one.slot] == one.epoch for one in requests if one.slot is not None),
         "who waits and who has no slot": {*waiting} == {*queued} == {one for one in requests if one.slot is None},
-        "tokens that wait": waiting.prompt_tokens == sum(len(request.prompt) for request in waiting),
+        "tokens that wait": waiting.prompt_tokens == sum(request.waiting_tokens for request in waiting),
         "places of the scheduler": len(due) == len({*due})
         and {*due} == {one for one in requests if one.state in (State.PREFILL, State.DECODE)},
         "grants": all((request.grant > 0) == (request.state is not State.PARKED) for request in requests),

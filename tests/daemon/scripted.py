@@ -60,7 +60,10 @@ TEXTS = [[*range(7, 7 + length)] for length in (1, 2, 5, 30, 64, 65, 150)]
 TEXTS += [[*range(7, 7 + common), *[9] * (150 - common)] for common in (20, 64, 100)]  # they part
 PROMPTS = st.sampled_from([f"ids:{','.join(map(str, text))}" for text in TEXTS])
 OPTIONS = st.sampled_from(
-    ["", "ignore_eos=1", "stop=5,6", "temp=0.8 seed=11", "temp=1 seed=12 hash=1", "ignore_eos=1 hash=1"]
+    [
+        *("", "ignore_eos=1", "stop=5,6", "temp=0.8 seed=11", "temp=1 seed=12 hash=1", "ignore_eos=1 hash=1"),
+        *("predict=7,8,9", "predict=9,9 temp=1 seed=13"),
+    ]
 )
 SLOT = st.one_of(st.just(""), st.integers(0, 4).map(lambda slot: f" SLOT {slot}"))
 TOTALS, QUANTA = st.sampled_from([1, 2, 5, 20, 60]), st.sampled_from([1, 2, 3, 100])

@@ -11,10 +11,13 @@ from paceline.daemon.lifecycle import Lifecycle
 from paceline.daemon.requests import State
 
 
+WAITS = "REQ 4 START ids:8 9 predict=5,6"
+
+
 def busy() -> Driver:
-    """1 prefills or decodes and is followed by 2, 3 decodes, 4 waits."""
+    """1 prefills or decodes and is followed by 2, 3 decodes, 4 waits, with a prediction."""
     one = Driver(slots=2, coalesce=True, auto=True)
-    for line in ("REQ 1 START ids:1,2 9 2", "REQ 2 START ids:1,2 9 2", "REQ 3 START ids:7 9 2", "REQ 4 START ids:8 9"):
+    for line in ("REQ 1 START ids:1,2 9 2", "REQ 2 START ids:1,2 9 2", "REQ 3 START ids:7 9 2", WAITS):
         one.send(line)
     one.step()
     return one
