@@ -37,6 +37,7 @@ RULES: Final = '\n%llguidance {"no_forcing": true}\n'
 END: Final = b"< >"  # no grammar can name it
 LONGEST_FORCED: Final = 32  # bytes of a token that are looked for
 LONGEST_TEXT: Final = 1024  # bytes of a token, for the library
+MOST_ITEMS: Final = 1 << 14  # of a place in a grammar: some four thousand properties that may be left out
 STUCK: Final = "no token of the vocabulary continues what the grammar allows"
 LONGEST_LOOK: Final = 0.02  # seconds ahead; usual ones take a hundredth of that
 TOO_LARGE: Final = "it takes more than the library can do"
@@ -69,7 +70,7 @@ class Library:
         self._bytes = (self._vocab + 31) // 32 * 4
         self._room = (self._vocab + 1 + 31) // 32 * 4
         self._tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Vocabulary(texts, signs)))
-        self._limits = llguidance.LLParserLimits(verbose_errors=False)
+        self._limits = llguidance.LLParserLimits(verbose_errors=False, max_items_in_row=MOST_ITEMS)
         self._executor: LLExecutor | None = llguidance.LLExecutor(threads) if threads > 1 else None
         self._outputs: dict[int, Output] = {}
         self._tokens = {text: token for token, text in reversed(list(enumerate(texts))) if token not in signs}

@@ -82,7 +82,12 @@ class Proxy:
         every = ["*"]
         cors = [
             Middleware(
-                CORSMiddleware, allow_origins=origins, allow_methods=every, allow_headers=every, expose_headers=shown
+                CORSMiddleware,
+                allow_origins=origins,
+                allow_methods=every,
+                allow_headers=every,
+                expose_headers=shown,
+                allow_private_network=True,  # a page of the web that asks for localhost; its origin was named
             )
         ]
         starlette = Starlette(
@@ -130,7 +135,7 @@ class Proxy:
     async def _count(self, request: Request) -> Response:
         asked = await self._body(request, partial(read_message, answered=False))
         self.engine.check()
-        given = await asyncio.to_thread(self.engine.texts.read, asked.prompts[0])
+        given = await asyncio.to_thread(self.engine.texts.read, asked.prompts[0], bounded=False)
         return answer({"input_tokens": len(given.ids)})
 
     def _openai(self, kind: Any, asked: Any) -> OpenAIWriter:

@@ -13,6 +13,7 @@ from ..thoughts import marks_of
 from .grammars.answers import Held
 from .refused import wrong
 from .requests.asked import Chat
+from .requests.holds import Hold
 from .requests.tools import Tools
 from .speech.call_marks import call_marks_of
 from .speech.call_splitter import CallSplitter
@@ -57,9 +58,9 @@ class Chats:
             text = self._thoughts.closed(text)
         return Rendered(text + call, tools, call)
 
-    def grammar(self, prompt: Rendered, wanted: Grammar | None, loose: bool) -> Grammar | None:
+    def grammar(self, prompt: Rendered, wanted: Grammar | None, hold: Hold) -> Grammar | None:
         """Of all that the model writes. A call that has to be made is no answer, and not held to its format."""
-        return self._held.grammar(wanted, prompt.text, prompt.tools, prompt.begun != "", loose)
+        return self._held.grammar(wanted, prompt.text, prompt.tools, prompt.begun != "", hold)
 
     def voice(self, prompt: Rendered, decoder: Decoder, stops: Sequence[str]) -> Voice:
         """Of one answer to this prompt."""

@@ -2,17 +2,18 @@
 others of its request."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from ...protocol import Grammar
 from ..errors import DaemonGone, Refused, RequestFailed
 from ..stream import AsyncStream
 from .echo import echo_all
 from .engine import Engine
-from .refused import HttpRefused, refused_by_engine, wrong
+from .refused import ContextExceeded, HttpRefused, refused_by_engine, wrong
 from .requests.asked import Asked
 from .requests.formats import GRAMMAR, grammar_refused
+from .requests.holds import Hold
 from .speech.cutter import Delta
 from .texts import Given
 
@@ -42,7 +43,7 @@ async def begin(
     prompts = [await asyncio.to_thread(texts.read, prompt) for prompt in asked.prompts]
     predicted = await asyncio.to_thread(texts.predicted, asked.prediction) if asked.prediction else []
     answers = [given for given in prompts for _ in range(asked.n)] if asked.most != 0 else []
-    _check_prompts(prompts, engine.info["most_positions"])
+    _check_prompts(prompts, asked, engine.info)
     too_many = _too_many(engine, asked, [len(given.ids) + len(predicted) for given in answers], queue_tokens)
     if too_many and not engine.coalesces:
         raise too_many
@@ -61,14 +62,15 @@ async def begin(
     return Begun(prompts, echoes, streams, until)
 
 
-def _check_prompts(prompts: Sequence[Given], room: int) -> None:
+def _check_prompts(prompts: Sequence[Given], asked: Asked, info: Mapping[str, Any]) -> None:
+    room, cached = info["most_positions"], info["most_positions"] < info["context"]
     for given in prompts:
         if not given.ids:
             raise wrong(given.param, "is empty, expected at least one token")
         if len(given.ids) >= room:
-            raise wrong(
-                given.param, f"has {len(given.ids)} tokens, there is room for {room}", "context_length_exceeded"
-            )
+            raise ContextExceeded(given.param, len(given.ids), None, room, cached=cached)
+        if asked.most and len(given.ids) + asked.most > room:
+            raise ContextExceeded(asked.limit, len(given.ids), asked.most, room, cached=cached)
 
 
 def _too_many(engine: Engine, asked: Asked, answers: Sequence[int], queue_tokens: int) -> HttpRefused | None:
@@ -89,19 +91,24 @@ def _too_many(engine: Engine, asked: Asked, answers: Sequence[int], queue_tokens
 async def _start_held(
     engine: Engine, asked: Asked, answers: Sequence[Given], predicted: Sequence[int], default_tokens: int | None
 ) -> list[AsyncStream]:
-    """Held to the grammars that are theirs; to looser ones if these are refused and may be loosened."""
+    """Held to the grammars that are theirs; to looser ones as long as these are refused and may be loosened."""
 
-    def grammars(loose: bool = False) -> list[Grammar | None]:
-        each = {id(given): engine.texts.grammar(given, asked.format, loose) for given in answers[:: asked.n]}
+    def grammars(hold: Hold) -> list[Grammar | None]:
+        each = {id(given): engine.texts.grammar(given, asked.format, hold) for given in answers[:: asked.n]}
         return [each[id(given)] for given in answers]
 
-    held = grammars()
-    try:
-        return await _start(engine, asked, answers, held, predicted, default_tokens)
-    except Refused as problem:
-        if not problem.error.startswith(GRAMMAR) or (looser := grammars(loose=True)) == held:
-            raise
-    return await _start(engine, asked, answers, looser, predicted, default_tokens)
+    refused, tried = None, list[Grammar | None]()
+    for hold in Hold:
+        if (held := grammars(hold)) == tried:
+            continue
+        try:
+            return await _start(engine, asked, answers, held, predicted, default_tokens)
+        except Refused as problem:
+            if not problem.error.startswith(GRAMMAR):
+                raise
+            refused, tried = problem, held
+    assert refused
+    raise refused
 
 
 async def _start(

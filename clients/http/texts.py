@@ -11,9 +11,10 @@ from ..model_text import open_text
 from ..stop_strings import StopStrings
 from .chats import Chats, Rendered
 from .infill import gap_marks_of
-from .refused import HttpRefused, wrong
+from .refused import ContextExceeded, HttpRefused, wrong
 from .requests.asked import Chat, Ids, Text
 from .requests.formats import Format
+from .requests.holds import Hold
 from .speech.cutter import Cutter
 from .speech.voice import Voice
 
@@ -90,8 +91,10 @@ class Texts:
         lines = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
         return cls(NumberTokens(vocab), ChatTemplate(template or lines), vocab, context)
 
-    def read(self, prompt: Text | Ids | Chat) -> Given:
-        """Raises HttpRefused."""
+    def read(self, prompt: Text | Ids | Chat, bounded: bool = True) -> Given:
+        """`bounded`: a text that cannot fit in the context is not even tokenized, which would take seconds for some
+        megabytes. Raises HttpRefused."""
+        encode = self._prompt if bounded else _whole
         match prompt:
             case Ids(tokens):
                 return Given(self.checked(tokens, prompt.param), prompt.param)
@@ -99,20 +102,19 @@ class Texts:
                 if behind and not self._gap:
                     raise wrong("suffix", "the model has no marks for a gap in a text", "unsupported_parameter")
                 whole = self._gap.around(text, behind) if behind and self._gap else text
-                return Given(self._prompt(whole, prompt.param, self._tokens.encode), prompt.param)
+                return Given(encode(whole, prompt.param, self._tokens.encode), prompt.param)
             case Chat():
                 if self._chats is None:
                     raise self._no_chat()
                 rendered = self._chats.render(prompt)
-                ids = self._prompt(rendered.text, prompt.param, self._tokens.encode_rendered)
+                ids = encode(rendered.text, prompt.param, self._tokens.encode_rendered)
                 return Given(ids, prompt.param, rendered)
 
-    def grammar(self, given: Given, asked: Format | None, loose: bool = False) -> Grammar | None:
-        """What the answer must match, with all that may stand around what was asked for. `loose`: without what may be
-        left out. Raises HttpRefused."""
-        wanted = asked and ((loose and asked.loose) or asked.grammar)
+    def grammar(self, given: Given, asked: Format | None, hold: Hold = Hold.GIVEN) -> Grammar | None:
+        """What the answer must match, with all that may stand around what was asked for. Raises HttpRefused."""
+        wanted = asked and ((hold is not Hold.GIVEN and asked.loose) or asked.grammar)
         if given.chat and self._chats:
-            return self._chats.grammar(given.chat, wanted, loose)
+            return self._chats.grammar(given.chat, wanted, hold)
         return wanted
 
     def voice(self, given: Given, stops: Sequence[str]) -> Voice:
@@ -139,10 +141,9 @@ class Texts:
         return HttpRefused(400, f"this model has no chat, use /v1/completions: {self.broken}", code="broken_template")
 
     def _prompt(self, text: str, field: str, encode: Callable[[str], list[int]]) -> list[int]:
-        """A text that can't fit is not even tokenized: that would take seconds for some megabytes."""
-        if len(text) > self._context * self._tokens.longest:
-            raise wrong(field, f"is longer than {self._context} tokens, the context, can be", "context_length_exceeded")
-        return encode(_checked(text, field))
+        if (least := -(-len(text) // self._tokens.longest)) > self._context:
+            raise ContextExceeded(field, least, None, self._context, at_least=True)
+        return _whole(text, field, encode)
 
     def decode(self, tokens: Sequence[int]) -> str:
         return b"".join(map(self.spell, tokens)).decode("utf-8", "replace")
@@ -152,6 +153,10 @@ class Texts:
             place, token = next((n, one) for n, one in enumerate(tokens) if not 0 <= one < self._vocab)
             raise wrong(field, f"token {place} is {token}, expected 0 to {self._vocab - 1}")
         return tokens
+
+
+def _whole(text: str, field: str, encode: Callable[[str], list[int]]) -> list[int]:
+    return encode(_checked(text, field))
 
 
 def _checked(text: str, field: str) -> str:

@@ -10,7 +10,6 @@ from paceline.daemon import lifecycle
 from paceline.daemon.lifecycle import Lifecycle
 from paceline.daemon.requests import State
 
-
 WAITS = "REQ 4 START ids:8 9 predict=5,6"
 
 

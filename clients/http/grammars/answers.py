@@ -13,6 +13,7 @@ from ....protocol import Grammar
 from ...harmony import Words, mark_token
 from ...thoughts import Marks
 from ..refused import wrong
+from ..requests.holds import Hold
 from ..requests.tools import Tools
 from ..speech.call_marks import CallMarks
 from .arguments import ANY
@@ -35,16 +36,16 @@ class Held:
         self._harmony = HarmonyRules(harmony) if harmony else None
 
     def grammar(
-        self, wanted: Grammar | None, prompt: str, tools: Tools | None, begun: bool, loose: bool = False
+        self, wanted: Grammar | None, prompt: str, tools: Tools | None, begun: bool, hold: Hold = Hold.GIVEN
     ) -> Grammar | None:
         """Of the answer to this prompt, as the chat template has made it; None if it may be anything. `begun`: the
-        prompt has begun a call, and no format is held to then. `loose`: only strict tools are held to their schemas.
+        prompt has begun a call, and no format is held to then. `hold`: to what tools that are not strict are held.
         Raises HttpRefused."""
         try:
             if tools and begun:
-                return self._forced(tools, partial(tools.schema, loose=loose))
+                return self._forced(tools, partial(tools.schema, hold=hold))
             strict = bool(tools and tools.strict and not (self._calls and self._calls.bare))
-            return self._answer(wanted, prompt, tools, strict, loose) if wanted or strict else None
+            return self._answer(wanted, prompt, tools, strict, hold) if wanted or strict else None
         except (ValueError, RecursionError) as problem:
             told = {RecursionError: "is nested too deep", UnicodeEncodeError: "holds half of a surrogate pair"}
             raise wrong("tools", told.get(type(problem), str(problem))) from None
@@ -55,9 +56,9 @@ class Held:
         assert self._calls is not None  # it began the call
         return _lark(CallRules(self._calls, tools, self._mark, schema_of).forced())
 
-    def _answer(self, wanted: Grammar | None, prompt: str, tools: Tools | None, strict: bool, loose: bool) -> Grammar:
+    def _answer(self, wanted: Grammar | None, prompt: str, tools: Tools | None, strict: bool, hold: Hold) -> Grammar:
         rules = [f"answer: {wanted.rule}"] if wanted else []
-        schema_of = partial(tools.schema, loose=loose or not strict) if tools else None
+        schema_of = partial(tools.schema, hold=hold if strict else Hold.TYPE) if tools else None
         if self._harmony:
             return _lark([*self._harmony.answered("answer" if wanted else ANY, tools, schema_of), *rules])
         before, more = self._thought(prompt)

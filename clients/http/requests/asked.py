@@ -32,13 +32,12 @@ class Ids:
 @dataclass(frozen=True, slots=True)
 class Chat:
     """`messages` are what a chat template takes: a role and a text each, and calls of tools; `names` are further
-    variables for it, `tools` what the answer may call."""
+    variables for it, `tools` what the answer may call, `param` the field that the messages came in."""
 
     messages: tuple[dict[str, Any], ...]
     names: Mapping[str, Any] = field(default_factory=dict)
     tools: Tools | None = None
-
-    param: ClassVar[str] = "messages"
+    param: str = "messages"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from ....protocol import Grammar
 from ..refused import HttpRefused, wrong
 from .arguments import check_depth
 from .fields import Fields, shown
-from .schemas import lenient, loosened
+from .holds import lenient, loosened
 
 TEXT, OBJECT, SCHEMA = "text", "json_object", "json_schema"
 TYPES: Final = (TEXT, OBJECT, SCHEMA)

@@ -57,7 +57,7 @@ def read_response(body: object) -> ResponseAsked:
     names = template_names(fields, _within(fields, "reasoning"), "effort")
     likely, include = fields.integer("top_logprobs", 0, 20), fields.texts("include", most=16, one=False)
     asked = Asked(
-        prompts=(Chat(tuple(input_turns(fields)), names, openai_tools(fields, flat=True)),),
+        prompts=(Chat(tuple(input_turns(fields)), names, openai_tools(fields, flat=True), "input"),),
         most=fields.integer("max_output_tokens", 1, WHOLE),
         options=sampling_options(fields),
         stream=fields.flag("stream") or False,

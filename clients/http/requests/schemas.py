@@ -1,12 +1,11 @@
-"""What a JSON schema says of the types of an argument, as far as the bare text of a call needs to know; and how one is
-made lenient."""
+"""What a JSON schema says of the types of an argument, as far as the bare text of a call needs to know."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 CHOICES: Final = ("anyOf", "oneOf", "allOf")
-NO_TYPES: Final = frozenset((*CHOICES, "$ref", "enum", "const"))  # what else a schema may be made of
 PATTERN: Final = "pattern"
+NO_TYPES: Final = frozenset((*CHOICES, "$ref", "enum", "const"))  # what else a schema may be made of
 WORDS_OF_TYPES: Final = {
     "object": ("properties", "required", "additionalProperties"),
     "array": ("items", "minItems", "maxItems"),
@@ -55,12 +54,6 @@ def words_of(schema: Any, argument: str) -> list[str]:
     return [*words]
 
 
-def lenient(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What nothing can be held to is left out of it, unless it says otherwise."""
-    options = schema.get("x-guidance", {})
-    return {**schema, "x-guidance": {"lenient": True, **options}} if isinstance(options, dict) else schema
-
-
 def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
     """What holds to either, as one schema: of the same word it is the other's, but all of both are properties and
     required."""
@@ -83,28 +76,16 @@ def types_within(schema: Mapping[str, Any]) -> list[Any]:
     return [*found, "null"] if found and schema.get("nullable") is True and "null" not in found else found
 
 
-def loosened(value: Any) -> Any:
-    """A schema without what most often cannot be used: patterns, of which few languages know the same, and nulls."""
-    if isinstance(value, list):
-        return [loosened(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {key: one for key, one in value.items() if one is not None}
-    if isinstance(kept.get(PATTERN), str):  # else it is a property of this name
-        del kept[PATTERN]
-    return {key: loosened(one) for key, one in kept.items()}
-
-
 def _ways(value: Any, root: Any) -> Iterator[Mapping[str, Any]]:
     """The schema itself and those that it chooses from, all followed to where they refer."""
-    own = _followed(value, root)
+    own = followed(value, root)
     yield own
     for choice in CHOICES:
         for one in _list(own.get(choice)):
-            yield _followed(one, root)
+            yield followed(one, root)
 
 
-def _followed(value: Any, root: Any) -> Mapping[str, Any]:
+def followed(value: Any, root: Any) -> Mapping[str, Any]:
     """A reference within the schema, once: what it refers to."""
     schema = _object(value)
     place = schema.get("$ref")

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from ..refused import wrong
 from .fields import Fields, shown
-from .schemas import lenient, types_of
+from .holds import Hold, held
+from .schemas import types_of
 
 FUNCTION: Final = "function"
 CUSTOM: Final = "custom"
@@ -37,12 +38,10 @@ class Tools:
         schemas = [one[FUNCTION].get("parameters") for one in self.described if one[FUNCTION]["name"] == name]
         return types_of(schemas[0], argument) if schemas else set()
 
-    def schema(self, name: str, loose: bool = False) -> Mapping[str, Any]:
-        """Of the arguments of a tool, to hold a call to; `loose`: unless it is strict, they may be any."""
-        if loose and name not in self.strict:
-            return {"type": "object"}
+    def schema(self, name: str, hold: Hold = Hold.GIVEN) -> Mapping[str, Any]:
+        """Of the arguments of a tool, to hold a call to; of one that is strict, all of it."""
         parameters = next(one[FUNCTION]["parameters"] for one in self.described if one[FUNCTION]["name"] == name)
-        return parameters if name in self.strict else lenient(parameters)
+        return parameters if name in self.strict else held(parameters, hold)
 
 
 def openai_tools(fields: Fields, flat: bool = False) -> Tools | None:

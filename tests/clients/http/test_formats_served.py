@@ -152,6 +152,16 @@ def test_what_is_not_strict_leaves_out_what_it_cannot_hold(served: Served) -> No
     )
 
 
+def test_a_thousand_properties_may_be_left_out(served: Served) -> None:
+    """More than the library's own bound of what may come at one place; and then a bound all the same."""
+    more = ASKED | {"chat_template_kwargs": {"enable_thinking": False}, "messages": HELLO, "temperature": 0}
+    for count, status in ((1000, 200), (5000, 400)):
+        schema = {"type": "object", "properties": {f"p{number}": {"type": "null"} for number in range(count)}}
+        answer = served.post("/v1/chat/completions", **more, **wrong_format(schema, False))
+        assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["code"] == "grammar_failed" and "Current row has" in answer.json()["error"]["message"]
+
+
 def test_what_a_pattern_cannot_say_here_is_left_out_unless_it_is_strict(served: Served) -> None:
     """As zod writes an e-mail address."""
     schema = {

@@ -49,6 +49,9 @@ def test_the_pages_that_cors_names_may_call() -> None:
         asks = {"origin": PAGE, "access-control-request-method": "POST", "access-control-request-headers": "x-api-key"}
         preflight = served.http.options("/v1/completions", headers=asks)
         assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (200, PAGE)
+        local = {"access-control-request-private-network": "true"}  # of a browser whose page is not on this machine
+        preflight = served.http.options("/v1/completions", headers=asks | local)
+        assert preflight.headers["access-control-allow-private-network"] == "true"
         answer = served.http.post("/tokenize", json={"content": "a"}, headers={"origin": PAGE})
         shown = set(answer.headers["access-control-expose-headers"].split(", "))
         assert {"x-request-id", "retry-after", "x-should-retry"} <= shown

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -24,6 +25,8 @@ from paceline.clients.http.requests.asked import Chat, Text
 from paceline.clients.http.texts import Texts
 
 from .served import SECONDS, Served
+
+HELLO = [{"role": "user", "content": "x"}]
 
 SLOW = ("--fault", "slow:20", "--slots", "1", "--queue", "1")
 
@@ -92,9 +95,36 @@ def test_a_prompt_that_cannot_fit_is_not_cut_into_tokens() -> None:
     texts = Texts(Untouched(), ChatTemplate("{{ messages[0].content }}"), 2, 10)
     assert texts.read(Text("x" * 80)).ids == [1]
     for prompt in (Text("x" * 81), Chat(({"role": "user", "content": "x" * 81},))):
-        with pytest.raises(HttpRefused, match="is longer than 10 tokens, the context, can be") as caught:
+        with pytest.raises(HttpRefused, match="length is 10 tokens, and a prompt of at least 11 leaves") as caught:
             texts.read(prompt)
         assert (caught.value.param, caught.value.code) == (prompt.param, "context_length_exceeded")
+    with pytest.raises(AssertionError):  # it is cut into tokens all the same where only their number is asked for
+        texts.read(Text("x" * 81), bounded=False)
+
+
+def test_a_request_for_too_much_is_told_in_the_words_that_agents_look_for(served: Served) -> None:
+    long = [{"role": "user", "content": "x" * 4200}]
+    longer = [{"role": "user", "content": "x" * 5000}]
+    for messages, most, expected in (
+        (long, 5, r"prompt is too long[^0-9]*(\d+)\s*tokens?\s*>\s*(\d+)"),
+        (longer, 5, r"prompt is too long[^0-9]*(\d+)\s*tokens?\s*>\s*(\d+)"),
+        (HELLO, 5000, r"input length and `max_tokens` exceed context limit: (\d+) \+ (\d+) > (\d+)"),
+    ):
+        error = served.post("/v1/messages", messages=messages, max_tokens=most).json()["error"]
+        found = re.search(expected, error["message"])
+        assert found and error["type"] == "invalid_request_error", error
+        *asked, room = map(int, found.groups())
+        assert sum(asked) > room == 4096
+        for path, name in (("/v1/chat/completions", "messages"), ("/v1/responses", "input")):
+            limit = "max_output_tokens" if name == "input" else "max_tokens"
+            error = served.post(path, **{name: messages, limit: most}).json()["error"]
+            assert "this model's maximum context length is 4096 tokens" in error["message"]
+            assert (error["code"], error["param"]) == ("context_length_exceeded", limit if most > 5 else name)
+
+
+def test_what_is_far_too_long_is_counted(served: Served) -> None:
+    long = [{"role": "user", "content": "x" * 100_000}]
+    assert served.post("/v1/messages/count_tokens", messages=long).json()["input_tokens"] > 100_000
 
 
 def test_texts_and_ids_of_the_small_routes_have_a_bound() -> None:

@@ -145,9 +145,9 @@ def test_a_cache_that_is_smaller_than_the_context() -> None:
         hello = [{"role": "user", "content": "Hi"}]
         assert served.post("/v1/chat/completions", messages=hello).json()["usage"]["total_tokens"] == 192
         long = served.post("/v1/completions", prompt=[1] * 192).json()["error"]
-        assert long["code"] == "context_length_exceeded" and "room for 192" in long["message"]
+        assert long["code"] == "context_length_exceeded" and "length is 192 tokens (the whole cache)" in long["message"]
         more = served.post("/v1/completions", prompt=[1], max_tokens=300).json()["error"]
-        assert "the whole cache holds 192 positions" in more["message"]
+        assert "length is 192 tokens (the whole cache), and 1 tokens of prompt and 300 to come" in more["message"]
 
 
 def test_bodies_that_are_none(served: Served) -> None:

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 from paceline.clients.http.refused import HttpRefused
+from paceline.clients.http.requests.holds import Hold
+from paceline.clients.http.requests.tools import Tools
 from paceline.clients.http.speech.call_marks import call_marks_of
 from paceline.protocol import Refusal
 
 from ..speech.test_tool_calls import as_function
 from .held import fits, held
-from .test_calls import FORMS, PROMPT, Arguments, Form, forced, offered, read, rest
+from .test_calls import CITY, FORMS, PROMPT, Arguments, Form, forced, offered, read, rest
 
 
 def test_seeds_form() -> None:
@@ -98,10 +100,34 @@ def test_loose_tools_may_have_any_arguments_unless_they_are_strict() -> None:
     tools = offered(("weather",), several=False, schema=ZOD)
     with pytest.raises(Refusal, match="look-around"):
         fits(forced(form, tools), text)
-    assert fits(held(calls=form.marks).grammar(None, PROMPT, tools, True, loose=True), text)
+    for hold in (Hold.USABLE, Hold.TYPE):
+        assert fits(held(calls=form.marks).grammar(None, PROMPT, tools, True, hold), text)
     strict = offered(("weather",), several=False, strict=True, schema=ZOD)
     with pytest.raises(Refusal, match="look-around"):
-        fits(held(calls=form.marks).grammar(None, PROMPT, strict, True, loose=True), text)
+        fits(held(calls=form.marks).grammar(None, PROMPT, strict, True, Hold.TYPE), text)
+
+
+@pytest.mark.parametrize("bad", [{"pattern": r"^(?!\.)a"}, {"type": "file"}, {"enum": []}, {"$ref": "#/none"}])
+def test_a_schema_that_cannot_be_used_leaves_the_rest_of_it_and_other_tools_as_they_are(bad: dict[str, Any]) -> None:
+    schema = CITY | {"properties": CITY["properties"] | {"bad": bad}, "required": [*CITY["required"], "bad"]}
+    tools = Tools((*offered(schema=schema).described, *renamed(offered(), "other")), False, ("weather", "other"))
+    form = FORMS["hermes"]
+    with pytest.raises(Refusal):
+        fits(forced(form, tools), "")
+    held_to = held(calls=form.marks).grammar(None, PROMPT, tools, True, Hold.USABLE)
+    for name, arguments, good in (
+        ("other", {"city": "Rome", "days": 3}, True),
+        ("other", {"city": 5, "days": 3}, False),
+        ("weather", {"city": "Rome", "days": 3, "bad": "b"}, True),
+        ("weather", {"city": 5, "days": 3, "bad": "b"}, False),
+    ):
+        text = rest(form, form.marks.opening(None), form.whole(name, arguments))
+        assert fits(held_to, text) is good, (name, arguments)
+
+
+def renamed(tools: Tools, name: str) -> list[dict[str, Any]]:
+    [weather] = (one["function"] for one in tools.described if one["function"]["name"] == "weather")
+    return [{"type": "function", "function": weather | {"name": name}}]
 
 
 @pytest.mark.parametrize("schema", [{"const": float("nan")}, {"description": "\ud800"}, {"maximum": float("inf")}])

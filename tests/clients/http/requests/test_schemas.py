@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from paceline.clients.http.requests.schemas import lenient, loosened, types_of, words_of
+from paceline.clients.http.requests.schemas import types_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -60,25 +60,3 @@ def test_the_words_that_an_argument_may_be(schema: Any, words: list[str]) -> Non
     whole = {"properties": {"a": schema}, "$defs": {"E": {"enum": ["a", "b"]}}}
     assert words_of(whole, "a") == words
     assert words_of(5, "a") == words_of({"properties": 5}, "a") == []
-
-
-def test_a_loosened_schema() -> None:
-    odd = {
-        "required": None,
-        "properties": {
-            "pattern": {"type": "string", "pattern": "^(?!a)"},
-            "list": {"type": ["string", "any"], "items": [{"type": "integer", "enum": None}]},
-        },
-    }
-    assert loosened(odd) == {
-        "properties": {
-            "pattern": {"type": "string"},
-            "list": {"type": ["string", "any"], "items": [{"type": "integer"}]},
-        }
-    }
-
-
-def test_a_lenient_schema() -> None:
-    assert lenient({"not": {}}) == {"not": {}, "x-guidance": {"lenient": True}}
-    assert lenient({"x-guidance": {"lenient": False}}) == {"x-guidance": {"lenient": False}}
-    assert lenient({"x-guidance": 5}) == {"x-guidance": 5}
