@@ -67,7 +67,19 @@ _SPLITS: Final[dict[str, tuple[str, ...]]] = {
     **{name: (_modern(_ONE),) for name in ("qwen2", "deepseek-r1-qwen", "bailingmoe2", "hunyuan")},
     "qwen35": (_modern(_ONE, r"\p{M}"),),
     "seed-coder": (_modern(_ONE, ends=""),),
-    **dict.fromkeys(("gpt-4o", "minimax-m2"), (_by_case(_THREE, f"{_CONTRACTIONS}?"),)),
+    "laguna": (r"[^\n]+|\n+", _modern(_ONE)),
+    "exaone-moe": (
+        "|".join(
+            (
+                _CONTRACTIONS,
+                r"[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+",  # words go on behind a blank
+                _ONE,
+                r" ?[^\s\p{L}\p{N}]+[\r\n/]?",
+                r"\s*[\r\n]|\s+(?!\S)|\s+",
+            )
+        ),
+    ),
+    **dict.fromkeys(("gpt-4o", "llama4", "minimax-m2"), (_by_case(_THREE, f"{_CONTRACTIONS}?"),)),
     "tekken": (_by_case(_ONE, ""),),
     "kimi-k2": (rf"{_HAN}+|" + _by_case(_THREE, f"{_CONTRACTIONS}?", r"[\r\n]*", _HAN),),
     **dict.fromkeys(("deepseek-v3", "joyai-llm", "hunyuan-dense"), _DEEPSEEK_3),
@@ -75,10 +87,10 @@ _SPLITS: Final[dict[str, tuple[str, ...]]] = {
     "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _EASTERN),
 }
 _THEN_DIGITS: Final = ("deepseek-llm", "deepseek-coder")  # cut every digit out last
-SINGLE_DIGITS: Final = ("smollm", "refact", "exaone", "command-r")
+SINGLE_DIGITS: Final = ("smollm", "refact", "exaone", "command-r", "mellum2")
 COMPOSED: Final = ("qwen2", "qwen35", "olmo", "command-r")
 UNNAMED: Final = "default"  # what a converter writes if it knows no name
-PLAIN: Final = ("gpt-2", "exaone4", "olmo")
+PLAIN: Final = ("gpt-2", "exaone4", "mellum", "olmo")
 SUPPORTED: Final = (*PLAIN, *_SPLITS, *SINGLE_DIGITS)
 
 

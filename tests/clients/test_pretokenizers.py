@@ -37,9 +37,10 @@ def test_words_of_tekken_and_of_seed_oss() -> None:
     assert words("pixtral", "XMLHttp don'T 1234/\n") == words("llama-bpe", "XMLHttp don'T 1234/\n")
     assert words("hunyuan", "XMLHttp don'T 12!\n\n") == ["XMLHttp", " don", "'T", " ", "1", "2", "!\n\n"]
     assert words("hunyuan-dense", "12345 \u4f60\u597dab") == ["123", "45", " ", "\u4f60\u597d", "ab"]
-    for name in ("exaone4", "olmo"):
+    for name in ("exaone4", "mellum", "olmo"):
         assert words(name, "XMLHttp don't 12!\n") == ["XMLHttp", " don", "'t", " 12", "!", "\n"]
-    assert words("exaone", "don't 12!\n") == words("command-r", "don't 12!\n") == words("refact", "don't 12!\n")
+    for name in ("exaone", "command-r", "mellum2"):
+        assert words(name, "don't 12!\n") == words("refact", "don't 12!\n")
     assert words("refact", "don't 12!\n") == ["don", "'t", " ", "1", "2", "!", "\n"]
 
 
@@ -54,6 +55,10 @@ def test_words_of_tekken_and_of_seed_oss() -> None:
         ("deepseek-coder", ["\n", " Hello", "ბა", " ", "你", "ע", ",", " \u00ab", "$=", "x", "1", "2"]),
         ("deepseek-v3", ["Hello", " world", "!?\n\n", "123", "45", " ", "6", ".x", "=y", "==", "你好ひら", "각", "  "]),
         ("deepseek-v3", ["don", "'t", " ", "\x00a\u0301", " $/", "b", "\r\n", "  "]),
+        ("laguna", ["XMLHttp", " don", "'t", " ", "1", "2", "!", "\n\n", " ", " b", "."]),
+        ("exaone-moe", ["Hello world", "'s", " a\u0301", " ", "1", "2", "!/\n", "\n"]),
+        ("exaone-moe", ["(한국 어 말", ",", "  \n", " ", " x y"]),
+        ("llama4", ["XMLHttp", "Request's", " ", "123", "4", "!\n/", "a"]),
         ("kimi-k2", ["XMLHttp", "Request's", "你好", "Ab", "123", "4", "!/\n", "/"]),
     ],
     ids=lambda value: value if isinstance(value, str) else ascii("".join(value))[:30],

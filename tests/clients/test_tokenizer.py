@@ -147,7 +147,7 @@ def test_who_does_not_say_how_text_is_cut_is_refused(pre: str | None) -> None:
     else:
         found["tokenizer.ggml.pre"] = pre
     with pytest.raises(
-        ValueError, match=r"does not name its pre-tokenizer .* expected gpt-2, exaone4, olmo, llama-bpe"
+        ValueError, match=r"does not name its pre-tokenizer .* expected gpt-2, exaone4, mellum, olmo, llama-bpe"
     ):
         Tokenizer(found)
 
@@ -200,7 +200,7 @@ def test_an_id_outside_the_vocabulary_is_named(wrong: int) -> None:
         (
             "pre",
             "viking",
-            "its pre-tokenizer is 'viking', supported are gpt-2, exaone4, olmo, llama-bpe, ",
+            "its pre-tokenizer is 'viking', supported are gpt-2, exaone4, mellum, olmo, llama-bpe, ",
         ),
         ("merges", ["a nowhere"], "its vocabulary and merges do not fit together: "),
         ("merges", ["ab"], "its vocabulary and merges do not fit together: "),
