@@ -91,22 +91,29 @@ def _too_many(engine: Engine, asked: Asked, answers: Sequence[int], queue_tokens
 async def _start_held(
     engine: Engine, asked: Asked, answers: Sequence[Given], predicted: Sequence[int], default_tokens: int | None
 ) -> list[AsyncStream]:
-    """Held to the grammars that are theirs; to looser ones as long as these are refused and may be loosened."""
+    """Held to the grammars that are theirs; to looser ones as long as these are refused and may be loosened, be it here
+    or by the daemon."""
 
     def grammars(hold: Hold) -> list[Grammar | None]:
         each = {id(given): engine.texts.grammar(given, asked.format, hold) for given in answers[:: asked.n]}
         return [each[id(given)] for given in answers]
 
-    refused, tried = None, list[Grammar | None]()
+    refused: Refused | HttpRefused | None = None
+    tried: list[Grammar | None] | None = None
     for hold in Hold:
-        if (held := grammars(hold)) == tried:
-            continue
         try:
+            if (held := grammars(hold)) == tried:
+                continue
+            tried = held
             return await _start(engine, asked, answers, held, predicted, default_tokens)
         except Refused as problem:
             if not problem.error.startswith(GRAMMAR):
                 raise
-            refused, tried = problem, held
+            refused = problem
+        except HttpRefused as problem:
+            if problem.param != "tools":
+                raise
+            refused = problem
     assert refused
     raise refused
 

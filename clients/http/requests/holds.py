@@ -7,6 +7,8 @@ from typing import Any, Final
 from .schemas import PATTERN, followed
 
 JSON_TYPES: Final = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
+DATA: Final = ("enum", "const", "default", "examples")  # whose values are no schemas
+OF_NAMES: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # schemas by any name
 LEAST, HUGE = 1e-9, 1e15  # between which numbers have few enough digits for a grammar
 BOUNDS: Final = (
     ("minimum", "maximum"),
@@ -53,15 +55,22 @@ def usable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return rest
 
 
-def _each(value: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Any:
-    """`change`d: every object within."""
-    if isinstance(value, list):
-        return [_each(one, change) for one in value]
-    return {key: _each(one, change) for key, one in change(value).items()} if isinstance(value, dict) else value
+def _each(schema: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Any:
+    """`change`d: every schema within, but not what is data."""
+    if isinstance(schema, list):
+        return [_each(one, change) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed: dict[str, Any] = {}
+    for word, value in change(schema).items():
+        if word in OF_NAMES and isinstance(value, dict):
+            changed[word] = {name: _each(one, change) for name, one in value.items()}
+        else:
+            changed[word] = value if word in DATA else _each(value, change)
+    return changed
 
 
 def _without_patterns(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A property may have any name, but as such it has a schema, which is another kind of value than a word's."""
     return {
         key: value
         for key, value in schema.items()

@@ -45,6 +45,13 @@ def test_a_lenient_schema() -> None:
         ({"$ref": "https://example.com/other.json"}, {}),
         ({"$ref": "#/$defs/none"}, {}),
         ({"$ref": "#"}, {"$ref": "#"}),
+        ({"enum": [{"type": "card", "pattern": "x"}, {"type": None}]}, None),
+        ({"const": {"a": None, "type": "file"}, "default": {"enum": []}}, None),
+        (
+            {"properties": {"const": {"type": "file"}, "default": {"pattern": "x"}}},
+            {"properties": {"const": {}, "default": {}}},
+        ),
+        ({"anyOf": [{"type": "file"}, {"const": {"type": "file"}}]}, {"anyOf": [{}, {"const": {"type": "file"}}]}),
         ({"properties": {"pattern": {}, "$ref": {}, "type": {}, "enum": {}, "minimum": {}}}, None),
         ({"$defs": {"a": {"type": "string"}}, "properties": {"b": {"$ref": "#/$defs/a"}}}, None),
     ],
