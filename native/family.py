@@ -87,6 +87,7 @@ class Family:
     grouped_heads: bool = False  # the value heads of one key head lie side by side
     yarn_rounded: bool = True  # where the file does not say
     yarn_weight: YarnWeight = ""
+    yarn_amplitude: bool = False  # rope.scaling.yarn_attn_factor is what cosines and sines are multiplied by
     own_keys: tuple[str, ...] = ()
 
     @property

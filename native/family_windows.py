@@ -15,6 +15,7 @@ LAGUNA = replace(
     full_first=True,
     layer_kind="sliding",
     unscaled_windows=True,
+    yarn_amplitude=True,
     own_keys=(*WINDOW_KEYS, "rope.freq_base_swa", *ROUTING_KEYS),
 )
 GRANITE_SWA = replace(
@@ -35,6 +36,7 @@ MELLUM = replace(
     interval_key="attention.sliding_window_pattern",
     layer_kind="sliding",
     unscaled_windows=True,
+    yarn_amplitude=True,
     own_keys=(*EXPERT_KEYS, *WINDOW_KEYS, "rope.freq_base_swa"),
 )
 EXAONE_MOE = replace(

@@ -29,8 +29,9 @@ ROPE_KEYS = (
     "scaling.original_context_length",
     "scaling.type",
 )
-# yarn_attn_factor is not read, as in llama.cpp: converters write either of two factors of config.json into it.
-YARN_KEYS = ("scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow", "scaling.yarn_ext_factor")
+# Only families of `yarn_amplitude` read it: for others, converters write either of two factors of config.json into it.
+YARN_AMPLITUDE = "scaling.yarn_attn_factor"
+YARN_KEYS = (YARN_AMPLITUDE, "scaling.yarn_beta_fast", "scaling.yarn_beta_slow", "scaling.yarn_ext_factor")
 YARN_WEIGHT = "scaling.yarn_log_multiplier"
 
 Factors = npt.NDArray[np.float64]
@@ -86,6 +87,8 @@ def read_scaling(keys: Keys, base: float, rope_size: int, tensors: Sequence[Tens
 def _amplitude(keys: Keys, factor: float, family: Family) -> float:
     """YaRN's, where a folder gives none. Where scores grow by the weight, cosines and sines do not
     (model_latent.py)."""
+    if family.yarn_amplitude and (given := keys.optional(f"rope.{YARN_AMPLITUDE}")):
+        return given
     weight = keys.optional(f"rope.{YARN_WEIGHT}")
     if weight and family.yarn_weight == "scores":
         return 1.0

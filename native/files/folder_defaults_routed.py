@@ -46,7 +46,13 @@ ROUTED: Mapping[str, Mapping[str, Any]] = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
         },
     },
-    "granitemoe_swa": {"rms_norm_eps": 1e-6, "sliding_window": 128, "shared_intermediate_size": 0},
+    "granitemoe_swa": {
+        "rms_norm_eps": 1e-6,
+        "num_key_value_heads": None,
+        "sliding_window": 128,
+        "shared_intermediate_size": 0,
+        "tie_word_embeddings": False,
+    },
     "hunyuan-moe": {"rms_norm_eps": 1e-5, "num_experts": 1, "moe_topk": 1},
     "glm4moe": {
         "num_key_value_heads": 8,

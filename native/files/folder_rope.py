@@ -58,7 +58,8 @@ class Rope:
 
     def local_values(self, head_size: int) -> dict[str, Any]:
         """What layers with a sliding window rotate by, under its GGUF keys."""
-        size = {"rope.dimension_count_swa": int(head_size * self.local_partial)} if self.partial != 1 else {}
+        partly = self.partial != 1 or self.local_partial != 1
+        size = {"rope.dimension_count_swa": int(head_size * self.local_partial)} if partly else {}
         return {"rope.freq_base_swa": self.local_base, **size}
 
     def divisors(self, architecture: str, head_size: int) -> dict[str, Sequence[float]]:

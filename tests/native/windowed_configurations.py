@@ -66,8 +66,12 @@ WINDOWED: dict[str, dict[str, Any]] = {
     | partly(by_kind(1e4, 7), 0.4)
     | LAGUNA
     | {"layer_types": IRREGULAR[:3], "mlp_layer_types": ["dense", "dense", "sparse"]},
+    "laguna-amplitude": attention(64, 4, 2, 24, 4)
+    | partly(by_kind(5e5, 11, **YARN, attention_factor=1.0), 0.5)
+    | LAGUNA
+    | {"layer_types": IRREGULAR},
     "mellum-ratio2": attention(64, 4, 2, 24, 5)
-    | by_kind(5e5, 11, **YARN)
+    | by_kind(5e5, 11, **YARN, attention_factor=0.8)
     | routing(6, 2, 36)
     | {"layer_types": [f"{kind}_attention" for kind in (*["sliding"] * 3, "full", "sliding")]},
     "mellum-all-full-tied": attention(70, 3, 1, 20, 2, True)

@@ -78,6 +78,8 @@ def add_keys(writer: gguf.GGUFWriter, family: str, model: Any) -> None:
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(full["factor"])
         writer.add_rope_scaling_orig_ctx_len(full["original_max_position_embeddings"])
+        if "attention_factor" in full:
+            writer.add_rope_scaling_yarn_attn_factor(full["attention_factor"])
     if full["rope_type"] == "llama3":
         unscaled = full["rope_theta"] ** (-np.arange(0, size, 2) / size)
         divisors = unscaled / model.model.rotary_emb.inv_freq.double().numpy()

@@ -39,6 +39,16 @@ def test_layers_that_a_config_does_not_list_are_as_in_transformers() -> None:
     assert (exaone["leading_dense_block_count"], exaone["expert_weights_scale"]) == (1, 2.5)
 
 
+@pytest.mark.parametrize(("kind", "kv_heads", "epsilon"), [("granite_swa", 4, 1e-5), ("granitemoe_swa", 8, 1e-6)])
+def test_a_granite_with_experts_has_defaults_of_its_own(kind: str, kv_heads: int, epsilon: float) -> None:
+    sizes = {"model_type": kind, "num_attention_heads": 8, "num_local_experts": 4, "num_experts_per_tok": 2}
+    silent = {key: value for key, value in SILENT.items() if key not in ("num_key_value_heads", "tie_word_embeddings")}
+    config = Config(silent | sizes)
+    values = own("granite_swa", config.gguf_values())
+    assert values["attention.head_count_kv"] == kv_heads
+    assert values["attention.layer_norm_rms_epsilon"] == epsilon
+
+
 def test_each_kind_of_layer_of_a_laguna_has_heads_and_a_rotation_of_its_own() -> None:
     kinds = [FULL, SLIDING, SLIDING, SLIDING, FULL]
     rope = {"rope_parameters": {FULL: BY_KIND[FULL] | {"partial_rotary_factor": 0.5}, SLIDING: BY_KIND[SLIDING]}}
@@ -50,6 +60,9 @@ def test_each_kind_of_layer_of_a_laguna_has_heads_and_a_rotation_of_its_own() ->
     assert (values["rope.dimension_count"], values["rope.dimension_count_swa"]) == (8, 16)
     assert (values["rope.freq_base"], values["rope.freq_base_swa"]) == (5e5, 1e4)
     assert (values["leading_dense_block_count"], values["expert_weights_scale"]) == (2, 1.5)
+    short = {"rope_parameters": {FULL: BY_KIND[FULL] | {"partial_rotary_factor": 1.0}, SLIDING: partly(0.5)[SLIDING]}}
+    values = own("laguna", values_of("laguna", layer_types=kinds, **short, **sizes, **mixed))
+    assert (values["rope.dimension_count"], values["rope.dimension_count_swa"]) == (16, 8)
     with pytest.raises(ValueError, match=r"'num_attention_heads_per_layer' of config.json is .*, expected a list of 5"):
         values_of("laguna", **sizes | {"num_attention_heads_per_layer": [4, 8]})
     with pytest.raises(ValueError, match=r"'num_attention_heads_per_layer' of config.json is 0, expected whole "):
