@@ -26,7 +26,7 @@ from .connection import CROWDED
 from .engine import Engine, Health
 from .guard import check_key, check_origin, read_json
 from .metrics import exposition
-from .refused import HttpRefused, anthropic_error, openai_error
+from .refused import ContextExceeded, HttpRefused, anthropic_error, openai_error
 from .request_id import App, RequestIds
 from .requests.anthropic import read_message
 from .requests.fields import Fields
@@ -106,6 +106,7 @@ class Proxy:
                     raise HttpRefused(503, "there are too many connections", code="too_many_connections")
                 return await handle(request)
             except HttpRefused as refused:
+                self.engine.observed.overflows += isinstance(refused, ContextExceeded)
                 return refusal(request, refused)
             except DaemonGone:
                 return refusal(request, HttpRefused(503, "the engine has stopped", code="engine_gone"))

@@ -2,6 +2,7 @@
 only the gaps between tokens are measured here, as they arrive."""
 
 from bisect import bisect_left
+from collections import Counter as Counts
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from time import monotonic
@@ -58,6 +59,7 @@ class Observed:
     """What the ends of requests have reported, since the start."""
 
     def __init__(self) -> None:
+        self.overflows = 0  # requests that were too long for the context and so never reached the daemon
         self._left_out: set[int] = set()
         self._stopped: set[int] = set()  # by a stop string, and not ended yet
         self.registry = CollectorRegistry()
@@ -142,18 +144,21 @@ _COUNTERS: Final = {
 
 
 class _Live:
-    """The daemon's STATS, at the moment they were asked for."""
+    """The daemon's STATS, at the moment they were asked for. What is too long is mostly refused before it gets there:
+    those `overflows` count with the daemon's own."""
 
-    def __init__(self, stats: Stats) -> None:
+    def __init__(self, stats: Stats, overflows: int) -> None:
         self._stats = stats
+        self._overflows = overflows
 
     def collect(self) -> Iterator[Metric]:
         live = GaugeMetricFamily("paceline_live_requests", "requests by state", labels=["state"])
         for state, count in self._stats["requests"].items():
             live.add_metric([state], count)
         yield live
-        refusals = CounterMetricFamily("paceline_refusals", "commands refused", labels=["code"])
-        for code, count in self._stats["refusals"].items():
+        refusals = CounterMetricFamily("paceline_refusals", "requests and commands refused", labels=["code"])
+        counts = Counts(self._stats["refusals"]) + Counts(context_overflow=self._overflows)
+        for code, count in counts.items():
             if code != "not_active":  # our CANCEL crossed the request's end: nobody was refused anything
                 refusals.add_metric([code], count)
         yield refusals
@@ -186,5 +191,5 @@ def exposition(observed: Observed, stats: Stats | None) -> bytes:
     if stats is None:
         return generate_latest(observed.registry)
     live = CollectorRegistry()
-    live.register(_Live(stats))
+    live.register(_Live(stats, observed.overflows))
     return generate_latest(observed.registry) + generate_latest(live)

@@ -59,8 +59,10 @@ def test_times_and_counts_are_those_of_the_daemon() -> None:
         ended = metrics(served)
         assert ended["paceline_requests_total:stop"] + ended["paceline_requests_total:length"] == 3 + 9
         assert "paceline_requests_total:cancelled" not in ended and "paceline_refusals_total:not_active" not in ended
-        served.post("/v1/completions", prompt=[1] * 4090, max_tokens=100)
-        assert metrics(served)["paceline_refusals_total:context_overflow"] == 1
+        assert "paceline_refusals_total:context_overflow" not in ended
+        for prompt in ([1] * 4090, [1] * 5000, "word" * 100_000):  # refused before the daemon sees them
+            assert served.post("/v1/completions", prompt=prompt, max_tokens=100).status_code == 400
+        assert metrics(served)["paceline_refusals_total:context_overflow"] == 3
 
 
 def test_what_its_steps_did() -> None:

@@ -34,7 +34,7 @@ def chat(body: dict[str, Any]) -> Chat:
 
 def test_a_bare_body_asks_for_the_defaults() -> None:
     both = read_response(ASKED)
-    assert both.asked == Asked((Chat((HI,)),), None, {"temp": 1.0}, limit="max_output_tokens")
+    assert both.asked == Asked((Chat((HI,), param="input"),), None, {"temp": 1.0}, limit="max_output_tokens")
     assert both.repeated["tools"] == [] and both.repeated["metadata"] == {} and both.repeated["temperature"] == 1.0
 
 
@@ -42,7 +42,12 @@ def test_each_field() -> None:
     more = {"max_output_tokens": 9, "temperature": 0, "top_p": 0.5, "stream": True, "metadata": {"a": "b"}}
     both = read_response(ASKED | more | {"include": ["message.output_text.logprobs"]})
     assert both.asked == Asked(
-        (Chat((HI,)),), 9, {"temp": 0.0, "top_p": 0.5}, stream=True, logprobs=0, limit="max_output_tokens"
+        (Chat((HI,), param="input"),),
+        9,
+        {"temp": 0.0, "top_p": 0.5},
+        stream=True,
+        logprobs=0,
+        limit="max_output_tokens",
     )
     assert {name: both.repeated[name] for name in more if name != "stream"} == {
         name: value for name, value in more.items() if name != "stream"
