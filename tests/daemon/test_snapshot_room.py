@@ -110,6 +110,7 @@ def test_a_restore_that_waits_holds_what_it_starts_from() -> None:
     prompt = f"{LONG},{tokens_of(one.items, 1)[0]},3"
     assert one.reply(f"REQ 2 RESTORE a ids:{prompt} 9")["state"] == "queued"
     one.send("FREE_SNAPSHOT a")
+    one.session.check()
     one.send("CANCEL 1")
     one.session.check()
     one.run()
