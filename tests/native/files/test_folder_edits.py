@@ -138,4 +138,9 @@ def test_what_a_config_leaves_out_is_what_transformers_fills_in(kind: str, more:
 def understood(values: dict[str, Any]) -> dict[str, Any]:
     """A config's numbers, without those that say the default in so many words."""
     numbers = Config(values).gguf_values()
-    return {key: value for key, value in numbers.items() if not key.endswith("softcapping") or value}
+    for key, value in [*numbers.items()]:
+        if (key.endswith("softcapping") and not value) or (key.endswith("rope_pattern") and all(value)):
+            del numbers[key]
+        elif key.endswith("head_count") and isinstance(value, list) and len({*value}) == 1:
+            numbers[key] = value[0]
+    return numbers
